@@ -27,6 +27,7 @@ from holdfast.core.flow.events import (
     Pruned as Pruned,
     CompactionStarted as CompactionStarted,
     CompactionFinished as CompactionFinished,
+    BackgroundSummary as BackgroundSummary,
     FlushStarted as FlushStarted,
     FlushFinished as FlushFinished,
     WindowLearned as WindowLearned,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.flow.events import (
+    BackgroundSummary,
     CallFailed,
     CallFinished,
     CallStarted,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
-    from holdfast.core.flow.events import Event
+    from holdfast.core.flow.events import Event, Purpose
     from holdfast.engine.session.base import SessionBase
 
 # The package still moves the names of the conventions around, so they are stated here.
@@ -86,7 +87,7 @@ class _Spans:
         }
         self._agent = session.key.agent
         self._turn: Span | None = None
-        self._call: Span | None = None
+        self._calls: dict[Purpose, Span] = {}
         self._compaction: Span | None = None
         self._tools: dict[str, Span] = {}
 
@@ -102,7 +103,8 @@ class _Spans:
                     "holdfast.window.tokens": event.window,
                     "holdfast.attempt": event.attempt,
                 }
-                self._call = self._start(f"chat {self._common[_MODEL]}", "chat", sizes)
+                span = self._start(f"chat {self._common[_MODEL]}", "chat", sizes)
+                self._calls[event.purpose] = span
             case CallFinished():
                 self._finish_call(event)
             case CallFailed():
@@ -131,6 +133,7 @@ class _Spans:
                 | SecretFound()
                 | Pruned()
                 | FlushFinished()
+                | BackgroundSummary()
                 | WindowLearned()
                 | TroubleNoticed()
                 | Interrupted()
@@ -140,7 +143,7 @@ class _Spans:
                 pass
 
     def _finish_call(self, event: CallFinished) -> None:
-        span, self._call = self._call or self._start("chat", "chat", {}), None
+        span = self._calls.pop(event.purpose, None) or self._start("chat", "chat", {})
         usage = event.usage
         about: dict[str, Any] = {_FINISH: [event.stop], "holdfast.purpose": event.purpose}
         if usage is not None:
@@ -152,7 +155,7 @@ class _Spans:
         self._end(span)
 
     def _fail_call(self, event: CallFailed) -> None:
-        span, self._call = self._call or self._start("chat", "chat", {}), None
+        span = self._calls.pop(event.purpose, None) or self._start("chat", "chat", {})
         self._set(span, {"holdfast.purpose": event.purpose, "holdfast.next": event.next})
         self._end(span, event.failure.kind)
 
@@ -199,12 +202,14 @@ class _Spans:
         span.end()
 
     def _end_turn(self, error: str = "") -> None:
-        """End the turn and every span below it."""
-        left = [self._call, self._compaction, *self._tools.values()]
+        """End the turn and every span below it; a summary that is written ahead goes on."""
+        draft = self._calls.pop("draft", None)
+        left = [*self._calls.values(), self._compaction, *self._tools.values()]
         for span in left:
             if span is not None:
                 self._end(span, "cancelled")
-        self._call = self._compaction = None
+        self._compaction = None
+        self._calls = {"draft": draft} if draft is not None else {}
         self._tools.clear()
         if self._turn is not None:
             self._end(self._turn, error)

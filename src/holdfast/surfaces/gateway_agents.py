@@ -45,6 +45,7 @@ class GatewayAgents:
                 "window": agent.window,
                 "floor": agent.floor,
                 "output_tokens": agent.output_tokens,
+                "background_summary": agent.background_summary,
                 "policy": policy_from(agent.policy),
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,

@@ -34,6 +34,8 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     model: str = ""
     """As `anthropic:NAME`; empty for HOLDFAST_MODEL, or the offline model."""
     summary_model: str = ""
+    background_summary: bool = False
+    """Write the summary for the next cut ahead, while a session waits."""
     system: str = ""
     window: int | None = None
     floor: int | None = None

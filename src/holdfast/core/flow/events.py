@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply
     from holdfast.core.models.usage import Usage
 
-Purpose = Literal["turn", "summary", "notes"]
+Purpose = Literal["turn", "summary", "notes", "draft"]
 """The reason for a model call: answer the user, summarise, or take notes."""
 Reason = Literal["asked", "full", "cold", "overflow"]
 """The reason for a compaction: the caller asked for it, the budget is used up, the prompt cache is
@@ -287,6 +287,23 @@ class CompactionFinished(msgspec.Struct, frozen=True):
     """Protected steps that were cut, too: the view would not have fitted with them."""
 
 
+class BackgroundSummary(msgspec.Struct, frozen=True):
+    """A summary that was written ahead of its cut, and its use (`background_summary`). The first
+    two outcomes come from the thread or task that wrote it."""
+
+    outcome: Literal["ready", "failed", "used", "dropped"]
+    """`ready` for the next cut, `failed`, `used` by a cut, or `dropped` by one that takes more
+    than the summary stands for."""
+    detail: str = ""
+    """The reason, for people."""
+    calls: int = 0
+    """Number of model calls it took."""
+    cost: float | None = None
+    """Of its model calls, in dollars, by list price."""
+    record: str = ""
+    """The newest record that it stands for."""
+
+
 FlushTrigger: TypeAlias = Literal["compaction", "threshold"]
 
 
@@ -357,6 +374,7 @@ Event: TypeAlias = (
     | Pruned
     | CompactionStarted
     | CompactionFinished
+    | BackgroundSummary
     | FlushStarted
     | FlushFinished
     | WindowLearned

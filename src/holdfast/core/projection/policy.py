@@ -135,6 +135,11 @@ class Policy(msgspec.Struct, frozen=True):
         least = min(self.keep_tokens, int(0.8 * self.cold_cut * working))
         return max(int(self.low_water * working), least)
 
+    def draft_at(self, working: int) -> int:
+        """Return the tokens of a view from which on the summary for its next cut is written ahead:
+        so late that the cut keeps all that comes after it."""
+        return int(self.compact * working - _DRAFT_SHARE * self.cut_keeps(working))
+
     def carry_cap(self, budget: int) -> int:
         """Return the tokens that a carry-over may take."""
         return min(self.carry_tokens, int(self.carry_share * budget))
@@ -149,6 +154,8 @@ _COUNTS: Final = (
     *("trim_after", "clear_after", "protected_steps"),
     *("keep_tokens", "comfort_tokens", "carry_tokens", "flush_tokens"),
 )
+_DRAFT_SHARE: Final = 0.6
+"""Of what a cut keeps. The rest is for the step that triggers the cut."""
 _MIN_YIELD: Final = 0.02
 """A batch that frees less of the working budget is not worth a record."""
 

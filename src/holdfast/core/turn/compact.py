@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.flow.arguments import check_flag, check_text
-from holdfast.core.flow.effects import Append, Deny, Emit, Now, Read, SaveCheckpoint
+from holdfast.core.flow.effects import Append, Deny, Emit, Now, Read, SaveCheckpoint, Sleep
 from holdfast.core.flow.events import (
+    BackgroundSummary,
     CheckpointSaved,
     CompactionFinished,
     CompactionStarted,
@@ -23,8 +24,10 @@ from holdfast.core.flow.events import (
     PruneStarted,
 )
 from holdfast.core.log.records import MESSAGES, Compaction, Prune
+from holdfast.core.models.usage import add_up
+from holdfast.core.turn.drafts import is_true_of
 from holdfast.core.turn.flush import NoteFlush
-from holdfast.core.turn.run import Bounds, cut_in
+from holdfast.core.turn.run import POOR_SUMMARIES_MAX, Bounds, cut_in
 from holdfast.core.turn.summarise import Summariser
 
 if TYPE_CHECKING:
@@ -41,9 +44,10 @@ _ROUNDS_MAX: Final = 3
 """The most plans for one request, where other writers cut the view meanwhile."""
 _MESSAGES_MIN: Final = 4
 """With so few messages there is nothing to compact."""
-_POOR_MAX: Final = 2
 _POOR_FORGIVEN: Final = 6
-"""After two unusable summaries in a row, the next compactions do not ask the model."""
+"""After unusable summaries in a row, the compactions up to this one do not ask the model."""
+_DRAFT_PAUSE_SECONDS: Final = 0.05
+"""Between two looks at a summary that is being written ahead."""
 _PRESSURES: Final[dict[str, Pressure]] = {"asked": "cut", "overflow": "hold"}
 """The pressure to plan with again, by the reason for the compaction."""
 
@@ -124,6 +128,7 @@ class _CompactionRun:
         self._reason: Reason = reason
         self._pending: tuple[str, ...] = ()
         self._why_extract = ""
+        self._focus = focus
         self._summariser = Summariser(
             run, records, now, focus, lambda output: self._plan("hold", output=output)
         )
@@ -193,15 +198,17 @@ class _CompactionRun:
             detail = "another compaction came first"
             self.finished = CompactionFinished("skipped", self._reason, detail)
         else:
+            calls, cost = self._cost()
             run.must_cut = False
+            run.drafts.settle()
             self.finished = _finish_event(
                 "applied",
                 self._reason,
                 stored[0],
                 plan,
                 detail=self._why_extract,
-                calls=self._summariser.calls,
-                cost=self._summariser.cost,
+                calls=calls,
+                cost=cost,
             )
         yield Emit(self.finished)
 
@@ -211,10 +218,16 @@ class _CompactionRun:
         return msgspec.structs.replace(
             made,
             model=(self._summariser.target.model or None) if is_model else None,
-            usage=self._summariser.usage,
-            cost=self._summariser.cost,
+            usage=add_up([*self._run.drafts.usages, *filter(None, [self._summariser.usage])]),
+            cost=self._cost()[1],
             reason="; ".join(filter(None, (made.reason, self._why_extract))),
         )
+
+    def _cost(self) -> tuple[int, float | None]:
+        """The model calls of this compaction and their cost, with those of drafts."""
+        drafts, own = self._run.drafts, self._summariser
+        known = [*drafts.costs, *([own.cost] if own.cost is not None else [])]
+        return drafts.calls + own.calls, sum(known) if known else None
 
     def _plan(self, pressure: Pressure, *, prose: str = "", output: int | None = None) -> Plan:
         return self._run.plan(
@@ -230,23 +243,56 @@ class _CompactionRun:
     def _with_summary(self, plan: Plan, covered: Sequence[Record]) -> Flow[Plan]:
         """The plan with a model's summary beside its carry-over, if one can be had."""
         run = self._run
-        if run.options.summary != "model" or self._reason == "overflow" or not covered:
+        if run.options.summary != "model" or not covered:
             return plan
-        if run.poor_summaries >= _POOR_MAX and self._reason != "asked":
+        drafted = yield from self._with_draft()
+        if drafted is not None or self._reason == "overflow":
+            return drafted or plan
+        if run.poor_summaries >= POOR_SUMMARIES_MAX and self._reason != "asked":
             run.poor_summaries = (run.poor_summaries + 1) % _POOR_FORGIVEN
             self._why_extract = "made by code: the last summaries were not usable"
             return plan
         text, why = yield from self._summariser.summarise(plan, covered)
         if text:
-            better = self._plan("cut" if self._reason == "asked" else "usual", prose=text)
-            written = cut_in(better)
-            if written is not None and written.method == "model":
+            better = self._plan_with(text)
+            if better is not None:
                 run.poor_summaries = 0
                 return better
             why = "it would not fit"
         run.poor_summaries += 1
         self._why_extract = f"made by code: {why}"
         return plan
+
+    def _with_draft(self) -> Flow[Plan | None]:
+        """The plan with the summary that was written ahead, if it is still true."""
+        drafts, waited = self._run.drafts, 0.0
+        if self._focus:
+            return None  # a draft does not know what the user asks for
+        # What is left of a call takes no longer than a call of our own.
+        while drafts.is_running and self._reason != "overflow":
+            yield Sleep(_DRAFT_PAUSE_SECONDS)
+            waited += _DRAFT_PAUSE_SECONDS
+            if waited >= self._run.options.summary_seconds:
+                break
+        draft = drafts.draft
+        if draft is None:
+            return None
+        plan = self._plan_with(draft.text)
+        made = cut_in(plan) if plan is not None else None
+        last = made.covers[1] if made is not None and made.covers is not None else ""
+        if is_true_of(draft, self._records, last):
+            yield Emit(BackgroundSummary("used", record=draft.last))
+            return plan
+        why = "it would not fit" if made is None else "the view has changed too much since then"
+        yield Emit(BackgroundSummary("dropped", why, record=draft.last))
+        drafts.draft = None
+        return None
+
+    def _plan_with(self, prose: str) -> Plan | None:
+        """The cut with a model's summary; None where that does not fit."""
+        plan = self._plan(_PRESSURES.get(self._reason, "usual"), prose=prose)
+        made = cut_in(plan)
+        return plan if made is not None and made.method == "model" else None
 
 
 def save_checkpoint(run: RunState, trigger: str) -> Flow[SavedCheckpoint | None]:

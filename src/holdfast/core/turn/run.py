@@ -17,6 +17,7 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
+from holdfast.core.turn.drafts import DraftState
 from holdfast.errors import BadSetting, CannotFit
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import Pressure
     from holdfast.core.projection.view import ProjectionCache
 
+POOR_SUMMARIES_MAX: Final = 2
+"""After so many unusable summaries in a row, the model is not asked for a while."""
 _TTL_SECONDS: Final = {"5m": 300.0, "1h": 3_600.0}
 """Lifetimes of cached prefixes that Anthropic documents."""
 _CACHE_READ: Final = 0.1
@@ -53,6 +56,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The most model calls that one compaction may make."""
     summary_tokens: int = 1_500
     """The longest summary."""
+    background_summary: bool = False
+    """Have the model write the summary for the next cut ahead, while the session waits for tools or
+    the user. The model has to take two calls at once."""
     summary_seconds: float = 120.0
     """The deadline of one summary call; after it, the summary is made without a model."""
     notes: Literal["extract", "model", "off"] = "extract"
@@ -131,6 +137,8 @@ class RunState:
         """Cut before the next call: a reply says that the window is full."""
         self.poor_summaries = 0
         """Unusable summaries in a row; after two, the model is not asked for a while."""
+        self.drafts = DraftState()
+        """The summary that was written ahead for the next cut."""
         self.flush_tried: str | None = None
         """The boundary after which notes were looked for at the threshold."""
         self.flushed_to = ""
@@ -149,7 +157,10 @@ class RunState:
         """Search the memory for everything the user says."""
         self.keeps_outputs = False
         """There is a blob store for large outputs."""
-        self._budget_tokens: int | None = None
+        self.budget_tokens: int | None = None
+        """The tokens that the messages of the newest plan may take."""
+        self.view_tokens = 0
+        """The tokens that they take."""
         self._offers_output_tool = False
 
     @property
@@ -256,7 +267,8 @@ class RunState:
                 raise
             # The tool that reads outputs back must not cost the turn.
             plan = project(msgspec.structs.replace(request, tools=settings.tools), self.cache)
-        self._budget_tokens = plan.budget.tokens
+        self.budget_tokens = plan.budget.tokens
+        self.view_tokens = plan.tokens.messages
         return plan
 
     def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
@@ -270,7 +282,7 @@ class RunState:
 
     def output_room(self) -> Room:
         """The room of a request that one tool result may take."""
-        tokens = self._budget_tokens
+        tokens = self.budget_tokens
         if tokens is None:
             tokens = budget_for(self.window, floor=0).tokens
         return room_for(tokens, self.cache.scale.counter)

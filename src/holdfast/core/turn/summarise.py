@@ -51,8 +51,10 @@ class Summariser:
         now: float,
         focus: str,
         hold: Callable[[int], Plan],
+        purpose: Purpose = "summary",
     ) -> None:
         """`hold` projects the view as it is, with a reserve for a reply of some tokens."""
+        self._purpose: Purpose = purpose
         self._run = run
         self._records = records
         self._now = now
@@ -123,7 +125,7 @@ class Summariser:
             return "", f"a window of {window.tokens:,} tokens leaves no room to summarise in"
         riding = self._riding_prompt(cap, sum(map(counter.count, pieces)))
         if riding is not None:
-            outcome = yield from self._call(riding, "summary")
+            outcome = yield from self._call(riding, self._purpose)
             if isinstance(outcome, FailedCall):
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summary_request.judge(
@@ -141,7 +143,7 @@ class Summariser:
                 parts=len(pieces),
             )
             prompt = _single_question(summary_request.SYSTEM, question, 2 * cap)
-            outcome = yield from self._call(prompt, "summary")
+            outcome = yield from self._call(prompt, self._purpose)
             if isinstance(outcome, FailedCall):
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summary_request.judge(
@@ -212,7 +214,11 @@ class Summariser:
             cancelled.partial = None  # half a summary is not a reply to the user
             raise
         if isinstance(outcome, FailedCall):
-            detail = "the summary is made without a model"
+            detail = (
+                "the cut asks for a summary again"
+                if purpose == "draft"
+                else "the summary is made without a model"
+            )
             yield Emit(CallFailed(purpose, outcome.failure, "give-up", detail))
             return outcome
         after: float = yield Now()

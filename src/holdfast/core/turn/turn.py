@@ -44,7 +44,6 @@ from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX, MESSAGE_KEY_C
 from holdfast.core.log.keys import MESSAGE_KEY, key_of
 from holdfast.core.log.records import (
     Assistant,
-    Compaction,
     InjectedContext,
     ToolResult,
     User,
@@ -53,6 +52,7 @@ from holdfast.core.log.records import (
 from holdfast.core.models.messages import INTERRUPTED, ToolCall
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
+from holdfast.core.turn.drafts import newest_cut
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.secrets import append_one, report_secrets
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
@@ -324,13 +324,13 @@ class _LoopWatch:
     """Notices a model that goes round in circles because a compaction made it forget."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self._compaction = _newest_compaction(records)
+        self._compaction = newest_cut(records)
         self._watched = 0
         self._seen: dict[str, int] = {}
 
     def look(self, records: Sequence[Record]) -> None:
         """Watch the next calls if a compaction happened during this turn."""
-        newest = _newest_compaction(records)
+        newest = newest_cut(records)
         if newest != self._compaction:
             self._watched = _CALLS_WATCHED
             self._seen.clear()
@@ -356,7 +356,3 @@ class _LoopWatch:
                     "the same arguments and the same result",
                     hint="tell the model what it already has, or undo the compaction",
                 )
-
-
-def _newest_compaction(records: Sequence[Record]) -> str:
-    return next((rec.id for rec in reversed(records) if isinstance(rec, Compaction)), "")

@@ -19,6 +19,8 @@ from holdfast.core.turn.turn import resume as resume
 from holdfast.core.turn.turn import turn as turn
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver as AwaitingDriver
 from holdfast.engine.session.drivers.awaiting import run_in_thread as run_in_thread
+from holdfast.engine.session.drivers.background import TaskWriter as TaskWriter
+from holdfast.engine.session.drivers.background import ThreadWriter as ThreadWriter
 from holdfast.engine.session.drivers.blocking import BlockingDriver as BlockingDriver
 from holdfast.engine.session.drivers.lease import TurnScope as TurnScope
 from holdfast.engine.session.drivers.world import Listeners as Listeners

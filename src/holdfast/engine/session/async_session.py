@@ -49,6 +49,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
+        self._writer = parts.TaskWriter(model, summariser)
         super().__init__(
             store,
             key,
@@ -58,6 +59,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             blobs=blobs,
             clock=clock,
             owned=owned,
+            on_wait=self._writer.on_wait,
         )
         self._model = model
         self._summariser = summariser
@@ -108,6 +110,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             )
 
     async def close(self) -> None:
+        await self._writer.stop()
         if self._owned:
             await self._run(parts.checkpoint_on_close(self._state))
         for thing in self._owned:
@@ -339,7 +342,9 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         try:
             with scope.context():
                 held = parts.hold_turn(flow, wait)
-                return await self._run(held, on_delta, model=model, watch=watch, scope=scope)
+                result = await self._run(held, on_delta, model=model, watch=watch, scope=scope)
         finally:
             self._scopes.remove(scope)
             await parts.run_in_thread(scope.release)
+        self._state.world.on_wait()
+        return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from abc import ABC, abstractmethod
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.window import Window
+    from holdfast.core.turn.run import RunState
     from holdfast.engine.session.drivers.lease import TurnScope
+    from holdfast.engine.session.drivers.world import World
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
 
@@ -62,7 +65,9 @@ class SessionBase:
         blobs: BlobStore | None = None,
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
+        on_wait: Callable[[World, RunState], None],
     ) -> None:
+        """`on_wait` uses the time in which the session waits for tools or the user."""
         self.store = store
         self.blobs = blobs if blobs is not None else store.blobs
         self._options = options or parts.SessionOptions()
@@ -77,6 +82,7 @@ class SessionBase:
         self._listeners = parts.Listeners()
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
+        self._use_wait = on_wait
         self._attach(parts.follow_continuation(store, key))
 
     def _attach(self, key: SessionKey) -> None:
@@ -94,6 +100,8 @@ class SessionBase:
             listeners=self._listeners,
             clock=self._clock,
         )
+        world = self._state.world
+        world.on_wait = functools.partial(self._use_wait, world, self._state.run)
 
     @property
     def key(self) -> SessionKey:

@@ -63,6 +63,11 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
                 raise BadSetting(
                     f"`{name}` cannot be {shorten(getattr(self, name))}", hint=f"pass {known}"
                 )
+        if not isinstance(self.background_summary, bool):
+            raise BadSetting(
+                f"`background_summary` cannot be {shorten(self.background_summary)}",
+                hint="pass True or False",
+            )
         if self.memory is not None and not hasattr(self.memory, "search"):
             raise BadSetting(
                 f"`memory` cannot be {shorten(self.memory)}", hint="pass a `Memory(…)`, or None"
@@ -81,6 +86,7 @@ class OptionKeywords(TypedDict, total=False):
     summary: Literal["model", "extract"] | None
     summary_calls: int | None
     summary_tokens: int | None
+    background_summary: bool | None
     summary_seconds: float | None
     notes: Literal["extract", "model", "off"] | None
     checkpoints: Literal["cuts", "turns", "off"] | None

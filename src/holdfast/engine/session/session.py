@@ -51,6 +51,7 @@ class Session(ClosedOnExit, SessionBase):
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
+        self._writer = parts.ThreadWriter(model, summariser)
         super().__init__(
             store,
             key,
@@ -60,6 +61,7 @@ class Session(ClosedOnExit, SessionBase):
             blobs=blobs,
             clock=clock,
             owned=owned,
+            on_wait=self._writer.on_wait,
         )
         self._model = model
         self._summariser = summariser
@@ -111,6 +113,7 @@ class Session(ClosedOnExit, SessionBase):
         """Close what was opened here: the store, and a model that was given by name.
 
         Every message is durable already."""
+        self._writer.stop()
         if self._owned:
             self._run(parts.checkpoint_on_close(self._state))
         for thing in self._owned:
@@ -378,10 +381,12 @@ class Session(ClosedOnExit, SessionBase):
         try:
             with scope.context():
                 held = parts.hold_turn(flow, wait)
-                return self._run(held, on_delta, model=model, watch=watch, scope=scope)
+                result = self._run(held, on_delta, model=model, watch=watch, scope=scope)
         finally:
             self._scopes.remove(scope)
             scope.release()
+        self._state.world.on_wait()
+        return result
 
     def _driver(
         self,

@@ -235,6 +235,7 @@ class AwaitingDriver:
             raise
 
     def _start(self, calls: Sequence[ToolCall]) -> None:
+        self._world.on_wait()
         free = asyncio.Semaphore(TOOLS_AT_ONCE)
 
         async def work(call: ToolCall) -> None:

@@ -166,6 +166,7 @@ class BlockingDriver:
             return self._world.failed_call(error, call)
 
     def _start(self, calls: Sequence[ToolCall]) -> None:
+        self._world.on_wait()
         if len(calls) == 1:
             self._done.put(self._run(calls[0]))  # so that an interrupt reaches the tool itself
             return

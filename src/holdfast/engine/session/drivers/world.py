@@ -67,6 +67,8 @@ class World(msgspec.Struct, kw_only=True):
     rules: Sequence[Rule] = ()
     """The caller's own rules for classifying failures."""
     clock: Clock = time.time
+    on_wait: Callable[[], None] = lambda: None
+    """Called when the session begins to wait for tools."""
     planning: AbstractContextManager[Any] = msgspec.field(default_factory=threading.RLock)
     """Held by the thread that plans: what one plan leaves to the next is for one thread."""
 

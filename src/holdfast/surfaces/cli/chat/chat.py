@@ -53,6 +53,11 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
         help="what looks like a credential and is not in HOLDFAST_SECRETS: store it and warn "
         "(default), store a handle that tools resolve until the chat ends, or do not look",
     )
+    parser.add_argument(
+        "--background-summary",
+        action="store_true",
+        help="have the model write the summary for the next compaction ahead, while you read",
+    )
     parser.add_argument("--no-tools", action="store_true", help="give the model no tools")
     parser.add_argument("--allow-write", action="store_true", help="add a tool that writes files")
 
@@ -113,6 +118,7 @@ def _options(args: argparse.Namespace, app: App) -> SessionOptions:
         system=_system(args),
         tools=tools,
         window=args.window,
+        background_summary=args.background_summary,
         secrets=dict(app.settings.secrets),
         found_secrets=args.found_secrets or "warn",
     )

@@ -62,6 +62,8 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
             return _notice("flush", f"{saved}: /memory shows them")
         case FlushFinished(outcome="failed", detail=detail):
             return _notice("flush", f"no notes were saved: {detail}", is_bad=True)
+        case CallFailed(purpose="draft"):
+            return None  # it comes while the user types, and costs nothing
         case CallFailed():
             return _failure_notice(event, attempt)
         case WindowLearned(tokens=tokens, before=before, source=source):
