@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import importlib
 import json
 import os
 import re
@@ -222,3 +224,34 @@ def test_an_error_of_the_system_names_its_file_once(
     assert done.status == 1
     assert "Errno" not in done.err
     assert "file" in done.err
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the arguments of a parser and of the commands inside it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from arguments_of(inner)
+        else:
+            yield action
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_every_argument_is_explained(module: str) -> None:
+    """A line of the help without words explains nothing."""
+    for name in COMMANDS[module]:
+        parser = argparse.ArgumentParser(prog=name)
+        importlib.import_module(module).VERBS[name].add_arguments(parser)
+        bare = [action.dest for action in arguments_of(parser) if not action.help]
+        assert bare == [], name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_command_fits_a_narrow_terminal(
+    name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 60 columns, below its usage, only an example is wider, which is copied as it is."""
+    monkeypatch.setenv("COLUMNS", "60")
+    prose = run_in_process(["help", name], capfd).out.split("\n\n", 1)[1].splitlines()
+    wide = [line for line in prose if len(line) > 60]
+    assert [line for line in wide if not re.match(r"  (holdfast|echo|export|\w+=\S+) ", line)] == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, add_common
-from holdfast.surfaces.cli.help import format_groups
+from holdfast.surfaces.cli.help import CommandHelp, format_groups
 from holdfast.surfaces.cli.terminal import Output
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _build_parser(name: str | None) -> argparse.ArgumentParser:
                 help=help_,
                 description=help_ + ".",
                 parents=[common] if is_known else [],
-                formatter_class=argparse.RawDescriptionHelpFormatter,
+                formatter_class=CommandHelp,
             )
             if command == name:
                 verb: Verb = import_module(module).VERBS[command]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -69,6 +69,12 @@ class Verb(msgspec.Struct, frozen=True):
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace, App], int]
     epilog: str = ""
+
+
+def add_session(parser: argparse.ArgumentParser, nargs: Literal["*"] | None = None) -> None:
+    """Add the argument that names a session of the store."""
+    words = "its id, its label, or a unique start of one"
+    parser.add_argument("session", metavar="SESSION", nargs=nargs, help=words)
 
 
 def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None:

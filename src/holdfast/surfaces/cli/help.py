@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import textwrap
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,27 @@ _WIDTH_MIN: Final = 40
 """A terminal narrower than this wraps by itself."""
 
 
+class CommandHelp(argparse.RawDescriptionHelpFormatter):
+    """Help whose examples are left as they are, and whose prose is wrapped at whole words."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(
+            indent + line if line.startswith(" ") else _wrap(line, width, indent, indent)
+            for line in text.splitlines()
+        )
+
+
+def _wrap(text: str, width: int, first: str, others: str) -> str:
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def format_groups(commands: Mapping[str, str], usage: str, options: str) -> str:
     """Return the help; no word is broken, however narrow the terminal is."""
     width = max(_WIDTH_MIN, min(100, shutil.get_terminal_size().columns))
@@ -37,16 +59,7 @@ def format_groups(commands: Mapping[str, str], usage: str, options: str) -> str:
     parts = [usage, "Durable sessions and a bounded context for LLM agents.\n"]
     for group, names in GROUPS.items():
         parts.append(f"{group}:")
-        for name in names:
-            text = textwrap.fill(
-                commands[name],
-                width,
-                initial_indent=f"  {name:{_NAME_CHARS}}",
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            parts.append(text)
+        parts += [_wrap(commands[name], width, f"  {name:{_NAME_CHARS}}", indent) for name in names]
         parts.append("")
     parts += [options.rstrip(), "", "`holdfast help COMMAND` shows the options of a command."]
     return "\n".join(parts) + "\n"

@@ -44,7 +44,12 @@ _EXAMPLE = """examples:
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
+    parser.add_argument(
+        "what",
+        metavar="FILE|FOLDER|SESSION",
+        nargs="+",
+        help="transcripts, folders of them, or sessions of the store",
+    )
     add_window(parser)
     add_format(parser)
     parser.add_argument(

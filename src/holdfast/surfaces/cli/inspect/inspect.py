@@ -45,6 +45,8 @@ CUT_NOTE = (
 )
 _CHART_CHARS = 72
 """Columns of a chart, in a terminal of 80."""
+_CUTS_SHOWN = 12
+"""Compactions whose place is told in words; the chart has all."""
 _MANY = 5
 """With more conversations than this, each has a line instead of tables."""
 _EXAMPLE = """examples:
@@ -169,12 +171,14 @@ def _show(report: InspectReport, app: App, top: int) -> None:
         if looked.started
         else "no times"
     )
-    out.line(f"{looked.records:,} records, {looked.turns:,} turns, {looked.steps:,} steps, {span}")
+    sizes = ((looked.records, "record"), (looked.turns, "turn"), (looked.steps, "step"))
+    out.line(", ".join((*(count(number, noun) for number, noun in sizes), span)))
     if looked.models:
         out.line(f"models: {', '.join(looked.models)}")
     if looked.compactions:
-        places = ", ".join(f"{calls:,}" for calls in looked.cuts)
-        out.line(f"{count(looked.compactions, 'compaction')}, after call {places}")
+        places = ", ".join(f"{calls:,}" for calls in looked.cuts[:_CUTS_SHOWN])
+        more = ", …" if looked.cuts[_CUTS_SHOWN:] else ""
+        out.line(f"{count(looked.compactions, 'compaction')}, after call {places}{more}")
     out.line(
         f"{looked.tokens:,} tokens in all, counted by {looked.counter}"
         + (f" × {looked.factor:g}" if looked.factor != 1 else "")

@@ -31,7 +31,9 @@ _EXAMPLE: Final = """examples:
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", default="")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="a model, as a provider calls it"
+    )
     parser.add_argument("--provider", metavar="NAME", default="", help="the host that is asked")
     parser.add_argument("--all", action="store_true", help="show every row that matches")
 

@@ -46,10 +46,12 @@ def _add_telegram(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
     parser.add_argument(
         "--dm-scope",
+        metavar="SCOPE",
         choices=get_args(DmScope),
         default="per-channel-peer",
-        help="the sessions of private chats: one for all, or one for each person "
-        "(default: `tg_ID`), or for each person and bot",
+        help="the sessions of private chats: one for all (main), or one for each person "
+        "(per-peer, or per-channel-peer: `tg_ID`, the default), or for each person and bot "
+        "(per-account-channel-peer)",
     )
     parser.add_argument(
         "--api-base",

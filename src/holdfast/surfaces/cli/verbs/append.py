@@ -17,7 +17,7 @@ from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.core.secrets.found import find_secrets
 from holdfast.errors import BadRecord, NoSuchSession
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.cli.verbs.sessions import new_key
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _EXAMPLE: Final = """example:
 
 
 def _add_append(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument(
         "--create", action="store_true", help="create the session if it does not exist"
     )

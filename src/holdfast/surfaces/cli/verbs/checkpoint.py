@@ -11,7 +11,7 @@ from holdfast.core.checkpoint.state import to_json
 from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument(
         "--max-chars",
         type=int,

@@ -46,7 +46,11 @@ _EXAMPLE = """example:
 
 
 def _add_context(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION|FILE")
+    parser.add_argument(
+        "session",
+        metavar="SESSION|FILE",
+        help="a session of the store, or a transcript; FILE#NAME is one of several in it",
+    )
     add_window(parser)
     add_format(parser)
     parser.add_argument(

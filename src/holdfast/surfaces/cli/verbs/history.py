@@ -13,7 +13,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
@@ -35,7 +35,7 @@ _EXAMPLE = """examples:
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument(
         "--limit",
         type=int,

@@ -18,7 +18,7 @@ from holdfast.engine.adoption.sessions import SessionAdopter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.adopt.first_turn import first_turn_notice
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.cli.masking import Masking
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def _state_words(outcome: _Outcome) -> str:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="write to FILE instead of stdout")
     parser.add_argument(
         "--path", action="store_true", help="only the records on the path to the head"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import StoreError, UsageError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _show_report(app: App, report: LogReport) -> None:
 
 
 def _add_repair(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
 
 
 def _repair(args: argparse.Namespace, app: App) -> int:

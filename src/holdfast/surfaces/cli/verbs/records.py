@@ -30,7 +30,7 @@ from holdfast.core.log.records import (
 from holdfast.core.log.views import LogEntry
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.cli.conversations import conversations
 from holdfast.surfaces.formatting import Tone, local_time
 
@@ -82,7 +82,7 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument(
         "--all",
         action="store_true",
@@ -204,7 +204,7 @@ def _find(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
 
 
 def _add_rewind(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument("record", metavar="RECORD", nargs="?", help="the new head")
     parser.add_argument("--turns", type=int, metavar="N", help="go back N turns")
     parser.add_argument("--reason", help="a reason, stored in the log")
@@ -249,7 +249,7 @@ def _before_turns(app: App, key: SessionKey, turns: int) -> str:
 
 
 def _add_branches(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
 
 
 def _branches(args: argparse.Namespace, app: App) -> int:

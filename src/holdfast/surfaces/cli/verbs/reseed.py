@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.history.access import OPERATOR
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.cli.sizes import size
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _add_reseed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     bound = parser.add_mutually_exclusive_group()
     bound.add_argument("--max-chars", type=size, metavar="N", help="at most N characters (12,288)")
     bound.add_argument("--max-tokens", type=size, metavar="N", help="at most N tokens")
@@ -50,8 +50,10 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
         app.out.json(
             {"session": key.session, "agent": key.agent, **fields, "chars": len(text.text)}
         )
-    else:
+    elif text.text:
         app.out.text(text.text)
+    else:
+        app.out.note(f"{key.session} has no messages to tell of")
     return 0
 
 

@@ -11,7 +11,7 @@ from holdfast.core.log.records import Label
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
 from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.app import App, Verb, add_session
 from holdfast.surfaces.formatting import ago, size_text
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _show_new(app: App, key: SessionKey, label: str, head: str) -> int:
 
 
 def _add_label(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument("label", nargs="?", help="the new label; an empty one removes it")
     parser.add_argument(
         "--record", metavar="RECORD", help="label this record instead, as a bookmark"
@@ -150,7 +150,7 @@ def _show_labels(app: App, key: SessionKey) -> int:
 
 
 def _add_fork(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
+    add_session(parser)
     parser.add_argument(
         "--at", metavar="RECORD", help="the last record to copy (default: the head)"
     )
@@ -171,7 +171,7 @@ def _fork(args: argparse.Namespace, app: App) -> int:
 
 
 def _add_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION", nargs="*")
+    add_session(parser, nargs="*")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the trash")
     what.add_argument("--restore", metavar="NAME", help="restore a session from the trash")
