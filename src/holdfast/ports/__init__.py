@@ -12,7 +12,13 @@ from holdfast.core.queues.messages import (
     NewMessage,
     QueuedMessage,
 )
-from holdfast.ports.copying import CopiedNotes, CopiedSession, CopyProgress, CopyReport
+from holdfast.ports.copying import (
+    CopiedMessages,
+    CopiedNotes,
+    CopiedSession,
+    CopyProgress,
+    CopyReport,
+)
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
@@ -60,6 +66,7 @@ __all__ = [
     "AuditPage",
     "BlobStore",
     "Clock",
+    "CopiedMessages",
     "CopiedNotes",
     "CopiedSession",
     "CopyProgress",

@@ -64,6 +64,28 @@ class CopiedNotes(msgspec.Struct, frozen=True):
         return self.state in _DONE
 
 
+class CopiedMessages(msgspec.Struct, frozen=True):
+    """The result of a copy for the messages in queues."""
+
+    messages: int = 0
+    """Number of messages at the source, in every state."""
+    added: int = 0
+    """Messages of them that were not at the target."""
+    updated: int = 0
+    """Messages of which the target had an earlier state."""
+    running: int = 0
+    """Messages that are worked on at the source. They wait at the target: copy again after it."""
+    conflicts: tuple[int, ...] = ()
+    """Ids of the first messages that are another at the target, and were not touched."""
+    conflicts_count: int = 0
+    """Number of such messages."""
+
+    @property
+    def is_done(self) -> bool:
+        """False where the target lacks something, or soon will."""
+        return not (self.running or self.conflicts_count)
+
+
 class CopyReport(msgspec.Struct, frozen=True):
     """The result of `copy_store`."""
 
@@ -81,8 +103,8 @@ class CopyReport(msgspec.Struct, frozen=True):
     """Lines of the source's audit log that cannot be read, and were left out."""
     trashed: int = 0
     """Sessions in the source's trash. They are not copied."""
-    queued: int = 0
-    """Messages in the source's queues that nobody has dealt with. They are not copied."""
+    messages: CopiedMessages = CopiedMessages()
+    """The messages in queues."""
     is_dry_run: bool = False
     """True where nothing was written."""
 
@@ -91,7 +113,7 @@ class CopyReport(msgspec.Struct, frozen=True):
         """True where the target has everything that the source has."""
         is_each_done = [session.is_done for session in self.sessions]
         is_each_done += [notes.is_done for notes in self.notes]
-        return all(is_each_done) and not self.queued
+        return all(is_each_done) and self.messages.is_done
 
 
 class CopyProgress(msgspec.Struct, frozen=True):

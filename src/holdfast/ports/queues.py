@@ -15,10 +15,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
 
-class Queues(Protocol):
+class MovableMessages(Protocol):
+    """Messages on their way from one store into another."""
+
+    def copies(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> list[QueuedMessage]:
+        """Return messages in every state, those after the id `after`, the oldest first.
+
+        One whose claim has run out waits, and its claim is a lost one.
+        """
+
+    def restore(
+        self, messages: Sequence[QueuedMessage], *, dry_run: bool = False
+    ) -> list[MessageCopy]:
+        """Keep messages of another store with their ids and states, in one step.
+
+        Returns what `compare_copy` decides about each; with `dry_run` nothing else happens. New
+        messages get ids after theirs.
+        """
+
+
+class Queues(MovableMessages, Protocol):
     """Durable queues. Times are seconds since 1970, by one clock for all who share them."""
 
     def put(self, message: NewMessage) -> QueuedMessage:

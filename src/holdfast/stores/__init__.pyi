@@ -20,6 +20,7 @@ from holdfast.ports import (
     AuditPage as AuditPage,
     BlobStore as BlobStore,
     Clock as Clock,
+    CopiedMessages as CopiedMessages,
     CopiedNotes as CopiedNotes,
     CopiedSession as CopiedSession,
     CopyProgress as CopyProgress,

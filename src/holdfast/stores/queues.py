@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.core.queues.bodies import encode_body, is_same
-from holdfast.core.queues.messages import MESSAGE_COLUMNS, read_message
+from holdfast.core.queues.copies import as_copy, compare_copy
+from holdfast.core.queues.messages import MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
 from holdfast.stores.files import explaining_read, open_root
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast.core.log.records import Json
+    from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
 T = TypeVar("T")
@@ -67,6 +69,10 @@ _CLAIM: Final = f"""UPDATE messages SET state = 'running', tries = tries + (stat
   lost_claims = lost_claims + (state = 'running'), claims = claims + 1, holder = :holder,
   since = :now, until = :now + :seconds, changed = :now WHERE id IN ({_FIRST})
   RETURNING {_COLUMNS}"""  # noqa: S608 - constants only
+_LATER: Final = """SELECT 1 FROM messages
+  WHERE queue = ? AND lane = ? AND id > ? AND state IN ('waiting', 'running')"""
+_VALUES: Final = ", ".join(f":{name}" for name in MESSAGE_COLUMNS)
+_RESTORE: Final = f"INSERT OR REPLACE INTO messages ({_COLUMNS}) VALUES ({_VALUES})"  # noqa: S608
 _HELD: Final = "WHERE id = ? AND claims = ? AND state = 'running'"
 
 
@@ -85,6 +91,10 @@ class _QueueFile:
         self._mutex = threading.Lock()
         """For the connection of readers."""
         self._clock = clock
+
+    def _is_there(self) -> bool:
+        """Return False where nobody ever used the queues; they are made by their first use."""
+        return self._path is None or os.path.lexists(self._path)
 
     def close(self) -> None:
         """Close the file; the next call opens it again. In memory, everything is gone."""
@@ -155,6 +165,18 @@ class _QueueReader(_QueueFile):
             "read messages", lambda db: db.execute(statement, [*values, limit]).fetchall()
         )
         return list(map(read_message, rows))
+
+    def copies(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> list[QueuedMessage]:
+        if not self._is_there():
+            return []
+        where, values = _where(owner=owner)
+        statement = f"""SELECT {_COLUMNS}, state = 'running' AND until <= ? FROM messages
+          WHERE {where} AND id > ? ORDER BY id LIMIT ?"""  # noqa: S608
+        given = [self._clock(), *values, after, limit]
+        rows = self._read("read messages", lambda db: db.execute(statement, given).fetchall())
+        return [_read_copy(row) for row in rows]
 
     def counts(
         self, queue: str, *, owner: str | None = None, lane: str | None = None
@@ -251,7 +273,7 @@ class SqliteQueues(_QueueReader):
         return self._execute("forget messages", statement, (before,))
 
     def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
-        if self._path is not None and not os.path.lexists(self._path):
+        if not self._is_there():
             return 0
         values = {"session": session, "owner": owner}
         statement = "DELETE FROM messages WHERE session = :session OR owner = :owner"
@@ -260,6 +282,16 @@ class SqliteQueues(_QueueReader):
             if number and self._path is not None and not self._file.compact():
                 raise in_use(self._path, "another process is reading it")
         return number
+
+    def restore(
+        self, messages: Sequence[QueuedMessage], *, dry_run: bool = False
+    ) -> list[MessageCopy]:
+        if dry_run and not self._is_there():
+            return ["added" for _message in messages]
+        return self._write(
+            "copy messages",
+            lambda db: [_restore(db, message, is_dry_run=dry_run) for message in messages],
+        )
 
     def _change(self, changes: str, values: Sequence[object], message: QueuedMessage) -> bool:
         """Change a message whose claim is still the one that was made."""
@@ -296,6 +328,30 @@ def _where(**wanted: str | None) -> tuple[str, list[Any]]:
 
 def _one(db: sqlite3.Connection, where: str, *values: object) -> Any:
     return db.execute(f"SELECT {_COLUMNS} FROM messages WHERE {where}", values).fetchone()  # noqa: S608
+
+
+def _read_copy(row: Sequence[Any]) -> QueuedMessage:
+    """Return the message of a row that says at its end whether a claim has run out."""
+    message = read_message(row[:-1])
+    return as_copy(message) if row[-1] else message
+
+
+def _restore(db: sqlite3.Connection, message: QueuedMessage, *, is_dry_run: bool) -> MessageCopy:
+    texts = {name: scrub(getattr(message, name)) for name in MESSAGE_TEXTS}
+    queue, lane, owner, key = message.queue, texts["lane"], texts["owner"], texts["key"]
+    with_its_id = _one(db, "id = ?", message.id)
+    with_its_key = _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+    decided = compare_copy(
+        message,
+        read_message(with_its_id) if with_its_id else None,
+        read_message(with_its_key) if with_its_key else None,
+        is_lane_further=db.execute(_LATER, (queue, lane, message.id)).fetchone() is not None,
+    )
+    if decided in ("added", "updated") and not is_dry_run:
+        fields = {name: getattr(message, name) for name in MESSAGE_COLUMNS}
+        bodies = {"body": encode_body(message.body), "result": _encode_result(message.result)}
+        db.execute(_RESTORE, {**fields, **texts, **bodies})
+    return decided
 
 
 def _encode_result(result: Json | None) -> bytes | None:

@@ -14,6 +14,7 @@ from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import SEAL, Compaction, Label, OutputRef, Rewind, encode
 from holdfast.core.memory.running_summary import Sidecar
 from holdfast.errors import NoSuchRecord
+from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, open_store
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.log.records import Record
+    from holdfast.ports import MessageState, QueuedMessage
     from holdfast.stores import SessionStore
 
 KINDS = ("folder", "memory", "postgres")
@@ -30,6 +32,7 @@ DAMAGED = SessionKey("main", "damaged")
 EMPTY = SessionKey("main", "empty")
 BARE = SessionKey("main", "without-a-byte")
 PAYLOAD = b"a large output \x00\xff" * 1_000
+_STATES: tuple[MessageState, ...] = ("waiting", "answered", "failed", "dropped", "waiting")
 
 _numbers = count(1)
 
@@ -103,6 +106,31 @@ def fill(store: SessionStore) -> None:
     store.notes("main", "bob").append(["Bob is in the trash."])
     for number in range(5):
         store.audit.note(_access(number % 3))
+    fill_queues(store)
+
+
+def fill_queues(store: SessionStore) -> None:
+    """Put messages in every state but `running` into queues of two owners."""
+    for number, state in enumerate(_STATES):
+        for queue, owner in (("inbox", "ann"), ("outbox", "bob")):
+            key, lane = f"{queue}-{number}", f"{queue} {number % 4}"
+            body = {"text": f"{state} 漢字 \x00"}
+            session = str(OWNED) if owner == "ann" else ""
+            store.queues.put(
+                NewMessage(queue=queue, lane=lane, key=key, body=body, owner=owner, session=session)
+            )
+            found = store.queues.find(queue, owner, key)
+            assert found is not None
+            match state:
+                case "answered" | "failed":
+                    claimed = store.queues.claim(queue, "w", 600, limit=9)
+                    (held,) = [each for each in claimed if each.id == found.id]
+                    assert store.queues.finish(held, state, reason="why", result={"n": number})
+                    store.queues.release_all(queue)
+                case "dropped":
+                    store.queues.drop(found.id, "by a person")
+                case _:
+                    pass
 
 
 def _access(number: int) -> Access:
@@ -159,7 +187,14 @@ def state_of(store: SessionStore) -> dict[str, object]:
         },
         "marks": {scope: found.marks() for scope, found in notes.items()},
         "audit": store.audit.entries().accesses,
+        "messages": [_rounded(each) for each in store.queues.copies(limit=1_000)],
     }
+
+
+def _rounded(message: QueuedMessage) -> QueuedMessage:
+    """Return a message without what two stores keep in another precision."""
+    times = {name: round(getattr(message, name), 3) for name in ("created", "changed", "due")}
+    return msgspec.structs.replace(message, since=None, **times)
 
 
 def opener(kind: str, folder: Path, postgres_address: str) -> Callable[[], SessionStore]:

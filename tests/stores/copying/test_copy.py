@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.stores.copying.stores_to_copy import (
     BARE,
@@ -19,11 +20,16 @@ from tests.stores.copying.stores_to_copy import (
 )
 
 from holdfast import Assistant, SessionKey, User
-from holdfast.errors import UsageError
+from holdfast.core.queues.copies import is_equal
+from holdfast.errors import StoreError, StoreUnavailable, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.queues.copies import MessageCopy
+    from holdfast.ports import QueuedMessage
     from holdfast.stores import CopyReport
 
 PAIRS = [(source, target) for source in KINDS for target in KINDS]
@@ -227,27 +233,130 @@ def test_a_session_in_use_is_copied_and_reported(tmp_path: Path) -> None:
         assert view_of(target, PLAIN) == view_of(source, PLAIN)
 
 
+@pytest.mark.sampled(1 / 3, "other")
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_messages_move_with_their_states_and_order(
+    kind: str, other: str, tmp_path: Path, postgres_address: str
+) -> None:
+    """The target goes on where the source was: same ids, keys known, each lane in its order."""
+    with (
+        opener(kind, tmp_path, postgres_address)() as source,
+        opener(other, tmp_path, postgres_address)() as target,
+    ):
+        for number in range(120):
+            lane = f"{number % 3}"
+            source.queues.put(
+                NewMessage(queue="inbox", lane=lane, key=f"{number}", body={"n": number})
+            )
+        for held in source.queues.claim("inbox", "w", 600, limit=3):
+            source.queues.finish(held, "answered", result={"record": held.key})
+        planned = copy_store(source, target, dry_run=True).messages
+        assert (planned.messages, planned.added, target.queues.copies()) == (120, 120, [])
+        report = copy_store(source, target)
+        assert (report.messages.added, report.is_complete) == (120, True)
+        before, after = (store.queues.messages(limit=500) for store in (source, target))
+        assert list(map(is_equal, before, after)) == [True] * 120
+        assert [each.id for each in after] == [each.id for each in before]
+        again = copy_store(source, target).messages
+        assert (again.added, again.updated, again.is_done) == (0, 0, True)
+        known = NewMessage(queue="inbox", lane="0", key="0", body={"n": 0})
+        assert target.queues.put(known).result == {"record": "0"}, "it is not answered twice"
+        new = target.queues.put(NewMessage(queue="outbox", lane="0", key="new", body={}))
+        assert new.id > after[0].id, "ids go on behind those of the source"
+        order: dict[str, list[int]] = {}
+        while claimed := target.queues.claim("inbox", "w", 600, limit=9):
+            for held in claimed:
+                order.setdefault(held.lane, []).append(int(held.key))
+                target.queues.finish(held, "answered")
+        assert order == {f"{lane}": [*range(lane + 3, 120, 3)] for lane in range(3)}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_messages_that_wait_in_a_queue_are_reported(
+def test_a_message_that_is_worked_on_waits_at_the_target(
     kind: str, tmp_path: Path, postgres_address: str
 ) -> None:
-    """They are left behind, so the copy is not complete until somebody has dealt with them."""
-    with opener(kind, tmp_path, postgres_address)() as source, MemoryStore() as target:
-        fill(source)
+    """The copy is not complete before the source has dealt with it, and then takes that over."""
+    with MemoryStore() as source, opener(kind, tmp_path, postgres_address)() as target:
         for number, owner in enumerate(["ann", "ann", "bob"]):
-            message = NewMessage(
-                queue="inbox", lane=f"{number}", key=f"{number}", body={"text": "hi"}, owner=owner
+            body = {"text": "hi"}
+            source.queues.put(
+                NewMessage(queue="inbox", lane=f"{number}", key=f"{number}", body=body, owner=owner)
             )
-            source.queues.put(message)
-        (held,) = source.queues.claim("inbox", "a worker", 60)
+        (held,) = source.queues.claim("inbox", "a worker", 600)
         report = copy_store(source, target)
-        assert (report.queued, report.is_complete) == (3, False)
-        assert copy_store(source, target, owner="ann").queued == 2
-        source.queues.finish(held, "answered")
-        for waiting in source.queues.messages(states=("waiting",)):
-            source.queues.drop(waiting.id, "not needed")
+        assert (report.messages.added, report.messages.running) == (3, 1)
+        assert not report.is_complete
+        found = target.queues.message(held.id)
+        assert found is not None
+        assert (found.state, found.tries, found.lost_claims) == ("waiting", 0, 1)
+        source.queues.finish(held, "answered", result={"record": "r"})
         report = copy_store(source, target)
-        assert (report.queued, report.is_complete) == (0, True)
+        assert (report.messages.updated, report.is_complete) == (1, True)
+        assert target.queues.counts("inbox") == {"waiting": 2, "answered": 1}
+
+
+def test_messages_of_one_owner_or_agent_are_copied_alone(tmp_path: Path) -> None:
+    with MemoryStore() as source, open_store(tmp_path / "target") as target:
+        fill(source)
+        assert copy_store(source, target, owner="bob").messages.added == 5
+        assert {each.owner for each in target.queues.messages()} == {"bob"}
+        assert copy_store(source, target, agent=OWNED.agent).messages.added == 5
+        assert copy_store(source, target).messages.added == 0
+
+
+def test_an_interrupted_copy_of_messages_goes_on(tmp_path: Path) -> None:
+    """Whatever page it ended with, the next one adds the others; nothing is there twice."""
+    with MemoryStore() as source, open_store(tmp_path / "target") as target:
+        for number in range(130):
+            source.queues.put(NewMessage(queue="inbox", lane="a", key=f"{number}", body={}))
+        restore, calls = target.queues.restore, 0
+
+        def fail(messages: Sequence[QueuedMessage], *, dry_run: bool = False) -> list[MessageCopy]:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise StoreUnavailable("the disk is gone")
+            return restore(messages, dry_run=dry_run)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(target.queues, "restore", fail)
+            with pytest.raises(StoreUnavailable):
+                copy_store(source, target)
+        assert 0 < len(target.queues.copies(limit=500)) < 130
+        report = copy_store(source, target)
+        assert report.is_complete
+        assert report.messages.added == 130 - 50
+        keys = [each.key for each in target.queues.copies(limit=500)]
+        assert keys == [f"{number}" for number in range(130)]
+
+
+def test_messages_that_went_on_at_the_target_are_conflicts(tmp_path: Path) -> None:
+    """They are named and left alone; the others are copied."""
+    with MemoryStore() as source, open_store(tmp_path / "target") as target:
+        target.queues.put(NewMessage(queue="inbox", lane="z", key="theirs", body={}))
+        for number in range(3):
+            source.queues.put(NewMessage(queue="inbox", lane=f"{number}", key=f"{number}", body={}))
+        report = copy_store(source, target)
+        assert (report.messages.conflicts, report.messages.added) == ((1,), 2)
+        assert not report.is_complete
+        found = target.queues.message(1)
+        assert found is not None
+        assert found.key == "theirs"
+
+
+def test_a_copy_that_is_not_what_was_written_is_an_error() -> None:
+    with MemoryStore() as source, MemoryStore() as target:
+        source.queues.put(NewMessage(queue="inbox", lane="a", key="k", body={"text": "hi"}))
+        restore = target.queues.restore
+
+        def spoil(messages: Sequence[QueuedMessage], *, dry_run: bool = False) -> list[MessageCopy]:
+            changed = [msgspec.structs.replace(each, body={"text": "ho"}) for each in messages]
+            return restore(changed, dry_run=dry_run)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(target.queues, "restore", spoil)
+            with pytest.raises(StoreError, match="message 1 is not what was written"):
+                copy_store(source, target)
 
 
 def test_a_store_is_not_copied_into_itself(tmp_path: Path) -> None:

@@ -68,14 +68,15 @@ MESSAGE_COLUMNS: Final = (
     *("claims", "created", "changed", "due", "holder", "since", "reason", "result"),
 )
 """The columns of a row that `read_message` reads, in their order: stores select them by name."""
-_TEXTS: Final = ("lane", "owner", "session", "key", "holder", "reason")
+MESSAGE_TEXTS: Final = ("lane", "owner", "session", "key", "holder", "reason")
+"""The columns of any text; `queue` is one of our own names."""
 _BODIES: Final = ("body", "result")
 
 
 def read_message(row: Sequence[Any], text: Callable[[Any], str] = str) -> QueuedMessage:
     """Return the message of a row; `text` reads the columns that hold any text."""
     fields = dict(zip(MESSAGE_COLUMNS, row, strict=True))
-    for name in _TEXTS:
+    for name in MESSAGE_TEXTS:
         fields[name] = text(fields[name])
     for name in _BODIES:
         fields[name] = None if fields[name] is None else decode_body(fields[name])

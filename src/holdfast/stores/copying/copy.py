@@ -21,6 +21,7 @@ from holdfast.ports.copying import (
     OnProgress,
 )
 from holdfast.stores.copying.accesses import copy_accesses
+from holdfast.stores.copying.messages import copy_messages
 from holdfast.stores.copying.notes import copy_notes
 from holdfast.stores.copying.payloads import Payloads
 from holdfast.stores.copying.sessions import SessionCopy
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 _UNAVAILABLE_MAX: Final = 3
 """Sessions in a row that a store fails with: then it is the store, and the copy ends."""
-_MESSAGES: Final = 1_000
-"""Messages of a queue that are counted at a time."""
 
 
 def copy_store(
@@ -46,12 +45,13 @@ def copy_store(
     dry_run: bool = False,
     on_progress: OnProgress = lambda _progress: None,
 ) -> CopyReport:
-    """Copy all sessions with their payloads, running summaries and notes, and the audit log.
+    """Copy all sessions with their payloads, running summaries and notes, messages in queues and
+    the audit log.
 
     Logs are the same bytes afterwards, and are compared again once they are written. Running it
     again goes on where it was, and brings up to date what has grown since. It deletes nothing,
     and a session or a file of notes that is another at the target is reported and not touched.
-    With `agent` or `owner`, only their sessions and notes, without the audit log.
+    With `agent` or `owner`, only their sessions, notes and messages, without the audit log.
 
     Raises `StoreUnavailable` where a store cannot be reached; what was copied until then stays.
     """
@@ -61,6 +61,11 @@ def copy_store(
         )
     keys = _list(source, agent, owner)
     payloads = Payloads(source.blobs, target.blobs, is_dry_run=dry_run)
+    # Before the logs: a message that waits at the target, and is answered in its log, is not
+    # answered again; one that is answered, and whose log lacks the answer, would be lost.
+    messages = copy_messages(
+        source.queues, target.queues, agent=agent, owner=owner, is_dry_run=dry_run
+    )
     sessions = _copy_sessions(source, target, keys, payloads, dry_run, on_progress)
     is_whole = agent is None and owner is None
     accesses, damaged = (
@@ -76,7 +81,7 @@ def copy_store(
         accesses=accesses,
         accesses_damaged=damaged,
         trashed=len(source.trash()),
-        queued=_count_queued(source, owner) if agent is None else 0,
+        messages=messages,
         is_dry_run=dry_run,
     )
 
@@ -134,16 +139,6 @@ def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[str]:
         with suppress(StoreError, NoSuchSession):
             owners |= source.erasable(key).owners
     return owners
-
-
-def _count_queued(source: SessionStore, owner: str | None) -> int:
-    """Return the number of messages that wait or are worked on: whoever moves loses them."""
-    number, before = 0, None
-    while found := source.queues.messages(
-        owner=owner, states=("waiting", "running"), before=before, limit=_MESSAGES
-    ):
-        number, before = number + len(found), found[-1].id
-    return number
 
 
 def _copy_notes(

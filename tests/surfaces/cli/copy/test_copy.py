@@ -72,6 +72,24 @@ def test_what_is_in_the_way_is_reported(copy: Callable[..., Result]) -> None:
         assert [part["turn"] for part in parts if part["turn"]] == ["a turn of mine"]
 
 
+def test_messages_in_queues_are_copied_and_reported(copy: Callable[..., Result]) -> None:
+    """The line of the queues, what is worked on, and what is in the way."""
+    with open_store("here") as here:
+        here.queues.claim("inbox", "a worker", 600)
+    found = copy("here", "there")
+    assert found.status == 1
+    assert "10 messages in queues: 10 added, 0 updated" in found.out
+    assert "1 message at work; at the target" in found.err
+    with open_store("here") as here, open_store("there") as there:
+        here.queues.release_all("inbox")
+        assert there.queues.drop(10, "at the target")
+    found = copy("here", "there")
+    assert found.status == 1
+    assert "that the target has another of, or has gone on with: 10" in found.err
+    counts = copy("here", "there", "--json").json["messages"]
+    assert (counts["messages"], counts["conflicts"], counts["running"]) == (10, [10], 0)
+
+
 @pytest.mark.files_only("a store in memory is one of them")
 def test_stores_that_cannot_be_copied_are_refused(copy: Callable[..., Result]) -> None:
     """An empty source is more likely a mistake; what ends with the command keeps nothing."""

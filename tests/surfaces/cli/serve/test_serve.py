@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
+import pytest
 from tests.support.cli import run_in_process
 from tests.support.runs import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pytest
 
 
 @contextmanager
@@ -43,6 +42,7 @@ def _ask(url: str, method: str = "GET", value: object = None) -> dict[str, objec
     return found
 
 
+@pytest.mark.files_only("a process of its own uses the folder")
 def test_a_server_says_when_it_is_ready_and_is_alone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

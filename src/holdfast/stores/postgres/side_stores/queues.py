@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.queues.bodies import encode_body, is_same
-from holdfast.core.queues.messages import MESSAGE_COLUMNS, read_message
+from holdfast.core.queues.copies import as_copy, compare_copy
+from holdfast.core.queues.messages import MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
 from holdfast.errors import KeyReused
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
+    from psycopg import Connection
+
     from holdfast.core.log.records import Json
+    from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
     from holdfast.stores.postgres.connections import Connections
 
@@ -70,6 +74,24 @@ _ERASE: Final = """DELETE FROM {s}.messages AS m WHERE (%(session)s::bytea IS NO
     AND md5(m.session) = md5(%(session)s) AND m.session <> '')
   OR (%(owner)s::bytea IS NOT NULL AND md5(m.owner) = md5(%(owner)s)) RETURNING m.id"""
 
+_COPIES: Final = f"""SELECT {_COLUMNS}, m.state = 'running' AND m.until <= {_NOW}
+  FROM {{s}}.messages AS m WHERE %s AND m.id > %%(after)s ORDER BY m.id LIMIT %%(limit)s"""
+_LOCK: Final = "LOCK TABLE {s}.messages IN SHARE ROW EXCLUSIVE MODE"
+"""Messages are put and claimed before it or after it: an id that is taken is seen, and the next
+message gets a later one."""
+_ADVANCE: Final = """SELECT setval(ids, %(id)s)
+  FROM (SELECT pg_get_serial_sequence('{s}.messages', 'id')::regclass AS ids) AS sequence
+  WHERE %(id)s > coalesce(pg_sequence_last_value(ids), 0)"""
+_FURTHER: Final = f"""SELECT 1 FROM {{s}}.messages AS m WHERE {_OPEN}
+  AND md5(m.lane) = md5(%(lane)s) AND m.id > %(id)s LIMIT 1"""
+_RESTORED: Final = ", ".join(
+    f"to_timestamp(%({name})s)" if name in _TIMES else f"%({name})s" for name in MESSAGE_COLUMNS
+)
+_RESTORE: Final = f"""INSERT INTO {{s}}.messages ({", ".join(MESSAGE_COLUMNS)})
+  OVERRIDING SYSTEM VALUE VALUES ({_RESTORED})
+  ON CONFLICT (id) DO UPDATE SET until = NULL,
+    {", ".join(f"{name} = excluded.{name}" for name in MESSAGE_COLUMNS if name != "id")}"""
+
 
 class _QueueTable:
     """The table of the queues."""
@@ -108,6 +130,14 @@ class _QueueReader(_QueueTable):
         query = f"""SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {where}
           ORDER BY m.id DESC LIMIT %(limit)s"""
         return list(map(_read, self._rows("read messages", query, {**values, "limit": limit})))
+
+    def copies(
+        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+    ) -> list[QueuedMessage]:
+        where, values = _where(None, owner, None)
+        values |= {"after": after, "limit": limit}
+        rows = self._rows("read messages", _COPIES % where, values)
+        return [as_copy(_read(row[:-1])) if row[-1] else _read(row[:-1]) for row in rows]
 
     def counts(
         self, queue: str, *, owner: str | None = None, lane: str | None = None
@@ -205,6 +235,45 @@ class PostgresQueues(_QueueReader):
             "owner": None if owner is None else to_bytes(owner),
         }
         return len(self._rows("erase messages", _ERASE, values))
+
+    def restore(
+        self, messages: Sequence[QueuedMessage], *, dry_run: bool = False
+    ) -> list[MessageCopy]:
+        if not messages:
+            return []
+        with self._connections.transaction("copy messages") as connection:
+            if not dry_run:
+                connection.execute(self._sql(_LOCK))
+                connection.execute(self._sql(_ADVANCE), {"id": max(m.id for m in messages)})
+            return [self._restore(connection, message, dry_run) for message in messages]
+
+    def _restore(
+        self, connection: Connection, message: QueuedMessage, is_dry_run: bool
+    ) -> MessageCopy:
+        fields = {name: getattr(message, name) for name in MESSAGE_COLUMNS}
+        fields |= {name: to_bytes(fields[name]) for name in MESSAGE_TEXTS}
+        fields["body"] = encode_body(message.body)
+        fields["result"] = None if message.result is None else encode_body(message.result)
+        with_its_id, with_its_key = (
+            connection.execute(
+                self._sql(f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {where}"),
+                fields,
+                binary=True,
+            ).fetchone()
+            for where in ("m.id = %(id)s", _SAME_KEY)
+        )
+        decided = compare_copy(
+            message,
+            _read(with_its_id) if with_its_id else None,
+            _read(with_its_key) if with_its_key else None,
+            is_lane_further=bool(connection.execute(self._sql(_FURTHER), fields).fetchall()),
+        )
+        if decided in ("added", "updated") and not is_dry_run:
+            connection.execute(self._sql(_RESTORE), fields)
+        return decided
+
+    def _sql(self, query: str) -> bytes:
+        return self._connections.format(query).encode()
 
     def _change(self, message: QueuedMessage, changes: str, **values: object) -> bool:
         """Change a message whose claim is still the one that was made."""

@@ -15,6 +15,7 @@ from holdfast.surfaces.formatting import count, size_text
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
     from holdfast.ports.copying import (
+        CopiedMessages,
         CopiedNotes,
         CopiedSession,
         CopyProgress,
@@ -86,7 +87,7 @@ def _copy(args: argparse.Namespace, app: App) -> int:
             on_progress=lambda now: app.out.count(_progress(now)),
         )
         app.out.count("")
-    if not (report.sessions or report.notes or report.accesses or report.queued):
+    if not (report.sessions or report.notes or report.accesses or report.messages.messages):
         raise UsageError(
             f"there is nothing to copy in `{report.source}`",
             hint="check the address, --agent and --owner",
@@ -143,11 +144,7 @@ def _show(app: App, report: CopyReport) -> None:
         app.out.note("a dry run: nothing was written")
     if report.trashed:
         app.out.note(f"not copied: {count(report.trashed, 'session')} in the trash")
-    if report.queued:
-        app.out.note(
-            f"not copied: {count(report.queued, 'message')} in queues; let them be answered, or "
-            "drop them, and copy again"
-        )
+    _show_messages(app, report.messages)
     if report.accesses_damaged:
         app.out.note(
             f"not copied: {count(report.accesses_damaged, 'damaged line')} of the audit log"
@@ -161,6 +158,23 @@ def _show(app: App, report: CopyReport) -> None:
         )
     if not report.is_complete:
         app.out.note("nothing was lost or overwritten; run it again once that is settled")
+
+
+def _show_messages(app: App, copied: CopiedMessages) -> None:
+    if copied.messages:
+        new = f"{copied.added:,} added, {copied.updated:,} updated"
+        app.out.line(f"{count(copied.messages, 'message')} in queues: {new}")
+    if copied.running:
+        app.out.note(
+            f"{count(copied.running, 'message')} at work; at the target they wait: copy again "
+            "after it"
+        )
+    if copied.conflicts_count:
+        named = ", ".join(map(str, copied.conflicts))
+        app.out.note(
+            f"not copied: {count(copied.conflicts_count, 'message')} that the target has another "
+            f"of, or has gone on with: {named}"
+        )
 
 
 def _session_row(session: CopiedSession) -> Row:
@@ -234,7 +248,14 @@ def _report_json(report: CopyReport) -> dict[str, object]:
         "accesses": report.accesses,
         "accesses_damaged": report.accesses_damaged,
         "trashed": report.trashed,
-        "queued": report.queued,
+        "messages": {
+            "messages": report.messages.messages,
+            "added": report.messages.added,
+            "updated": report.messages.updated,
+            "running": report.messages.running,
+            "conflicts": list(report.messages.conflicts),
+            "conflicts_count": report.messages.conflicts_count,
+        },
     }
 
 

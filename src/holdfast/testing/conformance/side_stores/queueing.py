@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from holdfast.core.queues.copies import as_copy, is_equal
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
 from holdfast.testing.conformance.samples import raises
@@ -268,3 +271,79 @@ def an_erasure_takes_messages_along(store: SessionStore) -> None:
     assert store.queues.erase(owner="ann") == 0
     assert store.queues.erase(session="main/absent") == 0
     assert _keys(store.queues.messages("inbox")) == ["u1"]
+
+
+def messages_are_copied_with_ids_states_and_keys(store: SessionStore) -> None:
+    """Copies are in every state, the oldest first, and come back as they were; once."""
+    for number, key in enumerate(["w1", "d1", "f1", "x1", "r1", "w2"]):
+        store.queues.put(_new(key, f"lane{number % 5}", {"text": f"{key} \u2603 \x00"}))
+    claimed = {each.key: each for each in store.queues.claim("inbox", "w", _LONG, limit=5)}
+    assert store.queues.postpone(claimed["w1"], _LONG, reason="busy")
+    assert store.queues.finish(claimed["d1"], "answered", result={"record": "r"})
+    assert store.queues.finish(claimed["f1"], "failed", reason="no")
+    assert store.queues.drop(claimed["x1"].id, "unwanted")
+    before = store.queues.copies()
+    assert [(each.key, each.state) for each in before] == [
+        *(("w1", "waiting"), ("d1", "answered"), ("f1", "failed"), ("x1", "dropped")),
+        *(("r1", "running"), ("w2", "waiting")),
+    ]
+    assert store.queues.copies(after=before[1].id, limit=2) == before[2:4]
+    assert store.queues.copies(owner="bob") == []
+    copies = [as_copy(each) for each in before]
+    assert store.queues.erase(owner="ann") == 6
+    assert store.queues.restore(copies, dry_run=True) == ["added"] * 6
+    assert store.queues.copies() == []
+    assert store.queues.restore(copies) == ["added"] * 6
+    assert store.queues.restore(copies) == ["same"] * 6
+    kept = store.queues.copies()
+    assert all(map(is_equal, copies, kept))
+    assert [each.id for each in kept] == [each.id for each in before]
+    # Keys, order and ids go on as they were.
+    assert store.queues.put(_new("d1", "lane1", {"text": "d1 \u2603 \x00"})).state == "answered"
+    assert store.queues.put(_new("n1", "new")).id > kept[-1].id
+    assert _keys(store.queues.claim("inbox", "v", _LONG, limit=9)) == ["r1", "n1"]
+
+
+def a_claim_that_ran_out_is_copied_as_lost(store: SessionStore) -> None:
+    """A message of a process that ended waits in the copy; it is not worked on any more."""
+    store.queues.put(_new("k1"))
+    store.queues.claim("inbox", "w", -1.0)
+    (copy,) = store.queues.copies()
+    assert (copy.state, copy.tries, copy.lost_claims) == ("waiting", 0, 1)
+
+
+def a_copy_replaces_only_an_earlier_state(store: SessionStore) -> None:
+    """A message that went on here since, or is another one, is left alone."""
+    put = store.queues.put(_new("k1"))
+    earlier = store.queues.copies()
+    (claimed,) = store.queues.claim("inbox", "w", _LONG)
+    assert store.queues.restore(earlier) == ["conflict"]
+    assert store.queues.finish(claimed, "answered")
+    later = store.queues.copies()
+    assert store.queues.restore(earlier) == ["conflict"]
+    assert store.queues.erase(owner="ann") == 1
+    assert store.queues.restore(earlier) == ["added"]
+    assert store.queues.restore(later) == ["updated"]
+    assert store.queues.counts("inbox") == {"answered": 1}
+    others = [
+        msgspec.structs.replace(earlier[0], key="k2"),  # another one has its id
+        msgspec.structs.replace(earlier[0], id=put.id + 9),  # another one has its key
+        msgspec.structs.replace(later[0], body={"text": "else"}),
+        msgspec.structs.replace(later[0], lane="b"),
+    ]
+    assert store.queues.restore(others) == ["conflict"] * 4
+    assert list(map(is_equal, later, store.queues.copies())) == [True]
+
+
+def a_copy_does_not_overtake_its_lane(store: SessionStore) -> None:
+    """Before a message that is worked on, none appears in its lane; elsewhere it may."""
+    for key, lane in (("a1", "a"), ("b1", "b"), ("a2", "a")):
+        store.queues.put(_new(key, lane))
+    first, beside, _last = store.queues.copies()
+    assert store.queues.erase(owner="ann") == 3
+    store.queues.put(_new("a3"))
+    (running,) = store.queues.claim("inbox", "w", _LONG)
+    assert store.queues.restore([first, beside]) == ["conflict", "added"]
+    assert store.queues.finish(running, "answered")
+    assert store.queues.restore([first]) == ["added"]
+    assert _keys(store.queues.claim("inbox", "w", _LONG, limit=9)) == ["a1", "b1"]
