@@ -39,22 +39,39 @@ def rows_of(text: str, columns: int) -> list[str]:
 
 
 @examples(200)
-@given(words=WORDS, columns=st.integers(24, 80), cuts=st.lists(st.integers(0, 200), max_size=3))
-@example(words=["look", "at", "one", "of", "them:", "holdfast", "x" * 24], columns=24, cuts=[9])
-@example(words=["\u6f22" * 12, "a", "\u6f22" * 12], columns=24, cuts=[])
+@given(
+    words=WORDS,
+    columns=st.integers(24, 80),
+    cuts=st.lists(st.integers(0, 200), max_size=3),
+    hang=st.integers(0, 12),
+)
+@example(
+    words=["look", "at", "one", "of", "them:", "holdfast", "x" * 24], columns=24, cuts=[9], hang=0
+)
+@example(words=["\u6f22" * 12, "a", "\u6f22" * 12], columns=24, cuts=[], hang=0)
+@example(
+    words=["look", "at", "one", "of", "them:", "holdfast", "x" * 24], columns=24, cuts=[9], hang=4
+)
+@example(words=["a" * 20, "b" * 3, "c" * 20, "d" * 21, "e"], columns=24, cuts=[], hang=4)
 def test_a_terminal_breaks_no_word_that_fits(
-    words: list[str], columns: int, cuts: list[int]
+    words: list[str], columns: int, cuts: list[int], hang: int
 ) -> None:
-    """Whatever parts a line has; the words and their order stay, so a copied command works."""
+    """Whatever parts a line has; the words and their order stay, so a copied command works. Rows
+    after the first hang, unless a word needs the whole row."""
     words = [word for word in words if cell_width(word) <= columns]
     line = " ".join(words)
     ends = sorted(
         {0, len(line), *(min(cut, len(line)) for cut in cuts if line[cut - 1 : cut] == " ")}
     )
     parts = [line[start:end] for start, end in pairwise(ends)] or [""]
-    kept = "".join(keep_words(parts, columns))
+    kept = "".join(keep_words(parts, columns, hang))
     assert kept.split() == words
-    assert [word for row in rows_of(kept, columns) for word in row.split()] == words
+    rows = rows_of(kept, columns)
+    assert [word for row in rows for word in row.split()] == words
+    for row in rows[1:]:
+        begun = len(row) - len(row.lstrip(" "))
+        is_full = any(cell_width(word) > columns - hang for word in row.split())
+        assert begun >= hang or is_full or not row.strip()
 
 
 def test_lines_keep_their_newlines_and_wide_terminals_change_nothing() -> None:

@@ -274,25 +274,31 @@ def _harmless(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text)
 
 
-def keep_words(texts: Sequence[str], columns: int) -> list[str]:
+def keep_words(texts: Sequence[str], columns: int, hang: int = 0) -> list[str]:
     """Return texts that follow each other on a line, in which a terminal breaks no word.
 
     The end of a row is filled with spaces instead of a newline, so that a command which is copied
-    from several rows is still one command.
+    from several rows is still one command. Rows after the first begin `hang` columns further in.
     """
     kept: list[str] = []
-    at = 0
+    at = start = 0
     for text in texts:
         pieces = _PIECES.findall(text)
         for place, piece in enumerate(pieces):
             if piece == "\n":
-                at = 0
+                at = start = 0
                 continue
             size = cell_width(piece)
-            if not piece.isspace() and at and at + size > columns >= size:
-                pieces[place] = " " * (columns - at) + piece
-                at = 0
-            at = (at + size) % columns
+            if hang and piece.isspace() and at + size >= columns:
+                is_full = at == columns  # a space has to be left for who copies the line
+                pieces[place] = " " * (hang if is_full else columns - at)
+                at, start = (hang, 0) if is_full else (columns, start)
+                continue
+            if not piece.isspace() and at > start and at + size > columns >= size:
+                start = hang if hang + size <= columns else 0
+                pieces[place] = " " * (columns - at + start) + piece
+                at = start
+            at = (at + size) % columns or (columns if hang else 0)  # a row that is full
         kept.append("".join(pieces))
     return kept
 

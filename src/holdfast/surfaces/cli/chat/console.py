@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.surfaces.answers import Cell, StyledLine, StyledTable, layout
+from holdfast.surfaces.answers import GAP, Cell, StyledLine, StyledTable, layout
 from holdfast.surfaces.cli.chat.spinner import Spinner
-from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.cli.terminal import keep_words, paint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _CONTROLS: Final = lazy_pattern(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could control the terminal."""
+_COLUMN: Final = lazy_pattern(r"(?<=\S) {2,}(?=\S)")
 _INDENT_COLUMNS: Final = 3
 """Columns that the prompt and the frame take from a line."""
 
@@ -52,24 +53,25 @@ class Console:
 
     def show(self, part: StyledLine | StyledTable) -> None:
         """Print a part of an answer."""
-        width = shutil.get_terminal_size().columns - _INDENT_COLUMNS if self.is_live else None
         if isinstance(part, StyledLine):
-            rows = [_paint(part, sys.stdout, self._mask)]
+            indented = StyledLine((Cell("  "), *part.cells))
+            rows = [self._paint(indented, sys.stdout)]
         else:
+            width = shutil.get_terminal_size().columns - _INDENT_COLUMNS if self.is_live else None
             masked = tuple(tuple(_clean(cell, self._mask) for cell in row) for row in part.rows)
             rows = [
-                "  ".join(paint(cell.text, cell.tone, sys.stdout) for cell in row)
+                "  " + GAP.join(paint(cell.text, cell.tone, sys.stdout) for cell in row)
                 for row in layout(StyledTable(part.columns, masked), width)
             ]
         for row in rows:
-            sys.stdout.write(f"  {row}".rstrip() + "\n")
+            sys.stdout.write(row.rstrip() + "\n")
         sys.stdout.flush()
 
     def notice(self, words: StyledLine) -> None:
         """Print a line beside the replies."""
         self.idle()
         sys.stdout.flush()
-        self._side.write(f"{_paint(words, self._side, self._mask)}\n")
+        self._side.write(f"{self._paint(words, self._side)}\n")
         self._side.flush()
 
     def gap(self) -> None:
@@ -91,6 +93,17 @@ class Console:
         if is_over:
             self._end_line()
 
+    def _paint(self, words: StyledLine, stream: TextIO) -> str:
+        """Return a line for a stream; at a terminal no word in it is broken."""
+        cells = [_clean(cell, self._mask) for cell in words.cells]
+        texts = [cell.text for cell in cells]
+        if self.is_live:
+            columns = shutil.get_terminal_size().columns
+            texts = keep_words(texts, columns, min(_hang("".join(texts)), columns * 2 // 3))
+        return "".join(
+            paint(text, cell.tone, stream) for text, cell in zip(texts, cells, strict=True)
+        )
+
     def _end_line(self) -> None:
         if self.kind:
             sys.stdout.write("\n")
@@ -98,9 +111,11 @@ class Console:
             self.kind = ""
 
 
-def _paint(words: StyledLine, stream: TextIO, mask: Callable[[str], str]) -> str:
-    cells = (_clean(cell, mask) for cell in words.cells)
-    return "".join(paint(cell.text, cell.tone, stream) for cell in cells)
+def _hang(text: str) -> int:
+    """Return where the rows after the first begin: at the last column of the text, if it has some,
+    as a table does; else at its first word."""
+    columns = [found.end() for found in _COLUMN.finditer(text)]
+    return columns[-1] if columns else len(text) - len(text.lstrip(" "))
 
 
 def _clean(cell: Cell | str, mask: Callable[[str], str]) -> Cell:
