@@ -85,6 +85,7 @@ def test_a_wrong_choice_of_an_option_is_no_unknown_command(
     assert "unknown command" not in done.err
 
 
+@pytest.mark.files_only("it looks for a folder")
 def test_the_store_is_found_above(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,7 +200,7 @@ def normal(text: str) -> str:
     text = re.sub(r'"(due|since|changed|created|removed|ts|idle\w*)":[\d.e+-]+', r'"\1":0', text)
     text = re.sub(r"\.trash/\d+T\d+-(\d+-)?", ".trash/", text)
     text = re.sub(r'"bytes":\d+', '"bytes":0', text)  # a time has more digits, or fewer
-    return re.sub(r"(\bmessage |main\.ann-plan\.)\d+", r"\1N", text)
+    return re.sub(r"(\bmessage |main\.ann-plan\.)\d+(-\d+)?", r"\1N", text)
 
 
 async def settle(store: SessionStore) -> None:

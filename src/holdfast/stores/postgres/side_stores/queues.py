@@ -34,12 +34,12 @@ _COLUMNS: Final = ", ".join(
 )
 _SAME_KEY: Final = """m.queue = %(queue)s AND md5(m.owner) = md5(%(owner)s)
   AND md5(m.key) = md5(%(key)s)"""
-_PUT: Final = """WITH locked AS (
+_PUT: Final = f"""WITH locked AS (
     SELECT pg_advisory_xact_lock(hashtextextended(%(queue)s || md5(%(lane)s), 0))
   )
-  INSERT INTO {s}.messages (queue, lane, owner, session, key, body)
+  INSERT INTO {{s}}.messages AS m (queue, lane, owner, session, key, body)
   SELECT %(queue)s, %(lane)s, %(owner)s, %(session)s, %(key)s, %(body)s FROM locked
-  ON CONFLICT (queue, md5(owner), md5(key)) DO NOTHING RETURNING id"""
+  ON CONFLICT (queue, md5(owner), md5(key)) DO NOTHING RETURNING {_COLUMNS}"""
 _OPEN: Final = "m.queue = %(queue)s AND m.state IN ('waiting', 'running')"
 _CLAIM: Final = f"""WITH RECURSIVE heads AS (
     (SELECT md5(m.lane) AS lane, m.id FROM {{s}}.messages AS m WHERE {_OPEN}
@@ -165,7 +165,8 @@ class PostgresQueues(_QueueReader):
             "body": encode_body(message.body),
         }
         # After a lost connection it is put again: the key tells whether it was.
-        self._rows("keep a message", _PUT, values)
+        if rows := self._rows("keep a message", _PUT, values):
+            return _read(rows[0])
         query = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {_SAME_KEY}"
         found = _read(self._rows("keep a message", query, values)[0])
         if not is_same(found, message):
