@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.support.databases import Contents
     from tests.surfaces.proxy.proxies import RunningProxy
 
 BODY = (
@@ -170,7 +171,7 @@ def test_a_web_socket_is_answered_with_426(proxy: RunningProxy) -> None:
     assert got.startswith(b"HTTP/1.1 426")
 
 
-def test_keys_are_passed_and_stored_nowhere(tmp_path: Path) -> None:
+def test_keys_are_passed_and_stored_nowhere(tmp_path: Path, contents: Contents) -> None:
     key = "sk-ant-very-secret-key-0123456789"
     with (
         Loopback(api_key=key) as guarded,
@@ -182,9 +183,9 @@ def test_keys_are_passed_and_stored_nowhere(tmp_path: Path) -> None:
             model="claude-opus-4-8", max_tokens=50, messages=[{"role": "user", "content": "Hi"}]
         )
         assert store.sessions()
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if key.encode() in path.read_bytes()]
+    stored = dict(contents(tmp_path))
+    assert b"Hi" in b"".join(stored.values())
+    assert not [place for place, data in stored.items() if key.encode() in data]
 
 
 # Errors in the dialect of the client
