@@ -106,17 +106,18 @@ def test_a_store_that_fails_confirms_nothing(
     store: SessionStore, server: BotApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Telegram keeps an update until it is stored."""
-    put = store.queues.put
+    kind: Any = type(store.queues)
+    put = kind.put
     failures = [StoreUnavailable("the disk is full"), StoreUnavailable("the disk is full")]
     waiting: list[int] = []
 
-    def fail(message: NewMessage) -> Any:
+    def fail(queues: Any, message: NewMessage) -> Any:
         if message.queue == QUEUE and failures:
             waiting.append(len(server.updates))
             raise failures.pop()
-        return put(message)
+        return put(queues, message)
 
-    monkeypatch.setattr(store.queues, "put", fail)
+    monkeypatch.setattr(kind, "put", fail)
     server.say("hello")
     run_bot(store, server, 1)
     assert waiting == [1, 1], "it was confirmed before it was stored"
