@@ -26,6 +26,7 @@ class ErasableSession(msgspec.Struct, frozen=True):
     """The logs that a store has under one key: the session, removed ones, and those half erased."""
 
     key: SessionKey
+    """The key of the session."""
     owners: frozenset[str]
     """The owners in their headers; without that of a header which cannot be read."""
     names: frozenset[str]
@@ -33,7 +34,9 @@ class ErasableSession(msgspec.Struct, frozen=True):
     repaired_from: frozenset[str]
     """The sessions that it is a repaired copy of."""
     logs: int
+    """Number of logs."""
     bytes: int
+    """Their size in all."""
 
 
 class SessionEraser(ABC):

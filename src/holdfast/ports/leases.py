@@ -17,6 +17,7 @@ class LeaseHolder(NamedTuple):
     """The holder of a lease."""
 
     token: int
+    """The number of the lease; a newer lease has a larger one."""
     holder: str
     """In the words that `acquire` was given; they name one turn and no other."""
     since: float

@@ -24,41 +24,63 @@ class IndexSource(msgspec.Struct, frozen=True):
     """A file of notes or a session, as far as it is in the index."""
 
     id: int
+    """The number of the source in the index."""
     kind: SourceKind
+    """The kind of source."""
     name: str
+    """The path of the file, or the key of the session."""
     stamp: str
     """The state of the file or the log; another stamp means that it changed."""
     head: str
     """The record of a session up to which it is in the index."""
     passages: int
+    """Number of passages."""
     terms: int
+    """Number of terms in all of them."""
     oldest: float | None
+    """The time of the oldest passage."""
     newest: float | None
+    """The time of the newest passage."""
 
 
 class IndexPassage(msgspec.Struct, frozen=True):
     """A part of a source, with its terms."""
 
     text: str
+    """Its text."""
     terms: Sequence[str]
+    """Its search terms."""
     role: Role
+    """The speaker, or `note`."""
     record: str = ""
+    """The record of a session that it is from."""
     first_line: int = 0
+    """Its first line in a file of notes, counted from 1."""
     last_line: int = 0
+    """Its last line there."""
     ts: float | None = None
+    """Its time, in seconds since 1970."""
 
 
 class FoundPassage(msgspec.Struct, frozen=True):
     """A passage as it is in the index."""
 
     id: int
+    """The number of the passage in the index."""
     text: str
+    """Its text."""
     terms: Sequence[str]
+    """Its search terms."""
     role: Role
+    """The speaker, or `note`."""
     record: str
+    """The record of a session that it is from."""
     first_line: int
+    """Its first line in a file of notes, counted from 1."""
     last_line: int
+    """Its last line there."""
     ts: float | None
+    """Its time, in seconds since 1970."""
 
     @property
     def source(self) -> int:

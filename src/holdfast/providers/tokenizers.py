@@ -108,6 +108,7 @@ class Vocabulary:
     """Counts with a model's own tokens, and remembers what it has counted."""
 
     is_exact: Final = True
+    """True: it counts the model's own tokens."""
 
     def __init__(self, name: str, tokenizer: Any) -> None:
         self.name = name

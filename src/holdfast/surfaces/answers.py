@@ -66,9 +66,11 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     """The outcome of a command."""
 
     parts: tuple[StyledLine | StyledTable, ...] = ()
+    """Lines and tables to show, in order."""
     is_refused: bool = False
     """The command did nothing; the parts say why."""
     then: NextStep | None = None
+    """The step that the chat takes next, if any."""
 
     @property
     def text(self) -> str:

@@ -43,7 +43,9 @@ class Acknowledged:
     """One append that returned: its number, and the ids of its records."""
 
     append: int
+    """The number of the append."""
     ids: tuple[str, ...]
+    """The ids of its records."""
 
 
 class KillableWriter:

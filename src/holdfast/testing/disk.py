@@ -103,12 +103,15 @@ class FaultyDisk(Disk):
 @dataclass(frozen=True, slots=True)
 class Write:
     fd: int
+    """The file descriptor."""
     data: bytes
+    """The bytes that were written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
     fd: int
+    """The file descriptor."""
 
 
 class RecordingDisk(Disk):

@@ -35,7 +35,9 @@ class Kill(msgspec.Struct, frozen=True):
     """The death of a process: before or after its effect of this number, counted from 1."""
 
     effect: int
+    """The number of the effect."""
     when: Literal["before", "after"] = "before"
+    """Before or after that effect."""
 
 
 class Killed(BaseException):
@@ -162,6 +164,7 @@ class SimulatedSession(Session):
     """A session in a process that can be killed; open it like any other, then `simulate`."""
 
     simulation: Simulation | None = None
+    """The simulation it runs in, once `simulate` has begun."""
 
     def simulate(self, simulation: Simulation) -> Simulation:
         """From here on everything goes through this simulation."""

@@ -112,44 +112,72 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a checkpoint knows. What is not known is empty."""
 
     version: int = VERSION
+    """The version of this format."""
     checkpoint_id: str = ""
+    """The id of the checkpoint."""
     session_id: str = ""
+    """The session that it is about."""
     timestamp: str = ""
+    """The time it was taken, in ISO 8601."""
     trigger: str = ""
+    """The reason it was taken: `asked`, `compaction` and others."""
 
     original_request: str = ""
+    """The first thing that the user asked for."""
     current_objective: str = ""
+    """The objective that the agent works on."""
     requests: tuple[UserRequest, ...] = ()
     """The newest, oldest first; the first of all is the original request."""
     request_count: int = 0
+    """Number of the user's requests, those that are not listed included."""
     rules: tuple[str, ...] = ()
     """The user's instructions."""
     last_exchange: LastExchange = LastExchange()
+    """The last words of the user and of the agent."""
 
     completed_tasks: tuple[str, ...] = ()
+    """Tasks that are done."""
     pending_tasks: tuple[str, ...] = ()
+    """Tasks that are open."""
     current_task: str = ""
+    """The task in progress."""
     overall_progress_pct: float = 0.0
+    """The share of tasks that are done, in percent."""
     goal_satisfaction: dict[str, Any] = {}
+    """Goals and how far each is met, as the application states it."""
 
     artifacts: tuple[Artifact, ...] = ()
+    """Files and other things that were made."""
     files_changed: tuple[str, ...] = ()
+    """Paths that were written."""
     files_read: tuple[str, ...] = ()
     """Those that were only read. Both have the newest last."""
     files_omitted: int = 0
+    """Number of older paths that are not listed."""
     subagent_results: tuple[SubagentResult, ...] = ()
+    """Results of other agents."""
     commands: tuple[CommandRun, ...] = ()
+    """Commands that ran, with their outcome."""
     errors: tuple[FailedAction, ...] = ()
+    """Actions that failed."""
 
     learnings: tuple[str, ...] = ()
+    """Sentences about what was learned."""
     key_decisions: tuple[str, ...] = ()
+    """Decisions, in the words they were made in."""
     failed_approaches: tuple[str, ...] = ()
+    """Approaches that did not work."""
 
     tools_used: dict[str, int] = {}
+    """Number of calls by tool."""
     tool_call_count: int = 0
+    """Number of all tool calls."""
     context_tokens_estimate: int = 0
+    """Estimated tokens in view."""
     context_utilization_pct: float = 0.0
+    """The share of the window that they take, in percent."""
     execution_time_seconds: float = 0.0
+    """Seconds that the work took."""
 
     upto: str = ""
     """The last record it was read from."""
@@ -162,7 +190,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     covered: dict[str, Any] = {}
     """Values that code found for fields that are shown otherwise."""
     tasks: tuple[Task, ...] = ()
+    """The tasks of a task list, with their states."""
     open_calls: tuple[OpenCall, ...] = ()
+    """Tool calls without a result."""
     extra: dict[str, Any] = {}
     """Fields that this version does not know."""
 

@@ -43,21 +43,30 @@ class Baseline(msgspec.Struct, frozen=True):
     """An earlier evaluation, without words."""
 
     policy: str
+    """The policy that was evaluated."""
     window: int
+    """The window, in tokens."""
     sessions: list[BaselineSession]
+    """Figures and losses of each session."""
     version: int = BASELINE_VERSION
+    """The version of this format."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
     """An evaluation beside its baseline."""
 
     before: Figures
+    """Figures of the baseline, over the sessions that are in both."""
     after: Figures
+    """Figures of the evaluation, over the same sessions."""
     lost_before: dict[NeedKind, int]
+    """Number of losses in the baseline, by kind."""
     lost_after: dict[NeedKind, int]
+    """Number of losses now, by kind."""
     worse: tuple[str, ...]
     """Each thing that got worse, in words; empty where nothing did."""
     new_losses: tuple[Loss, ...]
+    """Losses that the baseline does not have."""
     compared: int
     """Number of sessions."""
     changed: tuple[str, ...] = ()

@@ -35,7 +35,9 @@ class ViewCut(msgspec.Struct, frozen=True, omit_defaults=True):
     call: int
     """The call whose request was the first without it, counted from 1."""
     action: CutAction = "policy"
+    """The kind of change."""
     reason: str = ""
+    """The reason that the log or the plan states."""
     record: str = ""
     """The compaction or prune in the log; empty where the cut was made by the replay."""
     kept_from: str = ""
@@ -46,11 +48,13 @@ class LastSeen(msgspec.Struct, frozen=True, omit_defaults=True):
     """The newest record that had it."""
 
     record: str
+    """The id of the record."""
     kind: str
     """The type of the record: `user`, `assistant`, `tool_result`."""
     call: int
     """The call that got the record first, counted from 1."""
     tool: str = ""
+    """The tool whose result it is."""
     ref: str = ""
     """The ref of its output, where that is kept outside the log."""
 
@@ -59,7 +63,9 @@ class Loss(msgspec.Struct, frozen=True):
     """Something that a reply needed and that its request no longer had."""
 
     kind: NeedKind
+    """The kind of need: an instruction, decision, task, file, value or name."""
     text: str
+    """The words that were needed."""
     needed_by: str
     """The record of the first reply that lacked it."""
     needed_call: int
@@ -67,7 +73,9 @@ class Loss(msgspec.Struct, frozen=True):
     calls: int
     """Number of calls that lacked it."""
     seen: LastSeen
+    """The newest record that had them."""
     cut: ViewCut
+    """The cut that took them out of view."""
     ways_back: tuple[str, ...]
     """Tool calls with which the agent could have got it back."""
 

@@ -20,13 +20,17 @@ class Figures(msgspec.Struct, frozen=True):
     """The figures of one replay, or of several added up."""
 
     calls: int = 0
+    """Number of calls to the model."""
     cost: float = 0.0
     """Of the input, in dollars."""
     tokens_sent: int = 0
+    """Tokens of all requests."""
     tokens_read: int = 0
     """From the provider's cache."""
     cuts: int = 0
+    """Number of compactions."""
     prunes: int = 0
+    """Number of times that results were trimmed or cleared."""
     overflows: int = 0
     """Requests too large for the window, and refusals to send one."""
     invalid: int = 0
@@ -46,12 +50,15 @@ class SessionEvaluation(msgspec.Struct, frozen=True):
     """One session under a policy."""
 
     name: str
+    """The name of the session."""
     fingerprint: str
     """Changes with the records: another conversation cannot be compared."""
     figures: Figures
+    """Cost, cache reads and cuts of its replay."""
     needed: dict[NeedKind, int]
     """Number of different needs, by kind."""
     losses: tuple[Loss, ...]
+    """Everything that replies needed and no longer had."""
     omitted: int = 0
     """Sentences that were not looked for, because there are too many."""
     address: str = ""
@@ -64,8 +71,11 @@ class Evaluation(msgspec.Struct, frozen=True):
     """All sessions under a policy."""
 
     policy: str
+    """The name of the policy."""
     window: int
+    """The window, in tokens."""
     sessions: tuple[SessionEvaluation, ...]
+    """The result of each session."""
 
     @property
     def losses(self) -> tuple[Loss, ...]:

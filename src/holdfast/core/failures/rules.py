@@ -70,9 +70,13 @@ class Rule(msgspec.Struct, frozen=True):
     """Names a failure where everything it asks for holds."""
 
     name: str
+    """The name of the rule, which a classification cites."""
     kind: Kind
+    """The class of the failure."""
     action: Action
+    """The action that helps."""
     subclass: str = ""
+    """A finer class, where one is known."""
     status: tuple[int, ...] = ()
     """Any of these."""
     marks: str = ""

@@ -34,6 +34,7 @@ class Batch(msgspec.Struct, frozen=True):
     """Records to append together, checked, with parents that are in the log."""
 
     records: Sequence[Record]
+    """The records, in order."""
     claimed: Sequence[str]
     """The ids that came with the records."""
     is_atomic: bool

@@ -51,15 +51,19 @@ class Sidecar(msgspec.Struct, frozen=True):
     """The newest items, oldest first, and what they were read from."""
 
     version: int = VERSION
+    """The version of this format."""
     upto: str = ""
     """The last record that was read."""
     items: tuple[SummaryItem, ...] = ()
+    """The items that are kept."""
     omitted: int = 0
     """Older items that are not kept."""
     has_more: bool = False
     """True where older records were never read, so that nobody knows how many items they have."""
     items_max: int = SIDECAR_ITEMS_MAX
+    """The largest number of items that are kept."""
     item_chars: int = SIDECAR_ITEM_CHARS
+    """The largest size of an item, in characters."""
 
 
 def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:

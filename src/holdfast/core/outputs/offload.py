@@ -67,9 +67,11 @@ class Room(msgspec.Struct, frozen=True):
     """The size up to which a result stays in the log."""
 
     chars: int = OFFLOAD_TEXT_CHARS
+    """Characters up to which a result stays."""
     tokens: int | None = None
     """A share of the budget, where there is one."""
     counter: Counter = Estimator()
+    """The counter for `tokens`."""
 
     def is_over(self, text: str) -> bool:
         if len(text) > self.chars:

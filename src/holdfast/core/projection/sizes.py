@@ -48,7 +48,9 @@ class Correction(msgspec.Struct, frozen=True, gc=False):
     """A calibration, solved: from counted tokens to the provider's."""
 
     factor: float
+    """Tokens of the provider for each token that was counted."""
     per_result: float
+    """Tokens that the provider adds for each tool result."""
 
     def tokens(self, weight: Weight) -> int:
         return math.ceil(self.factor * weight.counted + self.per_result * weight.results)

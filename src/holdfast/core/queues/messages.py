@@ -28,10 +28,13 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     """`inbox`, or the name of an outbox."""
     lane: str
+    """Messages of one lane are worked on one after another."""
     key: str
     """Names the message: one with the same key, queue and owner is kept once."""
     body: Json
+    """The content, as JSON."""
     owner: str = ""
+    """The owner of the message."""
     session: str = ""
     """The session that it is about, `agent/id`; an erasure of the session takes it along."""
 
@@ -42,6 +45,7 @@ class QueuedMessage(NewMessage, frozen=True, kw_only=True):
     id: int
     """Larger than that of every message before it in its lane."""
     state: MessageState
+    """The state it is in."""
     tries: int
     """The tries with an outcome since it came, or since a person asked for another; with the
     one that runs."""
@@ -51,7 +55,9 @@ class QueuedMessage(NewMessage, frozen=True, kw_only=True):
     claims: int
     """The number of claims ever; it names the newest one."""
     created: float
+    """The time it came, in seconds since 1970."""
     changed: float
+    """The time of its last change, in seconds since 1970."""
     due: float
     """Not tried before this time."""
     holder: str = ""
@@ -61,6 +67,7 @@ class QueuedMessage(NewMessage, frozen=True, kw_only=True):
     reason: str = ""
     """The reason of the last failure, in a sentence."""
     result: Json | None = None
+    """The outcome, once there is one."""
 
 
 MESSAGE_COLUMNS: Final = (

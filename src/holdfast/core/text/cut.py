@@ -30,9 +30,13 @@ class Cut(msgspec.Struct, frozen=True):
     """A text that fits, and what it cost."""
 
     text: str
+    """The text that fits, with its marker."""
     total: int
+    """The size of the whole text, in `unit`."""
     omitted: int
+    """The size of what was left out, in `unit`."""
     unit: Unit
+    """The unit of both sizes."""
 
     @property
     def was_cut(self) -> bool:

@@ -60,7 +60,9 @@ class Base(msgspec.Struct, frozen=True):
     """The assumption about a model before anything was learned."""
 
     factor: float
+    """Tokens of the provider for each token that was counted."""
     per_result: float
+    """Tokens that the provider adds for each tool result."""
 
 
 CLAUDE_BASE: Final = Base(factor=1.12, per_result=80.0)
@@ -82,11 +84,17 @@ class Calibration(msgspec.Struct, frozen=True):
     """Tokens ≈ factor × counted + per_result × tool results. Never changed: `learn` returns one."""
 
     base: Base = UNKNOWN_BASE
+    """The assumption that it begins with."""
     counted_squared: float = 0.0
+    """Sum of counted × counted over what was learned from."""
     counted_results: float = 0.0
+    """Sum of counted × tool results."""
     results_squared: float = 0.0
+    """Sum of tool results × tool results."""
     counted_real: float = 0.0
+    """Sum of counted × the tokens that the provider reported."""
     results_real: float = 0.0
+    """Sum of tool results × the tokens that the provider reported."""
     base_tokens: float = BASE_TOKENS
     """The remaining weight of the base."""
     learned_tokens: float = 0.0

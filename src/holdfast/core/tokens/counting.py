@@ -82,7 +82,9 @@ class Estimator:
     """
 
     name: Final = "estimate"
+    """The name of the counter, as reports show it."""
     is_exact: Final = False
+    """False: it is an estimate."""
 
     def count(self, text: str) -> int:
         return estimate(text)

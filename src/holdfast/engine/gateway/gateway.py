@@ -63,10 +63,15 @@ class MessageChanged(msgspec.Struct, frozen=True):
     """A message of the inbox has another state."""
 
     message: int
+    """The id of the message."""
     session: str
+    """The session it is about, `agent/id`."""
     state: str
+    """The new state."""
     owner: str
+    """The owner of the message."""
     reason: str = ""
+    """The reason of a failure, in a sentence."""
 
 
 class Gateway:

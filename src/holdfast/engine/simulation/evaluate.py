@@ -49,9 +49,13 @@ class EvaluationSource(msgspec.Struct, frozen=True):
     """A conversation to evaluate."""
 
     name: str
+    """Its name in the report."""
     records: Sequence[Record]
+    """Its records, the oldest first."""
     model: str = ""
+    """The model that it is counted and priced for; empty means the recorded one."""
     address: str = ""
+    """The name by which commands find it."""
 
 
 class EvaluationTerms(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ class DoNothing(msgspec.Struct, frozen=True):
     """Send everything."""
 
     name: str = "do nothing"
+    """The name of the policy in a table."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         del terms
@@ -103,6 +104,7 @@ class KeepTurns(msgspec.Struct, frozen=True):
     """Send the newest turns, by number."""
 
     turns: int = 20
+    """Number of units that are sent."""
     unit: str = "turns"
     """`turns`, or `steps` where a turn may be taken apart."""
 
@@ -127,6 +129,7 @@ class TrimTokens(msgspec.Struct, frozen=True):
     """Send the newest messages that fit, at every call anew."""
 
     name: str = "token trim"
+    """The name of the policy in a table."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         def first(call: ReplayCall) -> int:
@@ -142,10 +145,13 @@ class ClearResults(msgspec.Struct, frozen=True):
     """
 
     engage: float = 0.9
+    """The share of the budget at which it clears."""
     older_than: int = 8
+    """Number of newest units whose results stay."""
     low: float = 0.6
     """The level at which dropping ends, when clearing was not enough."""
     name: str = "clear tool results"
+    """The name of the policy in a table."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         return _Clearing(transcript, terms, self)
@@ -162,12 +168,17 @@ class Compact(msgspec.Struct, frozen=True):
     engage: float = 0.85
     """Of the window, with the static part."""
     summary_tokens: int = 4_000
+    """The size of a summary."""
     keep_tokens: int = 20_000
+    """The size of the newest part that stays whole."""
     keep_share: float = 0.4
     """Of the budget, where that is less."""
     holds: float = 0.25
+    """The share of facts that a summary holds."""
     pays_output: bool = True
+    """True if the tokens of the summary are paid for."""
     name: str = "compact with a summary"
+    """The name of the policy in a table."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         return _Compacting(transcript, terms, self)
@@ -177,9 +188,11 @@ class Holdfast(msgspec.Struct, frozen=True):
     """The policy of a Holdfast session: the projection itself, with decisions written to a log."""
 
     policy: Policy = Policy()
+    """The thresholds of the projection."""
     is_judged: bool = True
     """True if every request is rendered and judged by the provider's rules."""
     name: str = "holdfast"
+    """The name of the policy in a table."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         return _Projecting(transcript, terms, self)

@@ -58,8 +58,11 @@ class SessionReplay(msgspec.Struct, frozen=True):
     """A Holdfast session with a policy, and with summaries where a function makes them."""
 
     policy: Policy = Policy()
+    """The thresholds of the projection."""
     summarise: Summarise | None = None
+    """Makes the summaries; without it, cuts have the carry-over alone."""
     name: str = "holdfast"
+    """The name of the policy in a report."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         return _SessionCourse(transcript, terms, self)
@@ -69,6 +72,7 @@ class RecordedCuts(msgspec.Struct, frozen=True):
     """The requests as the log's own compactions and prunes made them."""
 
     name: str = "recorded"
+    """The name of the policy in a report."""
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         del terms

@@ -73,7 +73,9 @@ class ReplayCall(msgspec.Struct, frozen=True):
     at: float
     """When it was sent; 0 where the transcript does not say."""
     units: Sequence[ContextUnit]
+    """The messages before the call, whole steps each."""
     uses: tuple[Use, ...]
+    """Facts that the call used and that had come up before."""
     said: int
     """Number of the user's messages."""
     broken: frozenset[str]

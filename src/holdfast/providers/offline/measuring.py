@@ -41,6 +41,7 @@ class PromptTooLong(Exception):
     """Stands in for the error of Anthropic's SDK for a request over the limit."""
 
     status_code: Final = 400
+    """The status of the reply."""
 
     def __init__(self, tokens: int, limit: int) -> None:
         said = f"prompt is too long: {tokens} tokens > {limit} maximum"

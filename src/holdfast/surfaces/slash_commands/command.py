@@ -51,16 +51,24 @@ class SlashCommand:
     """A command that a person types in a chat."""
 
     name: str
+    """Its name, without the slash."""
     help: str
+    """One line for the list of commands."""
     run: Callable[[ChatContext, str], CommandAnswer]
+    """The function that runs it, with the words behind its name."""
     argument: str = ""
+    """The argument as help shows it."""
     _: KW_ONLY
     audience: Audience
     """The least trusted of those who may run it."""
     during_turn: DuringTurn
+    """Its answer while a turn of the session runs."""
     surfaces: tuple[Surface, ...] = EVERYWHERE
+    """The surfaces that offer it."""
     aliases: tuple[str, ...] = ()
+    """Other names of it."""
     choices: Callable[[ChatContext], Iterable[Choice]] = _no_choices
+    """Returns the arguments that can be completed."""
 
     def is_for(self, surface: Surface, audience: Audience) -> bool:
         """Return True where a surface offers the command to an audience."""

@@ -25,15 +25,19 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """Of all requests to this loopback, from 1."""
     dialect: DialectName
+    """The API that the request came through."""
     model: str
+    """The model that it names."""
     prompt: Prompt
     """System text, messages and tools; neighbours of one role are one message."""
     body: Json
+    """The request as it was sent."""
     tokens: int
     """All input, as the loopback counts it."""
     output_max: int
     """Tokens that the reply may take; 0 if the request does not say."""
     is_streamed: bool = False
+    """True if the reply is to be streamed."""
     thinks: bool = False
     """True if the model was asked to think first."""
 
@@ -65,7 +69,9 @@ class Call(msgspec.Struct, frozen=True):
     """A tool the answer asks for."""
 
     name: str
+    """The name of the tool."""
     arguments: dict[str, Any] = {}
+    """Its arguments."""
     id: str = ""
     """Made from the request where it is empty: the same request gets the same ids."""
 
@@ -74,7 +80,9 @@ class Answer(msgspec.Struct, frozen=True):
     """An answer of the model."""
 
     text: str = ""
+    """The words of the answer."""
     calls: tuple[Call, ...] = ()
+    """Tools that it asks for."""
     thinking: str = ""
     """Shown only where the request asks for it, as with the providers."""
     stop: Stop | None = None

@@ -27,9 +27,13 @@ class Counts(msgspec.Struct, frozen=True):
     prompt: int
     """All input, cached parts included."""
     read: int = 0
+    """Of it, read from the cache."""
     written: int = 0
+    """Of it, written to the cache."""
     written_1h: int = 0
+    """Of what was written: to live for an hour."""
     output: int = 0
+    """Tokens of the reply."""
     thinking: int = 0
     """Of the output."""
 
@@ -52,11 +56,15 @@ class WireFailure(msgspec.Struct, frozen=True):
     """An error in words. `{input}`, `{output}`, `{total}`, `{limit}` and `{over}` are filled in."""
 
     message: str
+    """The words of the error."""
     status: int = 400
+    """The status of the reply."""
     type: str = ""
     """The error type; empty means the dialect's own for that status."""
     code: str | int | None = None
+    """The error code, where the dialect has one."""
     param: str | None = None
+    """The parameter at fault, where the dialect names it."""
     about: Literal["", "window", "bytes", "output"] = ""
     """The subject, if the provider is to state it in its own words."""
 
@@ -86,6 +94,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One way to fail. The class methods name the usual ones."""
 
     name: str
+    """The name by which `Received.fault` tells of it."""
     failure: WireFailure | None = None
     """With `breaks`, the event that ends the stream; alone, it is the reply."""
     status: int = 0
@@ -93,15 +102,21 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """The reply, byte for byte."""
     headers: dict[str, str] = {}
+    """Headers of the reply."""
     seconds: float = 0.0
     """Seconds to wait before anything else, or at `hangs_after`."""
     hangs_after: Stage | None = None
+    """The point in the reply at which it waits."""
     resets: bool = False
     """The connection is reset before a byte of the reply."""
     breaks: Break | None = None
+    """The point at which a stream ends, and its ending."""
     cuts_gzip: bool = False
+    """True if the packed body is cut short."""
     change: Callable[[Answer], Answer] | None = None
+    """Changes the answer before it is sent."""
     recount: Recount | None = None
+    """Changes the tokens that the reply reports."""
     claims: int = 0
     """The limit that its words name; 0: the loopback's, or one just too small."""
     takes_any_size: bool = False

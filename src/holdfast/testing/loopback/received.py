@@ -41,14 +41,19 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     dialect: DialectName | None
     """None for an address that nobody serves."""
     path: str
+    """The path of the address."""
     headers: dict[str, str]
     """With small names."""
     body: Json
     """Empty where it was no JSON object."""
     bytes: int
+    """The size of the body."""
     model: str = ""
+    """The model that it names."""
     is_streamed: bool = False
+    """True if the reply was to be streamed."""
     only_counts: bool = False
+    """True if it asks for a count of tokens alone."""
     tokens: int = 0
     """All input, as the loopback counts it."""
     output_max: int = 0
@@ -56,8 +61,11 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     reserved: int = 0
     """Tokens of it that the loopback reserves: all, unless told otherwise."""
     limit: int = 0
+    """The window that the loopback held it to, in tokens."""
     cached: Cached = Cached()
+    """Tokens that the cache gave and took."""
     violations: tuple[Violation, ...] = ()
+    """Rules of the provider that it breaks."""
     fault: str = ""
     """The name of the fault that struck it."""
     answer: Answer | None = None
