@@ -101,7 +101,8 @@ class BadRecord(UsageError):
 
 
 class BadItem(BadRecord, TypeError):
-    """An item of another framework that JSON cannot hold. A `TypeError` too, as these raise it."""
+    """An item of another framework that JSON cannot hold, or that a log holds in a shape that
+    cannot be read. A `TypeError` too, as these raise it."""
 
 
 class AdapterClosed(UsageError, RuntimeError):

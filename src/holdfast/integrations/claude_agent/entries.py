@@ -44,7 +44,7 @@ def entries_from_records(records: Iterable[Record], session_id: str) -> list[Any
         if kept is not None:
             entries += kept
             continue
-        uuids = (entry.get("uuid") for entry in reversed(entries))
+        uuids = (entry.get("uuid") for entry in reversed(entries) if isinstance(entry, dict))
         before = next((found for found in uuids if isinstance(found, str)), None)
         entries += _rebuild(record, before, session_id)
     return entries

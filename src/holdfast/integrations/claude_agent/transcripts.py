@@ -142,7 +142,9 @@ def _spell(summary: Any) -> str:
 
 
 def _read(record: Record) -> Any:
+    """Return the summary that a record holds; None where it holds none."""
     try:
-        return json.loads(record.extra["json"])
+        found = json.loads(record.extra["json"])
     except (KeyError, TypeError, ValueError):
         return None
+    return found if isinstance(found, dict) else None

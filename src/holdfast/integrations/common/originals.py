@@ -7,16 +7,17 @@ from it again, to the last byte of its JSON, the record keeps that JSON too.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Unknown, decode, encode
-from holdfast.errors import BadItem, BadRecord
+from holdfast.errors import BadItem, BadRecord, HoldfastError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.log.records import Json, Record
 
@@ -24,6 +25,8 @@ ORIGINAL_FIELD: Final = "original"
 """The field of a record that holds the item, as `{"format": …, "json": …}`."""
 ITEM_TYPE: Final = "peer_item"
 """The type of a record for an item that has no counterpart among ours."""
+_SHAPE_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""Raised by code that reads a value of an unexpected shape, and by the frameworks' own types."""
 
 
 def spell_item(item: object) -> str:
@@ -84,6 +87,25 @@ def original_of(record: Record, form: str) -> list[Any] | None:
         return [json.loads(spelled)]
     except (TypeError, ValueError):
         return None
+
+
+@contextmanager
+def reading_item(record: Record) -> Iterator[None]:
+    """Raise `BadItem` where a record holds an item in a shape that cannot be read.
+
+    Such a record was written by a newer release, or by hand. Leaving it out would show a
+    conversation that never was.
+    """
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except (*_SHAPE_ERRORS, NotImplementedError, StopIteration) as error:
+        raise BadItem(
+            f"cannot read record {record.id}: {type(error).__name__}: {error}",
+            hint="was it written by a newer release? Install that one; "
+            f"`holdfast show … {record.id}` shows it",
+        ) from error
 
 
 def _as_stored(record: Record) -> Record | None:

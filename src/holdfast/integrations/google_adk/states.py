@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.log.records import Header, Unknown
 from holdfast.errors import LogConflict
-from holdfast.integrations.common.originals import original_of, spell_item
+from holdfast.integrations.common.originals import original_of, reading_item, spell_item
 from holdfast.integrations.google_adk.events import FORMAT_NAME, has_event
 from holdfast.ports import ANY_HEAD
 
@@ -88,10 +88,13 @@ NO_STATE: Final = StateAtHead("", {}, 0.0)
 def whole_state(record: Record) -> Json | None:
     """Return the session's state and time that a record holds; None for any other record."""
     if isinstance(record, Header):
-        return {"state": json.loads(record.extra.get(STATE_FIELD) or "{}"), "updated": record.ts}
+        with reading_item(record):
+            began = dict(json.loads(record.extra.get(STATE_FIELD) or "{}"))
+            return {"state": began, "updated": record.ts}
     if record.kind == STATE_TYPE and record.extra.get("of") == "session":
-        found: Json = json.loads(record.extra["json"])
-        return found
+        with reading_item(record):
+            found = json.loads(record.extra["json"])
+            return {"state": dict(found["state"]), "updated": float(found["updated"])}
     return None
 
 
@@ -100,9 +103,10 @@ def event_facts(record: Record) -> tuple[str, Json, float]:
     kept = original_of(record, FORMAT_NAME)
     if not kept:
         return record.id, {}, record.ts
-    actions = kept[0].get("actions") or {}
-    delta = split_scopes(actions.get("state_delta") or {})["session"]
-    return str(kept[0].get("id", "")), delta, float(kept[0].get("timestamp") or record.ts)
+    with reading_item(record):
+        actions = kept[0].get("actions") or {}
+        delta = split_scopes(actions.get("state_delta") or {})["session"]
+        return str(kept[0].get("id", "")), delta, float(kept[0].get("timestamp") or record.ts)
 
 
 def split_scopes(state: Mapping[str, Any]) -> dict[str, Json]:
@@ -164,7 +168,8 @@ class SharedState:
                 head = head or record.id
                 if record.kind != STATE_TYPE:
                     continue
-                found = json.loads(record.extra["json"])
+                with reading_item(record):
+                    found = dict(json.loads(record.extra["json"]))
                 if record.extra.get("of") == "whole":
                     state = found
                     break

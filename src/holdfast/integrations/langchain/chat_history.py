@@ -16,6 +16,7 @@ from holdfast.integrations.common.originals import (
     ITEM_TYPE,
     keep_original,
     original_of,
+    reading_item,
     spell_item,
 )
 from holdfast.integrations.common.rewinding import clear_path
@@ -62,8 +63,11 @@ class ChatHistoryMethods:
 
         if not self._home.exists(self.key):
             return []
-        found = [item for record in self._home.store.read(self.key) for item in _items(record)]
-        return list(messages_from_dict(found))
+        found: list[Any] = []
+        for record in self._home.store.read(self.key):
+            with reading_item(record):
+                found += messages_from_dict(_items(record))
+        return found
 
     def add_messages(self, messages: Sequence[Any]) -> None:
         """Store messages durably, all or none. Raises `BadItem` for one that JSON cannot hold."""

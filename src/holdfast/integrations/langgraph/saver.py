@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine.session.drivers.lease import hold_lease
-from holdfast.errors import UsageError
+from holdfast.errors import BadItem, UsageError
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.langgraph.thread_logs import ThreadLogs
 from holdfast.integrations.langgraph.threads import (
@@ -257,7 +257,19 @@ class SaverMethods:
         return pack(self.serde.dumps_typed(value))
 
     def _load(self, packed: Packed) -> Any:
-        return self.serde.loads_typed(unpack(packed))
+        return _loads(self.serde, packed)
+
+
+def _loads(serde: Any, packed: Packed) -> Any:
+    """Return a stored value. Raises `BadItem` for one that is none."""
+    try:
+        data = unpack(packed)
+    except (TypeError, ValueError) as error:
+        raise BadItem(
+            f"cannot read a stored value: {error}",
+            hint="the log was changed by hand: `holdfast rewind` leads back to before that",
+        ) from error
+    return serde.loads_typed(data)
 
 
 def _adder(place: Place, writes: Sequence[StoredWrite]) -> Callable[[GraphThread], list[Record]]:
@@ -271,7 +283,7 @@ def _values(
     """Return the values that channels have in a checkpoint."""
 
     def load(packed: Packed) -> Any:
-        return serde.loads_typed(unpack(packed))
+        return _loads(serde, packed)
 
     bare = bare or load(thread.checkpoints[place].checkpoint)
     loose = thread.checkpoints[place].loose
@@ -285,7 +297,7 @@ def _values(
 
 def _checkpoint(serde: Any, thread: GraphThread, place: Place) -> Any:
     """Return a checkpoint with the values of its channels."""
-    bare = serde.loads_typed(unpack(thread.checkpoints[place].checkpoint))
+    bare = _loads(serde, thread.checkpoints[place].checkpoint)
     channels = {*bare["channel_versions"], *thread.checkpoints[place].loose}
     values = _values(serde, thread, place, channels, bare)
     return {**bare, "channel_values": values}
@@ -300,10 +312,10 @@ def _tuple(serde: Any, thread_id: str, thread: GraphThread, place: Place) -> Any
     return CheckpointTuple(
         config=_config(thread_id, place),
         checkpoint=_checkpoint(serde, thread, place),
-        metadata=serde.loads_typed(unpack(stored.metadata)),
+        metadata=_loads(serde, stored.metadata),
         parent_config=None if parent is None else _config(thread_id, parent),
         pending_writes=[
-            (write.task, write.channel, serde.loads_typed(unpack(write.value)))
+            (write.task, write.channel, _loads(serde, write.value))
             for write in thread.writes(place)
         ],
     )

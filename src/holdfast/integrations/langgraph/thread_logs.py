@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.errors import LogConflict, NoSuchSession
+from holdfast.integrations.common.originals import reading_item
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.langgraph.threads import GraphThread
 
@@ -87,6 +88,7 @@ class ThreadLogs:
         thread = GraphThread(self._home.store.header(key).id)
         for entry in self._home.store.read_all(key):
             if entry.standing in ("path", "branch"):
-                thread.add(entry.record)
+                with reading_item(entry.record):
+                    thread.add(entry.record)
         thread.head = head
         return thread

@@ -253,7 +253,9 @@ class GraphThread:
 
     def _add_checkpoint(self, extra: Json) -> None:
         ns, name = extra["ns"], extra["name"]
-        waiting = iter(self._waiting)
+        items = [item for stored in extra["values"].values() for item in stored.get("items", ())]
+        # The last ones: a message that another program put into the log belongs to no checkpoint.
+        waiting = iter(self._waiting[len(self._waiting) - items.count(None) :])
         for channel, stored in extra["values"].items():
             version = _spell(_read_tag(stored["version"]))
             self._values[ns, channel, version] = self._read_value(

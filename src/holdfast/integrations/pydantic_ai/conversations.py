@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
-from holdfast.errors import LogConflict, NoSuchSession
-from holdfast.integrations.common.originals import keep_originals, original_of
+from holdfast.errors import BadItem, LogConflict, NoSuchSession
+from holdfast.integrations.common.originals import keep_originals, original_of, reading_item
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
@@ -290,11 +290,16 @@ def _entry_of(
     record: Record, kept: list[Any] | None, before: str | None, key: SessionKey
 ) -> _Entry | None:
     if kept:
+        from pydantic_ai.exceptions import UserError
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-        found = kept[0]
-        (message,) = ModelMessagesTypeAdapter.validate_python([found["message"]])
-        return _Entry(found["id"], found["parent_id"], message, record.id)
+        try:
+            with reading_item(record):
+                found = kept[0]
+                (message,) = ModelMessagesTypeAdapter.validate_python([found["message"]])
+                return _Entry(found["id"], found["parent_id"], message, record.id)
+        except BadItem as error:
+            raise UserError(f"{error} ({error.hint})") from error
     if kept is None:
         for message in messages_from_record(record):
             return _Entry(f"{key}/{record.id}", before, message, record.id)

@@ -11,13 +11,18 @@ import msgspec
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSession
-from holdfast.integrations.common.originals import keep_originals, original_of, spell_item
+from holdfast.integrations.common.originals import (
+    keep_originals,
+    original_of,
+    reading_item,
+    spell_item,
+)
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -63,12 +68,14 @@ class AgentLogs:
 
     def read_session(self, name: PeerName) -> Any:
         """Return a session; None where there is none."""
+        from strands.types.session import Session
+
         with explaining(), suppress(NoSuchSession):
             header = self._home.store.header(self._home.key_for(name))
-            spelled = header.extra.get(_SESSION_FIELD)
-            if header.owner == self._home.owner and isinstance(spelled, str):
-                return json.loads(spelled)
-        return self.read_state(name, "session")
+            if header.owner == self._home.owner and _SESSION_FIELD in header.extra:
+                with reading_item(header):
+                    return Session.from_dict(json.loads(header.extra[_SESSION_FIELD]))
+        return self.read_state(name, "session", Session.from_dict)
 
     def append_next(self, name: PeerName, session_message: Any) -> bool:
         """Add a message after the one that was added here before it; False where that is not the
@@ -106,15 +113,16 @@ class AgentLogs:
                     self._newest.put(key, _Newest(done.head, session_message.message_id))
                     return
 
-    def read_state(self, name: PeerName, what: str) -> Any:
-        """Return the newest state of something; None where there is none."""
+    def read_state(self, name: PeerName, what: str, read: Callable[[Any], Any]) -> Any:
+        """Return what `read` makes of the newest state of something; None where there is none."""
         with explaining():
             key = self._home.key_for(name)
             if not self._home.exists(key):
                 return None
             for record in self._home.store.back(key):
                 if record.kind == _STATE_TYPE and record.extra.get("of") == what:
-                    return json.loads(record.extra["json"])
+                    with reading_item(record):
+                        return read(json.loads(record.extra["json"]))
         return None
 
     def read_messages(self, name: PeerName) -> list[Any]:
@@ -137,9 +145,10 @@ class AgentLogs:
                 kept = original_of(record, FORMAT_NAME)
                 if kept is None and messages_from_record(record):
                     break  # another program's: what is before it has to be counted
-                if kept and kept[0]["message_id"] <= number:
-                    found = SessionMessage.from_dict(kept[0])
-                    return found if found.message_id == number else None
+                with reading_item(record):
+                    if kept and kept[0]["message_id"] <= number:
+                        found = SessionMessage.from_dict(kept[0])
+                        return found if found.message_id == number else None
             messages = self.read_messages(name)
         return next((found for found in messages if found.message_id == number), None)
 
@@ -151,7 +160,11 @@ class AgentLogs:
         is_inside = False
         for record in store.read(key):
             kept = original_of(record, FORMAT_NAME)
-            if kept and kept[0].get("message_id") == session_message.message_id:
+            with reading_item(record):
+                is_it = kept is not None and any(
+                    item["message_id"] == session_message.message_id for item in kept
+                )
+            if is_it:
                 again = message_records(session_message)
                 is_inside = True
             elif again:
@@ -194,8 +207,9 @@ def _parse(records: Iterable[Record]) -> Iterator[tuple[Any, Record]]:
         else:
             made = kept
         for item in made:
-            found = SessionMessage.from_dict(item)
-            number = found.message_id
+            with reading_item(record):
+                found = SessionMessage.from_dict(item)
+                number = int(found.message_id)
             yield found, record
 
 

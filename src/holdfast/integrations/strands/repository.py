@@ -62,10 +62,7 @@ class SessionMethods:
 
     def read_session(self, session_id: str, **_options: Any) -> Any:
         """Return a session; None where there is none."""
-        from strands.types.session import Session
-
-        found = self._logs.read_session((session_id,))
-        return None if found is None else Session.from_dict(found)
+        return self._logs.read_session((session_id,))
 
     def delete_session(self, session_id: str, **_options: Any) -> None:
         """Delete a session with all its agents. Raises `SessionException` where there is none."""
@@ -86,8 +83,10 @@ class SessionMethods:
         self, session_id: str, multi_agent_id: str, **_options: Any
     ) -> dict[str, Any] | None:
         """Return the state of a group of agents; None where there is none."""
-        found = self._logs.read_state((session_id,), f"multi_agent {multi_agent_id}")
-        return found if isinstance(found, dict) else None
+        state: dict[str, Any] | None = self._logs.read_state(
+            (session_id,), f"multi_agent {multi_agent_id}", dict
+        )
+        return state
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **_options: Any) -> None:
         """Store the state of a group of agents again. Raises `SessionException` for a new one."""
@@ -184,11 +183,10 @@ class RepositoryMethods(SessionMethods):
     def _agent(self, session_id: str, agent_id: str) -> Any:
         from strands.types.session import SessionAgent
 
-        state = self._logs.read_state(_name_of(session_id, agent_id), "agent")
-        if state is None:
-            return None
-        found = SessionAgent.from_dict(state)
-        self._agents[session_id, agent_id] = found.created_at
+        name = _name_of(session_id, agent_id)
+        found = self._logs.read_state(name, "agent", SessionAgent.from_dict)
+        if found is not None:
+            self._agents[session_id, agent_id] = found.created_at
         return found
 
     def _put_agent(self, session_id: str, session_agent: Any) -> None:

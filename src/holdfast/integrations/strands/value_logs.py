@@ -21,6 +21,7 @@ from holdfast.integrations.common.originals import (
     keep_original,
     keep_originals,
     original_of,
+    reading_item,
     spell_item,
 )
 from holdfast.integrations.common.recent import RecentValues
@@ -106,8 +107,10 @@ class ValueLogs:
         parts: list[bytes] = []
         for record in self._home.store.back(session):
             if record.kind == _VALUE:
-                parts.append(_bytes_of(record))
-                if record.extra["part"] == 0:
+                with reading_item(record):
+                    parts.append(_bytes_of(record))
+                    number = int(record.extra["part"])
+                if number == 0:
                     return b"".join(reversed(parts))
         return None  # made, and not written yet
 
@@ -222,7 +225,9 @@ class ValueLogs:
             if record.kind == _VALUE:
                 rest = None
             elif record.kind == _STATE and record.extra.get("format") == FORMAT_NAME:
-                rest = str(record.extra["json"])
+                with reading_item(record):
+                    rest = str(record.extra["json"])
+                    json.loads(rest)["data"]["messages"]
             kept = original_of(record, FORMAT_NAME)
             if kept == [] and ends:
                 ends[-1] = record.id  # the rest of the message before it
