@@ -23,6 +23,7 @@ from holdfast.stores.in_memory import MemoryStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.models.catalog import DialectName
     from holdfast.ports import SessionInfo
 
@@ -73,9 +74,12 @@ def test_the_proxy_may_be_killed_between_any_two_requests(
         assert len(store.branches(info.key)) == 1
 
 
+@pytest.mark.parametrize("kept", [1, 2, 1_000])
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("xyz")), min_size=1, max_size=14))
 @examples(100)
-def test_conversations_with_the_same_opening_never_mix(moves: list[tuple[int, str]]) -> None:
+def test_conversations_with_the_same_opening_never_mix(
+    kept: int, moves: list[tuple[int, str]]
+) -> None:
     """Three conversations begin alike, go on in any order, and may say the same for a while. After
     each reply, the path to the head is exactly what its client has."""
     store = MemoryStore()
@@ -84,6 +88,9 @@ def test_conversations_with_the_same_opening_never_mix(moves: list[tuple[int, st
     for client in clients:
         client.say("hello")
     for number, word in moves:
+        for key in list(keeper._pool._sessions)[:-kept]:
+            keeper._pool._forget_oldest()
+            assert key not in keeper._pool._sessions
         client = clients[number]
         sent = exchange(keeper, client, f"reply {word}")
         found = path(store, sent.headers()["x-holdfast-session"])
@@ -385,10 +392,55 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {info.messages for info in store.sessions()} == {8, 12}
 
 
+POOL = "holdfast.engine.proxy.session_branches"
+
+
+@dialects
+def test_the_number_of_sessions_in_memory_is_bounded(
+    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each conversation is short: what is forgotten is found again in the log."""
+    monkeypatch.setattr(f"{POOL}._SESSIONS_MAX", 3)
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    clients = [Client(dialect) for _ in range(8)]
+    for number, client in enumerate(clients):
+        walk(keeper, client, 1, f"c{number}")
+    for number, client in enumerate(clients):
+        walk(keeper, client, 1, f"d{number}")
+    pool = keeper._pool
+    assert len(pool._sessions) == 3
+    assert {key for keys in pool._keys.values() for key in keys} <= set(pool._sessions)
+    assert [info.messages for info in store.sessions()] == [8] * 8
+
+
+def test_a_session_that_is_forgotten_in_use_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exchange and the next request of its conversation share one lock."""
+    monkeypatch.setattr(f"{POOL}._SESSIONS_MAX", 2)
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("anthropic")
+    client.headers = {"x-claude-code-session-id": "kept"}
+    client.say("question")
+    begun = keeper.begin(client.request())
+    for number in range(5):
+        other = Client("anthropic")
+        walk(keeper, other, 1, f"o{number}")
+    assert begun._session is not None
+    key = begun._session.key
+    assert key not in keeper._pool._sessions
+    assert keeper._pool.get(key) is begun._session
+
+
 class CountingStore(MemoryStore):
     """Counts the listings of its sessions, each of which looks at all of them."""
 
     listings = 0
+    heads = 0
+
+    def head(self, key: SessionKey) -> str:
+        self.heads += 1
+        return super().head(key)
 
     def sessions(self, **asked: Any) -> list[SessionInfo]:
         self.listings += 1
@@ -407,6 +459,26 @@ def test_a_conversation_that_goes_on_lists_no_sessions(dialect: DialectName) -> 
     assert store.listings == before
     walk(ProxyKeeper(store), client, 1, "c")
     assert len(store.sessions()) == 1
+
+
+@pytest.mark.files_only("it counts what its own store is asked for")
+@dialects
+def test_a_common_opening_costs_no_look_at_each_conversation(dialect: DialectName) -> None:
+    """A bot whose conversations all begin alike: a request looks at its own session alone."""
+
+    def heads(conversations: int) -> int:
+        store = CountingStore()
+        keeper, clients = ProxyKeeper(store), [Client(dialect) for _ in range(conversations)]
+        for number, client in enumerate(clients):
+            client.say("hello")
+            exchange(keeper, client, f"reply {number}")
+        before = store.heads
+        for client in clients[:4]:
+            client.say("and?")
+            exchange(keeper, client, "yes")
+        return store.heads - before
+
+    assert heads(40) == heads(10)
 
 
 def test_a_response_is_gone_on_from_in_another_process(tmp_path: Path) -> None:

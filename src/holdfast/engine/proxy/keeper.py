@@ -181,7 +181,12 @@ class ProxyKeeper:
         """
         label = f"proxy {request.opening}"
         replies = _ends_of_replies(request)
-        best = _best_match(request, self._pool.in_memory(label), replies)
+        alike = [
+            session
+            for session in self._pool.in_memory(label)
+            if _match(request, session, replies) is not None
+        ]
+        best = _best_match(request, alike, replies)
         if best is None or best[1] <= max(replies, default=len(request.atoms)):
             # Another process may know more of it.
             best = _best_match(request, self._pool.in_store(label), replies) or best
@@ -205,17 +210,26 @@ def _ends_of_replies(request: ClientRequest) -> list[int]:
 def _best_match(
     request: ClientRequest, sessions: Sequence[LoggedSession], replies: Sequence[int]
 ) -> tuple[LoggedSession, int, ChainPlace] | None:
+    """The session, brought up to date, that has the longest prefix in common with a request."""
     best: tuple[LoggedSession, int, ChainPlace] | None = None
     for session in sessions:
         with session.lock:
-            if not session.refresh():
-                continue
-            known, place = session.branches.find(request.chains)
-        is_same = bool(replies) and known > replies[0]
-        is_retry = known == len(request.atoms) and not place.is_answered
-        if (is_same or is_retry) and (best is None or known > best[1]):
-            best = session, known, place
+            found = _match(request, session, replies) if session.refresh() else None
+        if found is not None and (best is None or found[0] > best[1]):
+            best = session, *found
     return best
+
+
+def _match(
+    request: ClientRequest, session: LoggedSession, replies: Sequence[int]
+) -> tuple[int, ChainPlace] | None:
+    """What a session has in common with a request, as far as it was read: None where that is an
+    opening alone."""
+    with session.lock:
+        known, place = session.branches.find(request.chains)
+    is_same = bool(replies) and known > replies[0]
+    is_retry = known == len(request.atoms) and not place.is_answered
+    return (known, place) if is_same or is_retry else None
 
 
 def _new_terms(request: ClientRequest, session: LoggedSession, place: ChainPlace) -> list[Record]:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.ports import SessionStore
 
+_SESSIONS_MAX: Final = 1_000
+"""Sessions kept in memory, about 6 KB each beside their places; the log has every one."""
 _PLACES_MAX: Final = 200_000
-"""Places kept for all sessions together, about 60 MB; the log has every one."""
+"""Places kept for all sessions together, about 60 MB."""
 _CANDIDATES_MAX: Final = 20
 """Sessions with one opening that are compared with a request which none in memory fits."""
 _RESPONSE_SESSIONS_MAX: Final = 200
@@ -35,6 +38,8 @@ class LoggedSession:
 
     def __init__(self, store: SessionStore, key: SessionKey, owner: str) -> None:
         self.key = key
+        self.label = ""
+        """The opening by which it is found; empty where it is found by its key alone."""
         self.lock = threading.RLock()
         self.branches = Branches()
         self._store = store
@@ -97,36 +102,48 @@ class SessionPool:
         self._owner = owner
         self._lock = threading.Lock()
         self._sessions: OrderedDict[SessionKey, LoggedSession] = OrderedDict()
-        self._keys: dict[str, list[SessionKey]] = {}
+        self._in_use: WeakValueDictionary[SessionKey, LoggedSession] = WeakValueDictionary()
+        """Also those that were forgotten while an exchange goes on: a session has one lock."""
+        self._keys: dict[str, OrderedDict[SessionKey, None]] = {}
         """Those in memory, by label."""
         self._gets = 0
 
     def get(self, key: SessionKey, label: str = "") -> LoggedSession:
         """The session of a key. With a label, `in_memory` finds it."""
         with self._lock:
-            found = self._sessions.get(key)
-            is_new = found is None
+            found = self._in_use.get(key)
             if found is None:
-                found = self._sessions[key] = LoggedSession(self._store, key, self._owner)
-            if label and key not in self._keys.setdefault(label, []):
-                self._keys[label].append(key)
+                found = self._in_use[key] = LoggedSession(self._store, key, self._owner)
+            is_new = key not in self._sessions
+            self._sessions[key] = found
             self._sessions.move_to_end(key)
+            if label:
+                found.label = label
+            if found.label:
+                self._keys.setdefault(found.label, OrderedDict())[key] = None
             self._gets += 1
+            if len(self._sessions) > _SESSIONS_MAX:
+                self._forget_oldest()
             if is_new or self._gets % _GETS_BETWEEN_LOOKS == 0:
-                self._forget()
+                self._limit_places()
             return found
 
-    def _forget(self) -> None:
-        total = sum(1 + len(session.branches) for session in self._sessions.values())
-        if total <= _PLACES_MAX:
-            return
-        while total > _PLACES_MAX and len(self._sessions) > 1:
-            _key, oldest = self._sessions.popitem(last=False)
-            total -= 1 + len(oldest.branches)
-        left = (
-            (label, [k for k in keys if k in self._sessions]) for label, keys in self._keys.items()
-        )
-        self._keys = {label: keys for label, keys in left if keys}
+    def _limit_places(self) -> None:
+        """Forget sessions until the places of the others are few enough; one always stays."""
+        sizes = [1 + len(session.branches) for session in self._sessions.values()]
+        total = sum(sizes)
+        for size in sizes[:-1]:
+            if total <= _PLACES_MAX:
+                return
+            total -= size
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        key, oldest = self._sessions.popitem(last=False)
+        alike = self._keys.get(oldest.label, OrderedDict())
+        alike.pop(key, None)
+        if not alike:
+            self._keys.pop(oldest.label, None)
 
     def in_memory(self, label: str) -> list[LoggedSession]:
         """The sessions with one opening that this process has used lately."""
