@@ -14,7 +14,7 @@ from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.terms import terms_in_log
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.keeper import ProxyKeeper, last_number
 from holdfast.errors import HoldfastWarning, StoreError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import JsonlStore
@@ -459,6 +459,39 @@ def test_a_conversation_that_goes_on_lists_no_sessions(dialect: DialectName) -> 
     assert store.listings == before
     walk(ProxyKeeper(store), client, 1, "c")
     assert len(store.sessions()) == 1
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+@examples(200)
+def test_the_last_number_is_found_by_few_looks(count: int, gap: int) -> None:
+    """One whose successor is missing: the last where none is missing in between."""
+    asked: list[int] = []
+
+    def is_there(number: int) -> bool:
+        asked.append(number)
+        return number < count and number != gap
+
+    found = last_number(is_there)
+    assert found == -1 or is_there(found)
+    assert not is_there(found + 1)
+    if gap >= count:
+        assert found == count - 1
+    assert len(asked) <= 22
+
+
+@pytest.mark.files_only("it counts what its own store is asked for")
+@dialects
+def test_a_new_conversation_lists_no_sessions(dialect: DialectName) -> None:
+    """Nor does its retry in another process, which finds it; equal ones have one each."""
+    store = CountingStore()
+    for number in range(7):
+        client = Client(dialect)
+        client.say("hello")
+        ProxyKeeper(store).begin(client.request()).break_off("killed")
+        exchange(ProxyKeeper(store), client, f"reply {number}")
+    assert store.listings == 0
+    found = [texts(path(store, info.key.session)) for info in store.sessions()]
+    assert sorted(found) == [["hello", f"reply {number}"] for number in range(7)]
 
 
 @pytest.mark.files_only("it counts what its own store is asked for")
