@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -244,3 +245,46 @@ def test_an_agent_goes_on_from_its_snapshot(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         said = [text_of(r.content) for r in store.read(MAIN) if isinstance(r, User)]
     assert said == ["First?", "Second?"]
+
+
+ODD_MESSAGES = (
+    '{"role": "user", "content": [{"text": "a"}]}',
+    '{"role":"user","content":[{"text":"a"}]}',
+    '{"role": "user", "content": [{"text": "\\u00fc \\ud800"}]}',
+    '{"role": "user", "content": [], "n": 1.0, "m": 1e5, "k": 12345678901234567890}',
+    '{"role": "user", "role": "assistant", "content": []}',
+    '{"role": "user", "content": [{"text": "\u00fc \U0001f600"}]}',
+    '"text"',
+    "null",
+    "NaN",
+    "{bad",
+)
+
+
+@given(
+    messages=st.lists(st.sampled_from(ODD_MESSAGES), max_size=4),
+    more=st.lists(st.sampled_from(ODD_MESSAGES), max_size=2),
+    rest=st.sampled_from(["{}", "{ }", '{"a": 1, "a": 2}', '{"\\u00fc": "\u00fc"}']),
+    gap=st.sampled_from([", ", ",", ",\n"]),
+)
+@example(messages=[ODD_MESSAGES[0]], more=[ODD_MESSAGES[3]], rest="{}", gap=", ")
+@example(messages=[ODD_MESSAGES[0]], more=[ODD_MESSAGES[1]], rest="{}", gap=", ")
+@example(messages=[ODD_MESSAGES[4]], more=[], rest="{}", gap=", ")
+@example(messages=[ODD_MESSAGES[2]], more=[ODD_MESSAGES[5]], rest='{"\\u00fc": "\u00fc"}', gap=", ")
+@example(messages=[ODD_MESSAGES[8]], more=[ODD_MESSAGES[9]], rest="{}", gap=", ")
+@examples(100)
+def test_a_snapshot_comes_back_byte_for_byte(
+    messages: list[str], more: list[str], rest: str, gap: str
+) -> None:
+    """Also one that is no JSON, or JSON that the SDK would write in another way."""
+
+    def spell(said: list[str]) -> bytes:
+        inner = f'{{"messages": [{gap.join(said)}], "state": {rest}}}'
+        return f'{{"scope": "agent", "data": {inner}, "app_data": {rest}}}'.encode()
+
+    with tempfile.TemporaryDirectory() as root, open_store(root) as store:
+        storage = adapter.HoldfastStorage(store=store)
+        for data in (spell(messages), spell([*messages, *more]), spell(more)):
+            run(storage.write(KEY, data))
+            assert run(storage.read(KEY)) == data
+            assert run(adapter.HoldfastStorage(store=store).read(KEY)) == data

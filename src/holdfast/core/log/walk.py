@@ -31,7 +31,7 @@ SUGGESTED_IDS_MAX: Final = 200
 """The newest ids, which an unknown id is compared with for a suggestion."""
 _BRIDGES_MAX: Final = 4
 """A bridge over a missing parent reads the whole log; after this many an outline is cheaper."""
-_HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+_HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of a log up to this size, the lines are held in memory while all of it is read."""
 
 

@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -45,6 +47,7 @@ _NEWEST: Final = lazy_pattern(
     r"session/([^/]+)/scopes/agent/([^/]+)/snapshots/snapshot_latest\.json"
 )
 _DEFAULT_AGENT: Final = "default"
+_RAW_LIST: Final = list[msgspec.Raw]
 _REMEMBERED_MAX: Final = 64
 """Conversations whose messages are held in memory, so that a snapshot is not compared with a log
 that is read again."""
@@ -53,8 +56,8 @@ that is read again."""
 class _Snapshot(NamedTuple):
     """A snapshot in two pieces that give back its bytes."""
 
-    messages: list[str]
-    """The JSON of each message."""
+    messages: list[bytes]
+    """The JSON of each message, as it is in the snapshot."""
     rest: Json
     """The snapshot with no messages in it."""
 
@@ -63,7 +66,8 @@ class _Path(NamedTuple):
     """The conversation of a log, up to a head."""
 
     head: str
-    messages: list[str]
+    messages: list[bytes]
+    """The JSON of each message, as the SDK writes it."""
     ends: list[str]
     """The last record of each message."""
     root: str
@@ -103,7 +107,7 @@ class ValueLogs:
             with self._lock:
                 path = self._path(session)
             if path.rest is not None:
-                return _put_together(path.rest, path.messages)
+                return _put_together(json.loads(path.rest), path.messages)
         parts: list[bytes] = []
         for record in self._home.store.back(session):
             if record.kind == _VALUE:
@@ -187,9 +191,10 @@ class ValueLogs:
             if before != after:
                 break
             same += 1
-        counts, records = _message_records(snapshot.messages[same:])
-        if len(records) >= BATCH_RECORDS_MAX:
+        made = _message_records(snapshot.messages[same:])
+        if made is None or len(made[1]) >= BATCH_RECORDS_MAX:
             return self._append_value(session, path, data)
+        counts, records = made
         rest = spell_item(snapshot.rest)
         state = {"format": FORMAT_NAME, "of": "agent", "json": rest}
         records.append(Unknown(type=_STATE, extra=state))
@@ -215,7 +220,7 @@ class ValueLogs:
         known = self._paths.get(session)
         if known is not None and known.head == head:
             return known
-        messages: list[str] = []
+        messages: list[bytes] = []
         ends: list[str] = []
         root = last = ""
         rest: str | None = None
@@ -232,7 +237,7 @@ class ValueLogs:
             if kept == [] and ends:
                 ends[-1] = record.id  # the rest of the message before it
             for message in messages_from_record(record) if kept is None else kept:
-                messages.append(spell_item(message))
+                messages.append(_spell(message))
                 ends.append(record.id)
         path = _Path(last, messages, ends, root, rest)
         self._paths.put(session, path)
@@ -248,39 +253,60 @@ class ValueLogs:
 
 
 def _take_apart(data: bytes) -> _Snapshot | None:
-    """Return a snapshot in pieces; None for bytes that the pieces would not give back."""
+    """Return a snapshot in pieces; None for bytes that the pieces would not give back.
+
+    The messages stay as they are: of a long conversation, all but the last were there before.
+    """
     try:
-        value = json.loads(data)
-        if _spell_snapshot(value) != data:
+        top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        inner = msgspec.json.decode(top["data"], type=dict[str, msgspec.Raw])
+        messages = [bytes(raw) for raw in msgspec.json.decode(inner["messages"], type=_RAW_LIST)]
+        rest: Json = {name: json.loads(bytes(raw)) for name, raw in top.items() if name != "data"}
+        rest = {name: rest.get(name) for name in top}
+        rest["data"] = {
+            name: [] if name == "messages" else json.loads(bytes(raw))
+            for name, raw in inner.items()
+        }
+        if _put_together(rest, messages) != data:
             return None
-        messages = [spell_item(message) for message in value["data"]["messages"]]
-        if not all(isinstance(message, dict) for message in value["data"]["messages"]):
-            return None
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    value["data"]["messages"] = []
-    return _Snapshot(messages, value)
+    return _Snapshot(messages, rest)
 
 
-def _put_together(rest: str, messages: list[str]) -> bytes:
-    value = json.loads(rest)
-    value["data"]["messages"] = [json.loads(message) for message in messages]
-    return _spell_snapshot(value)
-
-
-def _spell_snapshot(value: Any) -> bytes:
+def _put_together(rest: Json, messages: list[bytes]) -> bytes:
     """Return the JSON of a snapshot, as the SDK writes it."""
-    return json.dumps(value, ensure_ascii=False).encode()
+    inner = {name: _spell(value) for name, value in rest["data"].items()}
+    inner["messages"] = b"[%b]" % b", ".join(messages)
+    top = {name: _spell(value) for name, value in rest.items()}
+    top["data"] = _join(inner)
+    return _join(top)
 
 
-def _message_records(messages: list[str]) -> tuple[list[int], list[Record]]:
-    """Return the records of messages, and how many there are up to the end of each."""
+def _join(fields: dict[str, bytes]) -> bytes:
+    return b"{%b}" % b", ".join(b"%b: %b" % (_spell(name), raw) for name, raw in fields.items())
+
+
+def _spell(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+
+
+def _message_records(messages: list[bytes]) -> tuple[list[int], list[Record]] | None:
+    """Return how many records there are up to the end of each message, and the records; None
+    where a message is none, or would not come back as it is."""
     from strands.types.session import decode_bytes_values
 
     counts: list[int] = []
     records: list[Record] = []
-    for spelled in messages:
-        made = records_from_message(decode_bytes_values(json.loads(spelled)))
+    for raw in messages:
+        try:
+            message = json.loads(raw)
+            if not isinstance(message, dict) or _spell(message) != raw:
+                return None
+        except (ValueError, RecursionError):
+            return None
+        spelled = spell_item(message)
+        made = records_from_message(decode_bytes_values(message))
         if len(made) == 1:
             made = [keep_original(made[0], spelled, FORMAT_NAME, messages_from_record)]
         else:
