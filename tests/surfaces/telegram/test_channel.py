@@ -347,20 +347,29 @@ def test_nobody_waits_for_another(store: SessionStore, server: BotApiServer) -> 
     asyncio.run(scenario())
 
 
-def test_too_many_messages_are_refused_plainly(store: SessionStore, server: BotApiServer) -> None:
+def test_each_message_that_is_not_taken_is_answered(
+    store: SessionStore, server: BotApiServer
+) -> None:
+    """Each sender learns which message it was; in a flood, the fifth answer speaks for the rest."""
+
     async def scenario() -> None:
         model = SlowModel()
         options = msgspec.structs.replace(FAST, waiting_max=2)
         async with running_bot(store, server, model, options) as bot:
-            for number in range(8):
+            for number in range(10):
                 server.say(f"slow {number}", date=1_700_000_000)
-            assert "was not taken" in (await bot.texts(1))[0]
-            model.free.set()
-            await bot.texts(3)
+            await bot.texts(5)
             await bot.until(lambda: not server.updates)
+            model.free.set()
+            await bot.texts(7)
 
     asyncio.run(scenario())
-    assert server.texts()[1:] == ["re: slow 0", "re: slow 1"]
+    refused = [message for message in server.sent if "was not taken" in message.fields["text"]]
+    ids = [message.fields["reply_parameters"]["message_id"] for message in refused]
+    assert len(set(ids)) == 5
+    assert ["within this minute" in message.fields["text"] for message in refused].count(True) == 1
+    answered = [text for text in server.texts() if "was not taken" not in text]
+    assert answered == ["re: slow 0", "re: slow 1"]
 
 
 def test_a_failure_is_said(store: SessionStore, server: BotApiServer) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,8 @@ _POLL_SECONDS: Final = 1.0
 """Between two looks for updates that nobody told of."""
 _STOP_SECONDS: Final = 5.0
 """For a command that runs when the bot stops."""
+_REFUSALS_MAX: Final = 5
+"""Answers within a minute to messages of one chat that were not taken."""
 _NOTICE_SECONDS: Final = {"stranger": 86_400}
 """Within which a chat gets one notice of a kind; a minute for the others."""
 
@@ -68,6 +71,9 @@ class UpdateIntake:
         self.queue = f"updates:telegram:{settings.bot}"
         self.has_message = asyncio.Event()
         """Set where a message has gone to the inbox."""
+        self._refusals_of = 0
+        self._refusals: Counter[int] = Counter()
+        """Messages that were not taken within a minute, by chat."""
         self._worker = self._new_worker()
 
     def _new_worker(self) -> QueueWorker:
@@ -112,6 +118,23 @@ class UpdateIntake:
         )
         with suppress(KeyReused):  # the same update, read with other settings
             self._gateway.store.queues.put(message)
+
+    def _refuse(self, update: IncomingUpdate, reason: str) -> None:
+        """Answer a message that was not taken, so that its sender knows which one it was. In a
+        flood the last answer speaks for all that follow, or replies would wait behind refusals."""
+        chat, minute = update.place.chat, update.date // 60
+        if minute != self._refusals_of:
+            self._refusals_of, self._refusals = minute, Counter()
+        self._refusals[chat] += 1
+        count = self._refusals[chat]
+        if count > _REFUSALS_MAX:
+            return
+        text = f"This message was not taken: {reason}. Send it again later."
+        if count == _REFUSALS_MAX:
+            text += " Nor are those that you send after it within this minute."
+        to = _address(update) | {"reply_to": update.message}
+        key = f"full:{chat}:{_number(update)}"
+        self._outbox.put(to, key, text, f"telegram:{update.place.user}")
 
     def _put_notice(self, update: IncomingUpdate, kind: str, text: str) -> None:
         """Tell a chat something, once in a while: a hundred stickers get one answer."""
@@ -165,8 +188,7 @@ class UpdateIntake:
         except KeyReused:
             return  # taken before a restart with other settings
         except TooManyWaiting as error:
-            text = f"This message was not taken: {error}. Send it again later."
-            await run_in_thread(self._put_notice, update, "full", text)
+            await run_in_thread(self._refuse, update, str(error))
             self._outbox.wake()
             return
         self.has_message.set()
