@@ -14,6 +14,9 @@ import pytest
 from tests.support.runs import is_whole
 from tests.surfaces.http.real import ServeProcess, request
 
+from holdfast.surfaces.http.openapi import document
+from holdfast.surfaces.http.server import ROUTES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -65,3 +68,24 @@ def test_the_document_is_true(tmp_path: Path) -> None:
         assert run_schemathesis(server, tmp_path, KNOWN, *options) == ""
         assert run_schemathesis(server, tmp_path, KNOWN + WITHIN, *options, *LOOSE) == ""
         assert "Traceback" not in server.log()
+
+
+def test_everything_in_the_document_is_described() -> None:
+    """Each operation, parameter and property has its words, nested ones too."""
+    found = document(ROUTES)
+    bare = [
+        f"{name}.{field}"
+        for name, schema in found["components"]["schemas"].items()
+        for field, value in schema.get("properties", {}).items()
+        if not value.get("description") and "$ref" not in value
+    ]
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"]
+            bare += [
+                f"{method} {path} {each['name']}"
+                for each in operation["parameters"]
+                if not each.get("description")
+            ]
+    assert bare == []
+    assert len(found["components"]["schemas"]) > 30

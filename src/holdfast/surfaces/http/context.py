@@ -47,6 +47,7 @@ class StatusQuery(HttpQuery, frozen=True):
     """The window to report for."""
 
     window: Tokens | None = None
+    """The context window in tokens; the model's by default."""
 
 
 class ContextQuery(HttpQuery, frozen=True):
@@ -55,7 +56,9 @@ class ContextQuery(HttpQuery, frozen=True):
     window: Tokens | None = None
     """The context window in tokens; the model's by default."""
     model: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """The model to count for; the session's by default."""
     dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    """The API to render for; the model's by default."""
     output: Tokens | None = None
     """Tokens to reserve for the reply."""
     idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
@@ -72,6 +75,7 @@ class CompactBody(JsonBody, frozen=True):
     """The compaction that is asked for."""
 
     focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The subject that the summary is to keep above all."""
     preview: bool = False
     """Only report what it would do."""
 
@@ -80,15 +84,20 @@ class CheckpointBody(JsonBody, frozen=True):
     """Fields to add to the checkpoint."""
 
     fields: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Fields of the checkpoint, by name."""
 
 
 class OutputQuery(HttpQuery, frozen=True):
     """The part of the output."""
 
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    """The first character."""
     lines: Annotated[str, msgspec.Meta(max_length=50)] | None = None
+    """Lines to read, as `first:last`."""
     pattern: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    """A regular expression; only lines that match it."""
     max_chars: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
+    """The largest size of the answer, in characters."""
 
 
 def _status(call: HttpCall) -> HttpAnswer:

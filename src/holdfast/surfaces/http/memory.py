@@ -31,8 +31,11 @@ class SearchQuery(HttpQuery, frozen=True):
     """A search."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    """The words to search for."""
     scope: Literal["notes", "sessions", "all"] = "all"
+    """Search notes, sessions or both."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 6
+    """The largest number of hits."""
 
 
 class CitationQuery(HttpQuery, frozen=True):
@@ -46,6 +49,7 @@ class NoteBody(JsonBody, frozen=True):
     """A note to keep."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    """The words of the note."""
 
 
 class NoteFileQuery(HttpQuery, frozen=True):
@@ -54,6 +58,7 @@ class NoteFileQuery(HttpQuery, frozen=True):
     path: NotePath
     """As the list of files has it, such as `MEMORY.md`."""
     first_line: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
+    """The first line to read, counted from 1."""
     lines: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 2**31
     """At most so many; an answer has as many as it has room for."""
 
@@ -62,12 +67,14 @@ class NotePathQuery(HttpQuery, frozen=True):
     """A file of notes."""
 
     path: NotePath
+    """The path of the file."""
 
 
 class DeleteNotesQuery(HttpQuery, frozen=True):
     """A file of notes to delete."""
 
     path: NotePath
+    """The path of the file."""
     version: Version = ""
     """Delete it only where it still has this version."""
 
@@ -76,6 +83,7 @@ class NoteFileBody(JsonBody, frozen=True):
     """The whole text of a file of notes."""
 
     text: Annotated[str, msgspec.Meta(max_length=NOTE_FILE_BYTES_MAX)]
+    """The new text."""
     version: Version = ""
     """That the text was made from; empty for a file that does not exist yet."""
 
@@ -84,10 +92,13 @@ class NoteFileText(Given, frozen=True):
     """Lines of a file of notes, as they are written."""
 
     path: str
+    """The path of the file."""
     first_line: int
+    """The number of the first line of `text`."""
     lines: int
     """Of the whole file."""
     text: str
+    """The lines."""
     version: str
     """To be sent with a change; empty where the file holds a secret or is no text."""
     truncated: bool
@@ -100,13 +111,16 @@ class NoteVersion(Given, frozen=True):
     """A file of notes that was written."""
 
     path: str
+    """The path of the file."""
     version: str
+    """The version that it has now."""
 
 
 class DeletedNotes(Given, frozen=True):
     """A file of notes that was moved to the trash."""
 
     path: str
+    """The path that the file had."""
     kept_as: str
     """Its path in the trash, from which the operator can bring it back."""
 
@@ -115,13 +129,16 @@ class NoteFileRow(Given, frozen=True):
     """A file of notes."""
 
     path: str
+    """The path of the file."""
     size: int
+    """Its size in bytes."""
 
 
 class NoteFileList(Given, frozen=True):
     """Files of notes, in the order of their paths."""
 
     files: list[NoteFileRow]
+    """The files of this page."""
     next_after: str | None = None
     """The `after` of the next page; null at the end."""
 
@@ -130,6 +147,7 @@ class NoteListQuery(HttpQuery, frozen=True):
     """A page of the files of notes."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1_000
+    """The largest number of files on the page."""
     after: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     """The last path of the page before."""
 

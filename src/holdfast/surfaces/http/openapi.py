@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import sys
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import msgspec.inspect
 
 from holdfast import __version__
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -23,6 +28,14 @@ _REF: Final = "#/components/schemas/{name}"
 _EVERYWHERE: Final = (400, 401, 403, 404, 405, 413, 421, 429, 503)
 _PATH_ITEM: Final = lazy_pattern(r"{(\w+)(:path)?}")
 _NAME: Final[Json] = msgspec.json.schema(Name)
+_PATH_WORDS: Final = {
+    "agent": "The agent of the session.",
+    "session": "The id of the session.",
+    "message": "The number of the message.",
+    "record": "The id of the record.",
+    "name": "The name of the session in the trash.",
+    "ref": "The ref of the output, as its preview shows it.",
+}
 _PATH: Final[dict[str, Json]] = {
     "agent": _NAME,
     "session": _NAME,
@@ -38,6 +51,8 @@ def document(routes: Sequence[Route]) -> Json:
         [ProblemDetails, *types], ref_template=_REF
     )
     known = dict(zip([ProblemDetails, *types], schemas, strict=True))
+    for kind in _structs_in(types):
+        _describe(components[kind.__name__].get("properties", {}), kind)
     paths: Json = {}
     for route in routes:
         path = _PATH_ITEM.sub(r"{\1}", route.path)
@@ -56,6 +71,62 @@ def document(routes: Sequence[Route]) -> Json:
         },
         "security": [{"token": []}, {}],
     }
+
+
+def _structs_in(types: Sequence[Any]) -> list[type]:
+    """Return the structs among types, and those that their fields hold."""
+    found: dict[type, None] = {}
+
+    def look(kind: msgspec.inspect.Type) -> None:
+        match kind:
+            case msgspec.inspect.StructType(cls=cls) if cls not in found:
+                found[cls] = None
+                for field in kind.fields:
+                    look(field.type)
+            case msgspec.inspect.ListType(item_type=item):
+                look(item)
+            case msgspec.inspect.UnionType(types=several):
+                for each in several:
+                    look(each)
+            case _:  # it holds no struct of ours
+                pass
+
+    for kind in msgspec.inspect.multi_type_info([ProblemDetails, *types]):
+        look(kind)
+    return [*found]
+
+
+def _describe(properties: Json, kind: type) -> None:
+    """Add to each property the words that stand below its field."""
+    words: dict[str, str] = {}
+    for owner in reversed(kind.__mro__):
+        words |= _words_in(owner.__module__).get(owner.__name__, {})
+    for field in msgspec.structs.fields(kind):
+        if field.name in words and "$ref" not in properties[field.encode_name]:
+            properties[field.encode_name].setdefault("description", words[field.name])
+
+
+@cache
+def _words_in(module: str) -> dict[str, dict[str, str]]:
+    """Return the words below the fields of each class; none where the source is not installed."""
+    found: dict[str, dict[str, str]] = {}
+    if not module.startswith("holdfast."):
+        return found
+    try:
+        body = ast.parse(inspect.getsource(sys.modules[module])).body
+    except OSError:
+        return found
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {
+                field.target.id: " ".join(str(after.value.value).split())
+                for field, after in pairwise(node.body)
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            }
+    return found
 
 
 def _types_of(route: Route) -> list[Any]:
@@ -93,6 +164,7 @@ def _path_parameters(route: Route) -> list[Json]:
             "name": name,
             "in": "path",
             "required": True,
+            "description": _PATH_WORDS[name],
             "schema": _PATH.get(name, {"type": "string", "minLength": 1}),
         }
         for name, _path in _PATH_ITEM.findall(route.path)

@@ -119,9 +119,13 @@ class ProblemDetails(msgspec.Struct, frozen=True):
     """The body of every error."""
 
     title: str
+    """The kind of error, in a few words."""
     status: int
+    """The HTTP status."""
     detail: str
+    """The error, in a sentence."""
     type: str = "about:blank"
+    """Always `about:blank`: the status and `code` tell the kind."""
     hint: str = ""
     """The next step."""
     code: str = ""

@@ -8,6 +8,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -82,9 +83,10 @@ class HttpServer:
         self.gateway = gateway
         self.tokens = tuple(tokens)
         self.metrics = Metrics()
-        self.document = openapi.document(routes)
         self._workspace_of = workspace_of
         self._guard = guard or GuardSettings()
+        self.document = cache(partial(openapi.document, tuple(routes)))
+        """Returns the OpenAPI document, which is made when it is first asked for."""
         self._routes = [*routes]
         self._mounts: list[Starlette] = []
 

@@ -25,40 +25,59 @@ class SessionsQuery(HttpQuery, frozen=True):
     """The sessions to list."""
 
     agent: Name | None = None
+    """Only sessions of this agent."""
     owner: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     """Only sessions of this owner; for an operator."""
     label: LabelText | None = None
+    """Only sessions with this label."""
     q: Annotated[str, msgspec.Meta(max_length=200)] = ""
     """Words of the label or of the first message."""
     cursor: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    """The `nextCursor` of the page before."""
     limit: Limit = 50
+    """The largest number of sessions on the page."""
 
 
 class SessionRow(Given, frozen=True):
     """A session in a listing."""
 
     agent: str
+    """The agent of the session."""
     id: str
+    """The id of the session."""
     label: str
+    """The name that a person gave it."""
     title: str
     """The first words a user said."""
     owner: str
+    """The owner; empty where it has none."""
     created: float
+    """The time it was made, in seconds since 1970."""
     last_active: float
+    """The time of its newest record, in seconds since 1970."""
     records: int
+    """Number of records."""
     messages: int
+    """Number of messages."""
     bytes: int
+    """The size of its log."""
     damaged: int
+    """Number of damaged lines."""
     state: SessionState
+    """`running` while a message is answered, `waiting` while one waits."""
     waiting: int
+    """Number of messages that wait."""
     parent: str | None = None
+    """The session it is a copy of."""
     reason: str | None = None
+    """The reason that it was made from another one."""
 
 
 class SessionsPage(Given, frozen=True):
     """Sessions, the most recently active first."""
 
     sessions: list[SessionRow]
+    """The sessions of this page."""
     next_cursor: str | None = None
     """For the next page; null at the end."""
 
@@ -69,7 +88,9 @@ class NewSession(JsonBody, frozen=True):
     id: Name | None = None
     """Empty for a new id."""
     agent: Name = "main"
+    """The agent of the session."""
     label: LabelText = ""
+    """A name for people."""
     owner: Annotated[str, msgspec.Meta(max_length=200)] = ""
     """The owner; an operator may name any, others only themselves."""
 
@@ -78,6 +99,7 @@ class Labelled(JsonBody, frozen=True):
     """A new label."""
 
     label: LabelText
+    """The new label; an empty one removes it."""
 
 
 class ForkBody(JsonBody, frozen=True):
@@ -86,20 +108,25 @@ class ForkBody(JsonBody, frozen=True):
     at: RecordName | None = None
     """The last record that is copied; the newest by default."""
     id: Name | None = None
+    """The id of the copy; a new one by default."""
     label: LabelText = ""
+    """The label of the copy."""
 
 
 class RewindBody(JsonBody, frozen=True):
     """The place to go back to."""
 
     to: RecordName | None = None
+    """The record that becomes the head."""
     turns: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
+    """Number of turns to go back, without `to`."""
 
 
 class UndoBody(JsonBody, frozen=True):
     """The change to undo; the newest by default."""
 
     record: RecordName | None = None
+    """The record of the change."""
 
 
 class Removed(Given, frozen=True):
@@ -108,31 +135,42 @@ class Removed(Given, frozen=True):
     name: str
     """For `restore`."""
     agent: str
+    """The agent of the session."""
     id: str
+    """The id of the session."""
     removed: float
+    """The time it was removed, in seconds since 1970."""
 
 
 class Trash(Given, frozen=True):
     """The trash, the newest first."""
 
     removed: list[Removed]
+    """The sessions in it."""
 
 
 class RewoundTo(Given, frozen=True):
     """The head after a rewind or an undo."""
 
     head: str
+    """The record that is the head now."""
     detail: str
+    """The change, in a sentence."""
 
 
 class HistoryQuery(HttpQuery, frozen=True):
     """The messages to show."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
+    """The largest number of messages."""
     include_tools: bool = False
+    """Also tool calls and their results."""
     query: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    """Only messages that contain these words."""
     cursor: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    """The cursor of the page before."""
     around: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Messages around this record."""
 
 
 def write_cursor(info: SessionInfo) -> str:

@@ -20,7 +20,9 @@ class Health(Given, frozen=True):
     """The process runs."""
 
     status: Literal["ok"]
+    """Always `ok`."""
     version: str
+    """The version of Holdfast."""
 
 
 def _health(_call: HttpCall) -> HttpAnswer:
@@ -44,7 +46,7 @@ def _never(_call: HttpCall) -> HttpAnswer:
 async def run(route: Route, call: HttpCall, server: HttpServer) -> HttpAnswer:
     """HttpAnswer for the server."""
     if route.path == "/openapi.json":
-        return HttpAnswer(server.document)
+        return HttpAnswer(server.document())
     if route.path == "/metrics":
         text = await run_in_thread(server.metrics.text, call.gateway)
         return HttpAnswer(text.encode(), media_type=metrics.MEDIA_TYPE)

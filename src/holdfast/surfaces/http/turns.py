@@ -46,21 +46,31 @@ class InboxMessage(Given, frozen=True, rename="camel"):
     """A message in the inbox."""
 
     id: int
+    """The number of the message."""
     key: str
+    """The key it was sent with; the same key is kept once."""
     session: str
+    """Its session, as `agent/id`."""
     owner: str
+    """Its owner; empty where it has none."""
     state: MessageState
+    """The state it is in."""
     tries: int
     """Tries with an outcome, and the one that runs."""
     lost_claims: int
     """Claims without an outcome: the process ended that worked on it."""
     created: float
+    """The time it came, in seconds since 1970."""
     changed: float
+    """The time of its last change, in seconds since 1970."""
     due: float
+    """Not tried before this time, in seconds since 1970."""
     holder: str | None = None
     """The process that works on it."""
     since: float | None = None
+    """The time of the claim, in seconds since 1970."""
     reason: str = ""
+    """The reason of the last failure, in a sentence."""
     record: str | None = None
     """The record of the answer."""
     reply: str | None = None
@@ -71,32 +81,40 @@ class InboxQuery(HttpQuery, frozen=True):
     """The messages to list."""
 
     state: MessageState | None = None
+    """Only messages in this state."""
     session: Annotated[str, msgspec.Meta(max_length=300)] | None = None
     """As `agent/id`."""
     before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
+    """Only messages before this id."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    """The largest number of messages on the page."""
 
 
 class InboxPage(Given, frozen=True):
     """Messages, the newest first."""
 
     messages: list[InboxMessage]
+    """The messages of this page."""
     counts: dict[str, int]
     """The number of messages in each state."""
     next_before: int | None = None
+    """For the next page; null at the end."""
 
 
 class CancelResult(Given, frozen=True):
     """The result of a cancel."""
 
     cancelled: bool
+    """True if a turn was running."""
     message: int | None = None
+    """The message that it was answering."""
 
 
 class DropBody(JsonBody, frozen=True):
     """Why a message is set aside."""
 
     reason: Annotated[str, msgspec.Meta(max_length=500)] = "dropped by a person"
+    """The reason, in a sentence."""
 
 
 async def send_message(call: HttpCall) -> HttpAnswer:
