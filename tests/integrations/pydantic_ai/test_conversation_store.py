@@ -167,6 +167,8 @@ def test_names_owners_bad_messages_and_the_event_loop(
         assert names == {"Größe / 漢字", "größe / 漢字", "x" * 5_000}
         with pytest.raises(AccessDenied):
             await conversation_store(store, owner="bob").load("x" * 5_000)
+        with pytest.raises(UserError, match="nothing was stored"):
+            await anns.save(Conversation(messages=turn("x"), conversation_id="\ud800"))
         odd = ModelRequest([ToolReturnPart("t", object(), "c")])
         with pytest.raises(UserError, match="nothing was stored"):
             await anns.save(Conversation(messages=[odd], conversation_id="odd"))

@@ -356,8 +356,14 @@ def _record_adapter() -> Any:
 
 
 def _write_state(record: Any) -> Record:
-    """Return the record of the log that holds a record of the framework."""
-    spelled: str = _record_adapter().dump_json(record).decode()
+    """Return the record of the log that holds a record of the framework. Raises `UserError`."""
+    from pydantic_ai.exceptions import UserError
+    from pydantic_core import PydanticSerializationError
+
+    try:
+        spelled: str = _record_adapter().dump_json(record).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise UserError(f"cannot store a conversation: {error}; nothing was stored") from error
     return Unknown(type=_STATE_TYPE, extra={"format": FORMAT_NAME, "json": spelled})
 
 
