@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -131,24 +132,39 @@ def test_no_page_has_a_serious_fault_of_access(page: Page) -> None:
     assert {where: found for where, found in faults.items() if found} == {}
 
 
+_EMPTY_TRANSCRIPT = (
+    '{"timestamp":"2026-01-02T10:00:00Z","type":"session_meta",'
+    '"payload":{"id":"empty","timestamp":"2026-01-02T10:00:00Z","cwd":"/a","cli_version":"1"}}\n'
+)
+"""A session of Codex in which nothing was said."""
+
+
 def test_no_written_page_has_a_serious_fault_of_access(
     page: Page, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The page of `evaluate`, with losses of each kind, and at night that of `inspect`; neither is
-    wider than a phone."""
+    """The page of `evaluate`, with losses of each kind, that of `inspect` about a folder, which has
+    an empty session too, and at night that about one session; none is wider than a phone."""
     root, policy = tmp_path / "root", tmp_path / "policy.toml"
     policy.write_text("carry_tokens = 0\n")
     with JsonlStore(root) as store:
         store.create(SessionKey("main", "work"))
         store.append(SessionKey("main", "work"), planted_session(), expect=ANY_HEAD)
-    ways = {"evaluate": ["--window", "32k", "--static", "2k", "--policy", str(policy)]}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "empty.jsonl").write_text(_EMPTY_TRANSCRIPT)
+    for name in ("a", "b"):
+        talk = [{"role": "user", "content": name}, {"role": "assistant", "content": "yes"}]
+        (folder / f"{name}.json").write_text(json.dumps(talk))
+    losing = ["--window", "32k", "--static", "2k", "--policy", str(policy)]
+    ways = {"evaluate": ["evaluate", "work", *losing], "folder": ["inspect", str(folder)]}
     if is_whole():
-        ways["inspect"] = []
+        ways["inspect"] = ["inspect", "work"]
     page.set_viewport_size({"width": 390, "height": 800})
     faults = {}
-    for name, options in ways.items():
+    for name, command in ways.items():
         file = tmp_path / f"{name}.html"
-        run_in_process([name, "work", *options, "--html", str(file), "--root", str(root)], capfd)
+        done = run_in_process([*command, "--html", str(file), "--root", str(root)], capfd)
+        assert name != "folder" or "3 conversations" in done.out
         for scheme in ("light", "dark") if is_whole() else ("light",):
             page.emulate_media(color_scheme=scheme)
             page.goto(file.as_uri())

@@ -199,8 +199,10 @@ def _cards(looked: Inspection) -> str:
 
 
 def _stack(shares: Sequence[tuple[str, int, str]]) -> str:
-    """Draw a bar of several colours with a legend."""
-    total = sum(tokens for _name, tokens, _colour in shares) or 1
+    """Draw a bar of several colours with a legend; without tokens, say so."""
+    total = sum(tokens for _name, tokens, _colour in shares)
+    if not total:
+        return "<p class=dim>No tokens.</p>"
     left, rects, legend = 0.0, [], []
     for name, tokens, colour in shares:
         width = 1000 * tokens / total
