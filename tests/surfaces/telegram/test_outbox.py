@@ -84,6 +84,7 @@ def test_code_is_sent_as_code(store: SessionStore, server: BotApiServer) -> None
     ]
 
 
+@pytest.mark.files_only("it sets the clock, and a database has its own")
 def test_a_limit_is_waited_for_with_its_delay(server: BotApiServer) -> None:
     """The chat waits in its order, other chats do not."""
     now = 1_000.0
