@@ -10,10 +10,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import peers
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.engine.session import checkpoints
-from holdfast.integrations.claude_agent import CompactionHook
+from holdfast.errors import BadSetting, HoldfastWarning
+from holdfast.integrations.claude_agent import CompactionHook, hooks
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -145,3 +147,37 @@ def test_a_file_that_is_no_transcript_is_passed_over(tmp_path: Path) -> None:
         assert call(CompactionHook(root=str(tmp_path)), transcript_path=str(path)) == {
             "continue_": True
         }
+
+
+def test_an_open_store_stays_open_and_another_owners_session_is_left_alone(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "t.jsonl")
+    with JsonlStore(tmp_path / "root") as store:
+        anns = CompactionHook(store=store, owner="ann")
+        bobs = CompactionHook(store=store, owner="bob")
+        assert call(anns, transcript_path=str(path)) == {"continue_": True}
+        key = SessionKey("claude-code", SESSION)
+        assert store.header(key).owner == "ann"
+        before = store.head(key)
+        for event, given in (("PreCompact", {"transcript_path": str(path)}), ("SessionStart", {})):
+            with pytest.warns(HoldfastWarning, match="does not belong to `bob`"):
+                assert call(bobs, event, source="compact", **given) == {"continue_": True}
+        assert store.head(key) == before
+        assert "hookSpecificOutput" in call(anns, "SessionStart", source="compact")
+    with pytest.raises(BadSetting, match="exclude each other"):
+        CompactionHook(root=str(tmp_path), store=store)
+
+
+def test_all_hooks_are_registered_for_their_events(tmp_path: Path) -> None:
+    peers.needs("claude-agent-sdk")
+    with JsonlStore(tmp_path) as store:
+        found = hooks(store, owner="ann")
+    names = {
+        event: [type(hook).__name__ for matcher in matchers for hook in matcher.hooks]
+        for event, matchers in found.items()
+    }
+    assert names == {
+        "PreCompact": ["CompactionHook"],
+        "SessionStart": ["CompactionHook"],
+        "UserPromptSubmit": ["CompactionHook", "RecallHook"],
+        "PostToolUse": ["OutputHook"],
+    }

@@ -28,34 +28,44 @@ from holdfast.core.limits import CHECKPOINT_CUT_CHARS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Checkpoint, InjectedContext
 from holdfast.core.log.replay import with_ids
+from holdfast.core.text.cut import scrub
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
-from holdfast.engine.session.opening import choose_store
-from holdfast.errors import HoldfastWarning, NoSuchSession, SessionExists, UsageError
+from holdfast.engine.session.opening import check_owner, choose_store
+from holdfast.errors import BadSetting, HoldfastWarning, NoSuchSession, SessionExists, UsageError
 from holdfast.importers import read
 from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from holdfast.ports import Clock
+    from holdfast.ports import Clock, SessionStore
 
 EVENTS: Final = ("PreCompact", "SessionStart", "UserPromptSubmit")
 """The events to register the hook for."""
 
 
 class CompactionHook:
-    """Stores checkpoints in `root`, and gives the model at most `cap` characters of each, once."""
+    """Stores checkpoints, and gives the model at most `cap` characters of each, once.
+
+    `root` is the address of a store, which is open while the hook works, and `store` an open one.
+    """
 
     def __init__(
         self,
         *,
         root: str | None = None,
+        store: SessionStore | None = None,
         agent: str = "claude-code",
+        owner: str = "",
         cap: int = CHECKPOINT_CUT_CHARS,
         clock: Clock = time.time,
     ) -> None:
-        self._root = config.load(root=root).root
+        if root is not None and store is not None:
+            raise BadSetting("`root` and `store` exclude each other", hint="pass one of them")
+        self._root = "" if store is not None else config.load(root=root).root
+        self._store = store
+        self._owner = scrub(owner)
         self._agent = agent
         self._cap = cap
         self._clock = clock
@@ -93,16 +103,19 @@ class CompactionHook:
         state = capture(
             records, session=key.session, trigger=f"pre_compact_{trigger}", now=self._clock()
         )
-        with choose_store(None, self._root, None)[0] as store:
+        label = "checkpoints of a Claude Agent session"
+        with self._open() as store:
             with contextlib.suppress(SessionExists):
-                store.create(key, label="checkpoints of a Claude Agent session")
+                store.create(key, label=label, owner=self._owner)
+            check_owner(store, key, self._owner)
             checkpoints.save(store, key, state)
 
     def _hand_over(self, hook_input: Mapping[str, Any]) -> str:
         """The text of a checkpoint that the model has not got; a record says that it has it now."""
         key = self._key(hook_input)
-        with choose_store(None, self._root, None)[0] as store:
+        with self._open() as store:
             try:
+                check_owner(store, key, self._owner)
                 newest = next(store.back(key), None)
             except NoSuchSession:
                 return ""
@@ -116,6 +129,15 @@ class CompactionHook:
                 given = InjectedContext(text=text, source="checkpoint before a compaction")
                 store.append(key, [given], expect=ANY_HEAD)
             return text
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[SessionStore]:
+        """The store: a given one stays open."""
+        if self._store is not None:
+            yield self._store
+            return
+        with choose_store(None, self._root, None)[0] as store:
+            yield store
 
     def _key(self, hook_input: Mapping[str, Any]) -> SessionKey:
         session = hook_input.get("session_id")
