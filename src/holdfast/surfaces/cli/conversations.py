@@ -186,6 +186,18 @@ def window_from(args: argparse.Namespace, model: str) -> Window:
     return window_of(model)
 
 
+def add_transcripts(parser: argparse.ArgumentParser) -> None:
+    """Add the transcripts to replay, their format, and the window to replay them in."""
+    parser.add_argument(
+        "what",
+        metavar="FILE|FOLDER|SESSION",
+        nargs="+",
+        help="transcripts, folders of them, or sessions of the store",
+    )
+    add_window(parser)
+    add_format(parser)
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", metavar="NAME", help="the format of the files (default: recognised)"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -124,9 +125,7 @@ def _store(app: App) -> Iterator[CheckResult]:
 
 def _can_be_made(folder: str, agent: str) -> CheckResult:
     """Make a store beside the place of the one to come, and remove it again."""
-    above = os.path.dirname(folder)
-    while not os.path.isdir(above):
-        above = os.path.dirname(above)
+    above = next((each for each in Path(folder).parents if os.path.isdir(each)), Path())
     try:
         with TemporaryDirectory(dir=above) as trial, open_store(trial) as store:
             return _writable(store, agent)

@@ -21,7 +21,7 @@ from holdfast.engine.simulation.sessions import NAMED_POLICIES, SessionReplay
 from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.conversations import add_format, add_reserved, add_window, conversations
+from holdfast.surfaces.cli.conversations import add_reserved, add_transcripts, conversations
 from holdfast.surfaces.cli.evaluate.page import evaluation_page
 from holdfast.surfaces.formatting import count
 
@@ -44,14 +44,7 @@ _EXAMPLE = """examples:
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        metavar="FILE|FOLDER|SESSION",
-        nargs="+",
-        help="transcripts, folders of them, or sessions of the store",
-    )
-    add_window(parser)
-    add_format(parser)
+    add_transcripts(parser)
     parser.add_argument(
         "--policy",
         metavar="FILE",

@@ -27,9 +27,8 @@ from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
-    add_format,
     add_reserved,
-    add_window,
+    add_transcripts,
     conversations,
 )
 from holdfast.surfaces.cli.inspect.policy_page import policy_page
@@ -53,14 +52,7 @@ _EXAMPLE = """examples:
 
 
 def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        metavar="FILE|FOLDER|SESSION",
-        nargs="+",
-        help="transcripts, folders of them, or sessions of the store",
-    )
-    add_window(parser)
-    add_format(parser)
+    add_transcripts(parser)
     parser.add_argument(
         "--policy",
         action="append",
