@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import (
     keep_original,
@@ -48,6 +49,7 @@ _NEWEST: Final = lazy_pattern(
 )
 _DEFAULT_AGENT: Final = "default"
 _RAW_LIST: Final = list[msgspec.Raw]
+_RAW_OBJECT: Final = dict[str, msgspec.Raw]
 _REMEMBERED_MAX: Final = 64
 """Conversations whose messages are held in memory, so that a snapshot is not compared with a log
 that is read again."""
@@ -258,9 +260,9 @@ def _take_apart(data: bytes) -> _Snapshot | None:
     The messages stay as they are: of a long conversation, all but the last were there before.
     """
     try:
-        top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-        inner = msgspec.json.decode(top["data"], type=dict[str, msgspec.Raw])
-        messages = [bytes(raw) for raw in msgspec.json.decode(inner["messages"], type=_RAW_LIST)]
+        top = decode_typed(data, _RAW_OBJECT)
+        inner = decode_typed(bytes(top["data"]), _RAW_OBJECT)
+        messages = [bytes(raw) for raw in decode_typed(bytes(inner["messages"]), _RAW_LIST)]
         rest: Json = {name: json.loads(bytes(raw)) for name, raw in top.items() if name != "data"}
         rest = {name: rest.get(name) for name in top}
         rest["data"] = {
