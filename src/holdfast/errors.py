@@ -43,36 +43,56 @@ A message says what was asked, what was found and which object; `hint` says what
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Known: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
+    """Names that an unknown one may have been meant to be."""
 
 
 class HoldfastError(Exception):
     """Root of everything Holdfast raises on purpose."""
 
-    def __init__(self, what: str, *, hint: str | None = None) -> None:
+    def __init__(self, what: str, *, hint: str | Callable[[], str] | None = None) -> None:
+        """A hint that takes work to make is a function; it is called when somebody looks."""
         super().__init__(what)
         self._hint: str | None = None
-        self.hint = hint
+        self._notes: list[str] = []
+        self._make_hint = hint if callable(hint) else None
+        if not callable(hint):
+            self.hint = hint
 
     @property
     def hint(self) -> str | None:
         """The next thing to do. It is a note of the exception too, so that tracebacks show it."""
+        make, self._make_hint = self._make_hint, None
+        if make is not None:
+            self.hint = make()
         return self._hint
 
     @hint.setter
     def hint(self, hint: str | None) -> None:
-        notes = getattr(self, "__notes__", [])
-        if self._hint and (note := f"hint: {self._hint}") in notes:
-            notes.remove(note)
+        self._make_hint = None
+        if self._hint and (note := f"hint: {self._hint}") in self._notes:
+            self._notes.remove(note)
         self._hint = hint
         if hint:
-            self.add_note(f"hint: {hint}")
+            self._notes.append(f"hint: {hint}")
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """The notes of the exception, the hint among them; `add_note` adds to this list."""
+        self.hint  # noqa: B018 - makes it
+        return self._notes
+
+    def __reduce__(self) -> Any:
+        self.hint  # noqa: B018 - what makes it stays in this process
+        return super().__reduce__()
 
     @property
     def code(self) -> str:
@@ -187,19 +207,25 @@ class ToolLoop(HoldfastError):
     """After a compaction the model made the same call three times and got the same result."""
 
 
-def _nearest(name: str, known: Sequence[str], hint: str) -> str:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if not close:
-        return hint
-    return f"did you mean {' or '.join(f'`{candidate}`' for candidate in close)}?"
+def _nearest(name: str, known: Known, otherwise: str) -> str:
+    """The hint with the known names that are like an unknown one."""
+    import difflib
+
+    try:
+        close = difflib.get_close_matches(name, known() if callable(known) else known, 3, 0.5)
+    except Exception:  # whoever looks at an error must not get another one
+        close = []
+    said = " or ".join(f"`{candidate}`" for candidate in close)
+    return f"did you mean {said}?" if said else otherwise
 
 
 class NoSuchSession(UsageError):
     """No session by that id, label or prefix."""
 
-    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, known: Known = ()) -> None:
+        """`known` may be a function: many look for a session, few show that it is not there."""
         hint = "list them with `holdfast sessions`, or make one with `holdfast new`"
-        super().__init__(f"no session `{name}`", hint=_nearest(name, known, hint))
+        super().__init__(f"no session `{name}`", hint=partial(_nearest, name, known, hint))
         self.name = name
 
 
@@ -211,7 +237,9 @@ class NoSuchRecord(UsageError):
     ) -> None:
         where = f"{where}session `{session}`" if session else "any session"
         hint = f"list them with `holdfast log {session or 'SESSION'} --all`"
-        super().__init__(f"no record `{record}` in {where}", hint=_nearest(record, known, hint))
+        super().__init__(
+            f"no record `{record}` in {where}", hint=partial(_nearest, record, known, hint)
+        )
         self.record = record
 
 
@@ -232,7 +260,7 @@ class NoSuchNote(UsageError):
 
     def __init__(self, path: str, known: Sequence[str] = ()) -> None:
         hint = "list them with `holdfast memory list`, or add one with `holdfast memory add`"
-        super().__init__(f"no notes in {path[:80]!r}", hint=_nearest(path, known, hint))
+        super().__init__(f"no notes in {path[:80]!r}", hint=partial(_nearest, path, known, hint))
 
 
 class AmbiguousName(UsageError):

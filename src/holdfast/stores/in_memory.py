@@ -66,7 +66,7 @@ class MemoryEraser(SessionEraser):
     def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
         found = describe_logs(key, [log for log in self._logs_of(key) if _is_of(log, owner)])
         if not found.logs:
-            raise NoSuchSession(str(key), [other.session for other in self._logs])
+            raise NoSuchSession(str(key), lambda: [other.session for other in self._logs])
         return found
 
     def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
@@ -286,7 +286,7 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         try:
             return self._logs[key]
         except KeyError:
-            raise NoSuchSession(str(key), [other.session for other in self._logs]) from None
+            raise NoSuchSession(str(key), lambda: [other.session for other in self._logs]) from None
 
     def _put(self, log: MemoryLog) -> None:
         with self._mutex:

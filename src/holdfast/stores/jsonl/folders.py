@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import warnings
@@ -230,17 +231,18 @@ def _statuses(folder: int, suffix: str) -> list[tuple[str, os.stat_result]]:
 
 
 def _no_such_session(root: str, key: SessionKey) -> NoSuchSession:
-    """Return the error, with names to suggest from: some of them, in a large folder."""
-    names: list[str] = []
-    with suppress(OSError, StoreError):
-        folder = open_folder(root, sessions_of(key.agent))
-        try:
-            with os.scandir(folder) as entries:
-                names = [entry.name for entry in islice(entries, _SUGGESTED_MAX)]
-        finally:
-            os.close(folder)
-    known = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
-    return NoSuchSession(str(key), known)
+    return NoSuchSession(str(key), functools.partial(_some_names, root, key.agent))
+
+
+def _some_names(root: str, agent: str) -> list[str]:
+    """Return sessions of an agent: some of them, in a large folder."""
+    folder = open_folder(root, sessions_of(agent))
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _SUGGESTED_MAX)]
+    finally:
+        os.close(folder)
+    return [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
 
 
 def sessions_of(agent: str) -> tuple[str, ...]:

@@ -157,9 +157,11 @@ class PostgresReader(SessionCatalogue):
         return self._connections.rows(doing, query, parameters)
 
     def _absent(self, key: SessionKey) -> NoSuchSession:
+        return NoSuchSession(str(key), self._some_names)
+
+    def _some_names(self) -> list[str]:
         query = f"SELECT session FROM {{s}}.logs WHERE state = 0 ORDER BY {_NEWEST_FIRST} LIMIT %s"
-        known = self._rows("list sessions", query, (_SUGGESTED_MAX,))
-        return NoSuchSession(str(key), [row[0] for row in known])
+        return [row[0] for row in self._rows("list sessions", query, (_SUGGESTED_MAX,))]
 
     def _sql(self, query: str) -> bytes:
         return self._connections.format(query).encode()
