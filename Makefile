@@ -107,7 +107,7 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frameworks' own tests over them
 	@HOLDFAST_TESTS=nightly .venv-peers/bin/python -m pytest tests/integrations tests/test_docs.py \
 	  --ignore tests/integrations/test_real_agents.py -k 'integrations or adapters' \
-	  -m 'nightly or not nightly' -n 2 -rs -p no:asyncio --timeout 900
+	  -m 'nightly or not nightly' -n 2 -rs -p no:asyncio --timeout 3600
 
 .venv-peers-lowest/.stamp: requirements-peers-lowest.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers-lowest
