@@ -149,6 +149,36 @@ def test_context_explains_every_record_for_people(cli: Cli, session: str) -> Non
     assert "kept" in done.out
 
 
+def test_an_explanation_counts_records_before_an_earlier_cut(cli: Cli) -> None:
+    """In one line for each run, so that all tokens of the session are accounted for; the request
+    is the same as without an explanation."""
+    cli("new", "--id", "cut")
+    turns = [
+        record
+        for number in range(24)
+        for record in (
+            {"type": "user", "content": f"question {number} " + "about the release " * 40},
+            {"type": "assistant", "content": f"answer {number} " + "it goes out on Tuesday " * 40},
+        )
+    ]
+    lines = "".join(json.dumps(turn) + "\n" for turn in turns)
+    ids = [
+        json.loads(line)["id"]
+        for line in cli("append", "cut", stdin=lines.encode()).out.splitlines()
+    ]
+    cut = {"type": "compaction", "summary": "Releases.", "first_kept": ids[36]}
+    cli("append", "cut", stdin=json.dumps(cut).encode() + b"\n")
+    whole = cli("inspect", "cut", "--json").json["tokens"]
+    done = cli("context", "cut", "--window", "64000", "--explain")
+    assert done.status == 0, done.err
+    assert re.search(r"^\S+ … \S+ +36 records +summarised +[\d,]+ ", done.out, re.MULTILINE)
+    told = re.findall(r"records? (summarised|kept): ([\d,]+)", done.err)
+    counted = sum(int(tokens.replace(",", "")) for _, tokens in told)
+    assert 0.9 * whole <= counted <= 1.1 * whole
+    plain = cli("context", "cut", "--window", "64000")
+    assert done.out.rpartition("#  ROLE")[2] == plain.out.rpartition("#  ROLE")[2]
+
+
 def test_context_with_a_prompt_is_about_the_next_call(cli: Cli, session: str) -> None:
     done = cli("context", session, "--prompt", "One more thing.", "--json")
     last = done.json["request"]["messages"][-1]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.projection.inspection import inspect
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
+from holdfast.engine.session.prepare import cache_for
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
@@ -21,11 +28,11 @@ from holdfast.surfaces.cli.conversations import (
 )
 from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
-from holdfast.surfaces.request_preview import RequestTerms, as_json, preview
+from holdfast.surfaces.request_preview import RequestTerms, as_json, default_dialect, preview
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
@@ -77,7 +84,11 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time since the last call; after five minutes the prompt cache is cold",
     )
-    parser.add_argument("--explain", action="store_true", help="show the whole ledger")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="show the fate of every record, those before an earlier cut too",
+    )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets in the request")
 
 
@@ -87,8 +98,62 @@ def _context(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json(as_json(prepared))
         return 0
-    _show(prepared, app, is_explained=args.explain)
+    ledger = prepared.plan.ledger
+    if args.explain:
+        whole = found if found.path else conversation(app, args.session)
+        ledger = _whole_ledger(ledger, whole)
+    _show(prepared, app, ledger, is_explained=args.explain)
     return 0
+
+
+def _whole_ledger(ledger: Sequence[LedgerLine], whole: Conversation) -> tuple[LedgerLine, ...]:
+    """Return the ledger with the records before an earlier cut, which the plan did not look at.
+
+    They are counted together; the first of them has their tokens.
+    """
+    known = {line.record for line in ledger}
+    earlier = [
+        LedgerLine(record.id, record.kind, "summarised", why="before an earlier cut")
+        for record in whole.records
+        if record.id not in known and isinstance(record, User | Assistant | ToolResult)
+    ]
+    lines = [*earlier, *ledger]
+    records = {record.id: record for record in whole.records}
+    unweighed = {
+        line.record for line in lines if line.action == "summarised" and not line.before
+    } & records.keys()
+    aim = target(default_dialect(whole.model), provider=whole.provider, model=whole.model)
+    found = [record for record in whole.records if record.id in unweighed]
+    tokens = inspect(found, scale=cache_for(aim).scale).tokens if found else 0
+    first = found[0].id if found else ""
+    return tuple(
+        msgspec.structs.replace(line, before=tokens) if line.record == first else line
+        for line in lines
+    )
+
+
+def _join_runs(ledger: Sequence[LedgerLine]) -> list[LedgerLine]:
+    """Return the ledger with one line for each run of records that left the view together."""
+    joined = []
+    for _, group in groupby((line for line in ledger if line.action != "silent"), _run_of):
+        run = list(group)
+        first, last = run[0], run[-1]
+        if first is not last:
+            first = LedgerLine(
+                record=f"{first.record} … {last.record}",
+                kind=count(len(run), "record"),
+                action=first.action,
+                before=sum(line.before for line in run),
+                why=first.why,
+                back="`holdfast log` shows them",
+            )
+        joined.append(first)
+    return joined
+
+
+def _run_of(line: LedgerLine) -> tuple[str, str]:
+    """Name the run that a line belongs to: neighbours that were summarised for one reason."""
+    return (line.action, line.why) if line.action == "summarised" else ("", line.record)
 
 
 def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
@@ -109,12 +174,15 @@ def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepare
         return preview(found.records, terms)
 
 
-def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
+def _show(
+    prepared: Prepared, app: App, ledger: tuple[LedgerLine, ...], *, is_explained: bool
+) -> None:
     plan, out = prepared.plan, app.out
     out.table(("part", ">tokens", "what it is"), _sums(plan))
     out.line()
     if is_explained:
-        out.table(("record", "kind", "action", ">before", ">after", "why", "back"), _ledger(plan))
+        rows = [_ledger_row(line) for line in _join_runs(ledger)]
+        out.table(("record", "kind", "action", ">before", ">after", "why", "back"), rows)
         out.line()
         if plan.repairs:
             out.table(
@@ -123,7 +191,7 @@ def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
             )
             out.line()
     out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages, out.mask))
-    for action, (records, before, after) in totals(plan.ledger).items():
+    for action, (records, before, after) in totals(ledger).items():
         if action != "silent":
             out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
     for warning in plan.warnings:
@@ -153,10 +221,6 @@ def _sums(plan: Plan) -> list[Row]:
         (Cell("messages", "name"), f"{tokens.messages:,}", f"{tokens.basis}, by {tokens.counter}")
     )
     return rows
-
-
-def _ledger(plan: Plan) -> list[Row]:
-    return [_ledger_row(line) for line in plan.ledger]
 
 
 def _ledger_row(line: LedgerLine) -> Row:
