@@ -14,7 +14,8 @@ from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.terms import terms_in_log
-from holdfast.engine.proxy.keeper import ProxyKeeper, last_number
+from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.session_branches import last_number
 from holdfast.errors import HoldfastWarning, StoreError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import JsonlStore
@@ -482,15 +483,26 @@ def test_the_last_number_is_found_by_few_looks(count: int, gap: int) -> None:
 @pytest.mark.files_only("it counts what its own store is asked for")
 @dialects
 def test_a_new_conversation_lists_no_sessions(dialect: DialectName) -> None:
-    """Nor does its retry in another process, which finds it; equal ones have one each."""
+    """Nor does its retry in another process, which finds it, nor one that began elsewhere; equal
+    ones have one each, and those of another owner are not seen."""
     store = CountingStore()
     for number in range(7):
         client = Client(dialect)
         client.say("hello")
         ProxyKeeper(store).begin(client.request()).break_off("killed")
         exchange(ProxyKeeper(store), client, f"reply {number}")
+    client = Client(dialect)
+    client.say("hello")
+    exchange(ProxyKeeper(store, owner="other"), client, "reply of the other")
+    client = Client(dialect)
+    walk(ProxyKeeper(MemoryStore()), client)
+    walk(ProxyKeeper(store), client, 1, "b")
+    walk(ProxyKeeper(store), client, 1, "c")
     assert store.listings == 0
-    found = [texts(path(store, info.key.session)) for info in store.sessions()]
+    assert len(store.sessions(owner="other")) == 1
+    assert sorted(info.messages for info in store.sessions(owner=""))[-2:] == [2, 16]
+    own = store.sessions(owner="")
+    found = [texts(path(store, info.key.session)) for info in own if info.messages == 2]
     assert sorted(found) == [["hello", f"reply {number}"] for number in range(7)]
 
 

@@ -18,10 +18,10 @@ from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
-from holdfast.errors import HoldfastError, HoldfastWarning, NoSuchSession
+from holdfast.errors import HoldfastError, HoldfastWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.engine.proxy.request import ClientRequest
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 ProxyMode = Literal["observe", "guard", "save"]
 """`observe`: log only. `guard`: cut only what would overflow. `save`: cut when it pays."""
 
-_NAME_DIGITS: Final = 24
 _RESPONSES_MAX: Final = 10_000
 """Responses of which the next request may name one; the provider keeps the history itself."""
 
@@ -188,54 +187,14 @@ class ProxyKeeper:
             if _match(request, session, replies) is not None
         ]
         best = _best_match(request, alike, replies)
-        if best is None and not replies:
-            return self._find_opening(request, label)
         if best is None or best[1] <= max(replies, default=len(request.atoms)):
             # Another process may know more of it.
             best = _best_match(request, self._pool.in_store(label), replies) or best
         if best is not None:
             return best
-        session = self._pool.get(new_key(self._agent), label)
+        session = self._pool.make(label)
         with session.lock:
-            session.create(label)
             return session, *session.branches.find(request.chains)
-
-    def _find_opening(
-        self, request: ClientRequest, label: str
-    ) -> tuple[LoggedSession, int, ChainPlace]:
-        """The session of a first request: the newest that began with it, if that has no answer,
-        else another one. Its name follows from the request, so that a retry finds it in every
-        process, and nobody looks through the store."""
-        digest = request.chains[-1].hex()[:_NAME_DIGITS]
-        newest = last_number(lambda number: self._is_there(f"proxy-{digest}-{number}"))
-        for number in (newest, newest + 1):
-            if number < 0:
-                continue
-            session = self._pool.get(SessionKey(self._agent, f"proxy-{digest}-{number}"), label)
-            with session.lock:
-                if not session.refresh():
-                    session.create(label)
-                known, place = session.branches.find(request.chains)
-                if number > newest or (known and not place.is_answered):
-                    break
-        return session, known, place
-
-    def _is_there(self, name: str) -> bool:
-        try:
-            return bool(self.store.head(SessionKey(self._agent, name)))
-        except NoSuchSession:
-            return False
-
-
-def last_number(is_there: Callable[[int], bool]) -> int:
-    """The last of the numbers 0, 1, 2… that are there, by few looks; -1 where there is none."""
-    low, high = -1, 0
-    while is_there(high):
-        low, high = high, 2 * high + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_there(middle) else (low, middle)
-    return low
 
 
 def _ends_of_replies(request: ClientRequest) -> list[int]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import threading
 from collections import OrderedDict
+from itertools import count
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.proxy.branches import Branches
 from holdfast.errors import LogConflict, NoSuchSession, SessionExists
 from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.ports import SessionStore
 
@@ -25,12 +26,24 @@ _SESSIONS_MAX: Final = 1_000
 """Sessions kept in memory, about 6 KB each beside their places; the log has every one."""
 _PLACES_MAX: Final = 200_000
 """Places kept for all sessions together, about 60 MB."""
+_NAME_DIGITS: Final = 24
 _CANDIDATES_MAX: Final = 20
 """Sessions with one opening that are compared with a request which none in memory fits."""
 _RESPONSE_SESSIONS_MAX: Final = 200
 """Sessions in which a response is looked for that this process has not seen."""
 _GETS_BETWEEN_LOOKS: Final = 100
 """Uses of known sessions after which the size of all is added up again."""
+
+
+def last_number(is_there: Callable[[int], bool]) -> int:
+    """The last of the numbers 0, 1, 2… that are there, by few looks; -1 where there is none."""
+    low, high = -1, 0
+    while is_there(high):
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_there(middle) else (low, middle)
+    return low
 
 
 class LoggedSession:
@@ -58,9 +71,10 @@ class LoggedSession:
                 self.branches.add(entry.record)
         return True
 
-    def create(self, label: str, parent: str | None = None) -> None:
-        """Make the session, unless it is there."""
-        with contextlib.suppress(SessionExists):
+    def create(self, label: str, parent: str | None = None) -> bool:
+        """Make the session; False where another process has just made it."""
+        is_new = True
+        try:
             self._store.create(
                 self.key,
                 label=label,
@@ -68,7 +82,10 @@ class LoggedSession:
                 parent_session=parent,
                 reason="spawn" if parent else None,
             )
+        except SessionExists:
+            is_new = False
         self.refresh()
+        return is_new
 
     def append(self, records: Sequence[Record], after: str) -> str:
         """Make records durable after the record `after`, whatever the head is; returns the last."""
@@ -151,11 +168,34 @@ class SessionPool:
             return [self._sessions[key] for key in self._keys.get(label, ())]
 
     def in_store(self, label: str) -> list[LoggedSession]:
-        """The newest sessions with one opening. Looks at every session of the store."""
-        infos = self._store.sessions(
-            agent=self._agent, owner=self._owner, label=label, limit=_CANDIDATES_MAX
-        )
-        return [self.get(info.key, label) for info in infos]
+        """The newest sessions with one opening, whichever process made them."""
+        newest = self._newest(label)
+        numbers = range(max(0, newest + 1 - _CANDIDATES_MAX), newest + 1)
+        return [self.get(self._key(label, number), label) for number in numbers]
+
+    def make(self, label: str) -> LoggedSession:
+        """Make a session with an opening."""
+        for number in count(self._newest(label) + 1):
+            session = self.get(self._key(label, number), label)
+            with session.lock:
+                if not session.refresh() and session.create(label):
+                    return session
+        raise AssertionError("numbers do not end")
+
+    def _key(self, label: str, number: int) -> SessionKey:
+        """The key of the session with this number among those of an owner with one opening. It
+        follows from the opening, so that nobody has to look through the store."""
+        digest = hashlib.sha256(f"{self._owner}\n{label}".encode()).hexdigest()
+        return SessionKey(self._agent, f"proxy-{digest[:_NAME_DIGITS]}-{number}")
+
+    def _newest(self, label: str) -> int:
+        def is_there(number: int) -> bool:
+            try:
+                return bool(self._store.head(self._key(label, number)))
+            except NoSuchSession:
+                return False
+
+        return last_number(is_there)
 
     def newest(self) -> list[LoggedSession]:
         """The sessions of the store that were used last."""
