@@ -15,7 +15,6 @@ from holdfast.commands import AsyncChatContext, ChatContext, run, run_async
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, Compaction, Label, User
-from holdfast.engine.session.drivers.lease import hold_lease
 from holdfast.errors import TurnInProgress, UsageError
 from holdfast.providers.models import async_model
 from holdfast.stores import MemoryStore
@@ -518,24 +517,25 @@ def test_the_turn_of_another_process_is_seen(monkeypatch: pytest.MonkeyPatch) ->
         chat = ChatContext(store, "main", model, SessionOptions(), audience="operator")
         chat.open_newest()
         key = chat.session.key
-        with hold_lease(store, key):
-            assert "running since" in run("/status", chat).text
-            answer = run("/label too soon", chat)
-            assert answer.is_refused
-            assert "/label has to wait: a turn is running since" in answer.text
-            assert "pid " in answer.text
-            chat.audience = "guest"
-            assert "pid " not in run("/label too soon", chat).text
-            chat.audience = "operator"
-            assert not chat.info().label.startswith("too")
-            assert run("/undo", chat).is_refused
-            assert run("/cancel", chat).is_refused
-            assert not run("/reset", chat).is_refused
-            assert chat.session.key != key
-            with pytest.raises(TurnInProgress):
-                chat.open(key).reset(wait=0)
-            with pytest.raises(UsageError):
-                chat.session.reset(at_once=1)  # type: ignore[arg-type]
+        token = store.leases.acquire(key, "pid 4242 on another host", 60.0)
+        assert "running since" in run("/status", chat).text
+        answer = run("/label too soon", chat)
+        assert answer.is_refused
+        assert "/label has to wait: a turn is running since" in answer.text
+        assert "pid " in answer.text
+        chat.audience = "guest"
+        assert "pid " not in run("/label too soon", chat).text
+        chat.audience = "operator"
+        assert not chat.info().label.startswith("too")
+        assert run("/undo", chat).is_refused
+        assert run("/cancel", chat).is_refused
+        assert not run("/reset", chat).is_refused
+        assert chat.session.key != key
+        with pytest.raises(TurnInProgress):
+            chat.open(key).reset(wait=0)
+        with pytest.raises(UsageError):
+            chat.session.reset(at_once=1)  # type: ignore[arg-type]
+        store.leases.release(key, token)
 
 
 def test_find_looks_among_the_commands_it_is_given() -> None:

@@ -69,7 +69,9 @@ def _switch(chat: ChatContext, name: str) -> CommandAnswer:
     try:
         key = chat.find(name)
     except NoSuchSession as error:
-        return refuse(f"Session not found: {title_of(name)}", error.hint)
+        hint = error.hint or ""
+        near = hint if hint.startswith("did you mean") else "/list shows them"
+        return refuse(f"Session not found: {title_of(name)}", near)
     except AmbiguousName as error:
         matches = ", ".join(text.partition("/")[2] or text for text in error.candidates)
         return refuse(f"Ambiguous prefix, matches: {matches}", "type more characters")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.surfaces.answers import GAP, Cell, StyledLine, StyledTable, layout
 from holdfast.surfaces.cli.chat.spinner import Spinner
+from holdfast.surfaces.cli.chat.word_wrap import WordWrap
 from holdfast.surfaces.cli.terminal import keep_words, paint
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _CONTROLS: Final = lazy_pattern(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could control the terminal."""
 _COLUMN: Final = lazy_pattern(r"(?<=\S) {2,}(?=\S)")
+_ASSISTANT: Final = "Assistant: "
 _INDENT_COLUMNS: Final = 3
 """Columns that the prompt and the frame take from a line."""
 
@@ -34,6 +36,7 @@ class Console:
         self._mask = mask
         self.kind = ""
         """The content of the open line: `text`, `thinking`, or empty if no line is open."""
+        self._wrap = WordWrap()
         self._spinner = Spinner(sys.stdout) if is_live else None
 
     @property
@@ -45,11 +48,19 @@ class Console:
         self.idle(is_over=self.kind != kind)
         if self.kind != kind:
             self.kind = kind
-            if self.is_live and kind == "text":
-                sys.stdout.write(paint("Assistant: ", "good", sys.stdout))
+            has_name = self.is_live and kind == "text"
+            if has_name:
+                sys.stdout.write(paint(_ASSISTANT, "good", sys.stdout))
+            self._wrap.start(len(_ASSISTANT) if has_name else 0)
         text = _CONTROLS.sub("", text)
-        sys.stdout.write(text if kind == "text" else paint(text, "dim", sys.stdout))
-        sys.stdout.flush()
+        if self.is_live:
+            text = self._wrap.feed(text, shutil.get_terminal_size().columns)
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text if self.kind == "text" else paint(text, "dim", sys.stdout))
+            sys.stdout.flush()
 
     def show(self, part: StyledLine | StyledTable) -> None:
         """Print a part of an answer."""
@@ -106,6 +117,7 @@ class Console:
 
     def _end_line(self) -> None:
         if self.kind:
+            self._write(self._wrap.end(shutil.get_terminal_size().columns))
             sys.stdout.write("\n")
             sys.stdout.flush()
             self.kind = ""
