@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
 
+pytestmark = pytest.mark.files_only("thousands of stores with one odd record; the decoding is one")
+
 FORMATS: Final = {
     "openai_agents": "openai-responses",
     "langchain": "langchain",

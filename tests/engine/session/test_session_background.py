@@ -320,6 +320,32 @@ def test_one_draft_is_enough_until_the_next_cut(bench: Bench) -> None:
     assert outcomes(bench)[:3] == ["ready", "used", "ready"]
 
 
+def test_a_writer_that_is_gone_is_waited_for_once(blocking: Bench) -> None:
+    """After a fork the child has no such thread; a machine may have none to give."""
+    session = nearly_full(blocking, model_with(SUMMARY), summary_seconds=0.2)
+    drafts_of(session).is_running = True
+    fill(blocking, session, 8, start=90)
+    blocking.say(session, "and now?")
+    assert [made.method for made in applied(blocking)] == ["model"]
+    assert not drafts_of(session).is_running
+
+
+def test_where_no_thread_can_be_had_the_cut_asks(
+    blocking: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = nearly_full(blocking, model_with(SUMMARY))
+
+    def refuse(_thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("threading.Thread.start", refuse)
+        session._state.world.on_wait()
+    assert not drafts_of(session).is_running
+    push_over(blocking, session)
+    assert applied(blocking)[-1].method == "model"
+
+
 STEPS = st.sampled_from(["say", "long", "tool", "rewind", "undo", "compact", "other", "fill"])
 
 

@@ -57,9 +57,9 @@ def _begin(world: World, run: RunState) -> _Writing | None:
     """Begin a summary where one is due and none is being written."""
     if not is_draft_due(run):
         return None
-    run.drafts.is_running = True
     world = msgspec.structs.replace(world, planning=contextlib.nullcontext(), on_wait=lambda: None)
     beside = run_beside(run, cache_for(run.settings.target))
+    run.drafts.is_running = True
     return _Writing(world, TurnScope(), draft_summary(beside), run.drafts)
 
 
@@ -84,8 +84,13 @@ class ThreadWriter:
 
         context = contextvars.copy_context()
         self._scope = writing.scope
-        self._thread = threading.Thread(target=context.run, args=(work,), daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=context.run, args=(work,), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be had: the cut asks for itself
+            writing.drafts.is_running = False
+        else:
+            self._thread = thread
 
     def stop(self) -> None:
         """Cancel what is being written, and wait until it has ended."""
