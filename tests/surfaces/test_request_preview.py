@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
+from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import likely_window
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.engine.session.session import Session
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.console.plans import last_call
@@ -39,7 +42,7 @@ _SAID = st.just(User(content="go on"))
 @example([_LEARNED, ModelChange(model=_MODEL, extra={TERMS_FIELD: {"system": "a"}})])
 @example([_LEARNED, ModelChange(model="another")])
 def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange | User]) -> None:
-    """The session that goes on, the next request, the console and the proxy."""
+    """The session that goes on, the next request, its status, the console and the proxy."""
     key, store = SessionKey("main", "s"), MemoryStore()
     store.create(key)
     reply = Assistant(content="done", model=_MODEL, provider="anthropic")
@@ -57,6 +60,7 @@ def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange |
     found = {
         "session": window.tokens if window.confidence == "learned" else None,
         "next request": planned.tokens if planned.confidence == "learned" else None,
+        "status": status_window(store, key),
         "console": last_call(store, key).window,
         "proxy": branches.windows.get(_MODEL),
     }
@@ -76,7 +80,15 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
     sent = model.requests[-1]["messages"]
     shown = prepare_next(store, key, RequestTerms())
     assert shown.plan.window.tokens == last_call(store, key).window == stated
+    assert status_window(store, key) == stated
     assert _texts(shown.request["messages"])[: len(sent)] == _texts(sent)
+
+
+def status_window(store: MemoryStore, key: SessionKey) -> int | None:
+    """The window in the status that tools and HTTP give, where the log tells it."""
+    status = json.loads(CallerWorkspace(store, OPERATOR).context.status(str(key)))
+    assert status.get("window"), status
+    return status["window"]["tokens"] if status["window"]["confidence"] == "learned" else None
 
 
 def _texts(messages: list[Any]) -> list[str]:

@@ -9,8 +9,14 @@ import msgspec
 
 from holdfast.core.checkpoint.render import render
 from holdfast.core.history.page import NOTICE
-from holdfast.core.limits import CHECKPOINT_CHARS, RESEED_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.limits import (
+    CHECKPOINT_CHARS,
+    RESEED_CHARS,
+    TURN_WAIT_SECONDS,
+    WINDOW_FLOOR_TOKENS,
+)
 from holdfast.core.log.records import Assistant, ModelChange
+from holdfast.core.models.window import Window, likely_window
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.models.window import Window
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Model
 
@@ -146,15 +151,26 @@ class WorkspaceContext:
         store, settings = self._base.store, self._settings
         model = settings.model or find_model("offline")
         size: int | Window | None = window or settings.window
+        floor = None
         if size is None and settings.model is None:
-            size = window_of(self._model_name(key))
+            size = self._window(key)
+            if size.confidence == "learned":  # it works in that one, however small
+                floor = min(WINDOW_FLOOR_TOKENS, size.tokens)
         options = SessionOptions(
             window=size,
+            floor=floor,
             summary="extract" if settings.model is None else "model",
             notes="off" if is_preview else "extract",
         )
         check_window(options, model)
         return Session(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
+
+    def _window(self, key: SessionKey) -> Window:
+        """The window that a session works in, as its log tells, or its model's."""
+        model = self._model_name(key)
+        newest = list(islice(self._base.store.back(key), _NEAR_RECORDS))
+        found = likely_window(newest[::-1], model)
+        return window_of(model) if found is None else Window(*found, "learned")
 
     def _model_name(self, key: SessionKey) -> str:
         """The model that is planned for: the given one, or the one that answered last."""
