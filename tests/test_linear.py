@@ -34,7 +34,9 @@ from tests.support.growth import GIVEN_UP, LARGEST, RATIO_MAX, growth, is_superl
 from tests.support.runs import sample
 
 import holdfast
+from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.core.secrets import patterns as credentials
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
@@ -459,3 +461,18 @@ def test_patterns_and_functions_are_found() -> None:
     assert any(":" in name for name in names)
     assert {"holdfast.core.extract.names.identifiers", "holdfast.core.text.cut.scrub"} <= called
     assert len(called) > 500
+
+
+SIGNS: Final = "\\/.:-_=+~%<>()[]{}|&*#@!?'\",;a0é世"
+
+
+def test_a_word_of_one_sign_is_read_in_linear_time() -> None:
+    """Every sign, each time: a sample of all texts left out a run of backslashes, which held the
+    reading of names for minutes."""
+    readings: list[Reading] = [
+        (name, read, ("", sign, tail))
+        for name, read in (("names", identifiers), ("secrets", credentials.spans))
+        for sign in SIGNS
+        for tail in ("", "!")
+    ]
+    assert slow(readings) == {}

@@ -44,7 +44,7 @@ _BOILERPLATE: Final = lazy_pattern(
     r"|\d+-\d+-\d+T[\d:.Z+-]*|\w+:"
 )
 """Names that nearly every program, or every JSON of one, contains."""
-_ESCAPED: Final = lazy_pattern(r"\\+[nrt]")
+_ESCAPED: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 """White space in JSON that was printed: `\\nFix` is a line that begins with `Fix`."""
 _DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
 """A path of Windows, whose folders may begin with the same letters."""

@@ -33,7 +33,7 @@ _CODE: Final = lazy_pattern(
     r"""(?x)
     [A-Za-z_][\w.]*[(\[].*                    # a call, an item
     | [A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[?!]?  # an attribute
-    | [./~].*/.* | .*:/.*                     # a path, an address
+    | [./~](?=.*/).* | (?=.*:/).*             # a path, an address
     | [!&*|=>+-].{0,3}
     """
 )

@@ -51,7 +51,7 @@ _CUT: Final = "…"
 """The end of a text that was shortened; `core.text.cut.ellipsis`."""
 _CUT_CHARS: Final = 256
 """As much of a secret is looked for before it."""
-_WORD_END: Final = lazy_pattern(rf"{_HINT}{{8,}}\Z")
+_WORD_END: Final = lazy_pattern(rf"(?<!{_HINT}){_HINT}{{8,}}+\Z")
 _MORE: Final = "A1b2C3d4" * 12
 """The rest of a key that was cut."""
 
