@@ -138,3 +138,11 @@ def child_environment(
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether to colour what is written there. `NO_COLOR` and a dumb terminal say no."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+
+
+def names_network_proxy() -> bool:
+    """Return whether the environment names a proxy for what goes out (`HTTPS_PROXY`)."""
+    from urllib.request import getproxies  # it reads the settings of the system, too
+
+    found = getproxies()
+    return any(found.get(name) for name in ("http", "https", "all"))

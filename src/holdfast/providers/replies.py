@@ -19,6 +19,7 @@ from holdfast.providers.wire.reading import INTERRUPTED, ReplyFailed, as_json, i
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterable
 
+    from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.ports import OnDelta
 
@@ -35,8 +36,12 @@ class Accumulator:
 
     def take(self, event: object) -> list[Delta]:
         """Return the deltas of an event. Raises `ReplyFailed` for an error event."""
-        read = as_json(msgspec.json.decode(event) if isinstance(event, str | bytes) else event)
+        read = msgspec.json.decode(event) if isinstance(event, str | bytes) else as_json(event)
         return self._stream.take(read) if isinstance(read, dict) else []
+
+    def take_json(self, event: Json) -> list[Delta]:
+        """Return the deltas of an event that is plain JSON already. Raises `ReplyFailed`."""
+        return self._stream.take(event)
 
     @property
     def is_complete(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import msgspec
 
 from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
+from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, MutableMapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.surfaces.proxy.addresses import Upstream
 
 ADDRESS = b"127.0.0.1:8485"
 
@@ -42,20 +43,25 @@ class MemoryUpstream:
         self.bodies: list[bytes] = []
         self.headers: list[list[tuple[bytes, bytes]]] = []
 
-    async def answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.bodies.append(await request.aread())
-        self.headers.append(list(request.headers.raw))
-        told = {"content-type": self.content_type}
-        return httpx2.Response(200, headers=told, stream=_Packets(self.packets))
+    async def answer(
+        self, headers: Sequence[tuple[bytes, bytes]], body: bytes | AsyncIterator[bytes]
+    ) -> UpstreamReply:
+        assert isinstance(body, bytes)
+        self.bodies.append(body)
+        self.headers.append(list(headers))
+        told = [(b"content-type", self.content_type.encode())]
+        return UpstreamReply(200, told, _Packets(self.packets))
 
 
-class _Packets(httpx2.AsyncByteStream):
+class _Packets:
     def __init__(self, packets: Sequence[bytes]) -> None:
-        self._packets = packets
+        self._left = list(packets)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for packet in self._packets:
-            yield packet
+    async def next_piece(self) -> bytes | None:
+        return self._left.pop(0) if self._left else None
+
+    async def close(self) -> None:
+        self._left.clear()
 
 
 class InProcessProxy:
@@ -64,10 +70,17 @@ class InProcessProxy:
     def __init__(
         self, keeper: ProxyKeeper, upstream: MemoryUpstream, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def handle(_transport: Any, request: httpx2.Request) -> httpx2.Response:
-            return await upstream.answer(request)
+        async def handle(
+            _client: Any,
+            _method: str,
+            _upstream: Upstream,
+            _address: str,
+            headers: Sequence[tuple[bytes, bytes]],
+            body: bytes | AsyncIterator[bytes],
+        ) -> UpstreamReply:
+            return await upstream.answer(headers, body)
 
-        monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", handle)
+        monkeypatch.setattr(UpstreamClient, "send", handle)
         self._app = ProxyApp(ProxySettings(upstreams=read_upstreams([])), keeper)
 
     async def __aenter__(self) -> InProcessProxy:

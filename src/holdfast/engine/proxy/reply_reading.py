@@ -87,7 +87,7 @@ class ReplyReader:
         if not isinstance(event, dict):
             return
         try:
-            self._accumulator.take(event)
+            self._accumulator.take_json(event)
         except ReplyFailed as failed:
             self.error = failed.body
             return

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 import httpx2
 
+from holdfast.config import names_network_proxy
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.surfaces.http.guard import LOOPBACK
+from holdfast.surfaces.proxy.connections import ConnectionPool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from typing import Self
 
     from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.connections import Origin, UpstreamConnection
 
 CONNECT_SECONDS: Final = 20.0
 """For a connection to an upstream, TLS included."""
@@ -27,28 +30,36 @@ _DRAINED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of an upstream's error; longer ones are passed on unread."""
 
 
+class AnswerBody(Protocol):
+    """The body of an answer, as it comes."""
+
+    async def next_piece(self) -> bytes | None:
+        """Return the next bytes as they came; None at the end. Raises `httpx2.HTTPError`."""
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+
+
 class UpstreamReply:
     """An upstream's answer, whose body is still to be read."""
 
-    def __init__(self, response: httpx2.Response) -> None:
-        self.status = response.status_code
-        self.headers: list[tuple[bytes, bytes]] = list(response.headers.raw)
-        self._response = response
-        self._chunks = response.aiter_raw()
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: AnswerBody) -> None:
+        self.status = status
+        self.headers = headers
+        self._body = body
 
     def header(self, name: str) -> str:
-        value = self._response.headers.get(name, "")
-        return str(value)
+        """The value of a header; of one that came several times, all of them."""
+        wanted = name.lower().encode()
+        found = [value for key, value in self.headers if key.lower() == wanted]
+        return b", ".join(found).decode("latin-1")
 
     async def next_chunk(self) -> bytes | None:
         """Return the next bytes as they came; None at the end. Raises `ProxyProblem`."""
         try:
-            async for chunk in self._chunks:
-                if chunk:
-                    return chunk
+            return await self._body.next_piece()
         except httpx2.HTTPError as error:
             raise problem_of(error, "") from error
-        return None
 
     async def read(self) -> bytes | None:
         """Return the whole body; None where it is longer than an error is."""
@@ -61,26 +72,71 @@ class UpstreamReply:
         return b"".join(parts)
 
     async def close(self) -> None:
+        await self._body.close()
+
+
+class _DirectBody:
+    """A body on a connection of the proxy's own."""
+
+    def __init__(
+        self, pool: ConnectionPool, origin: Origin, connection: UpstreamConnection
+    ) -> None:
+        self._pool = pool
+        self._origin = origin
+        self._connection: UpstreamConnection | None = connection
+
+    async def next_piece(self) -> bytes | None:
+        return None if self._connection is None else await self._connection.next_piece()
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(self._origin, connection)
+
+
+class _ClientBody:
+    """A body that comes through another proxy, by httpx2."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self._chunks = response.aiter_raw()
+
+    async def next_piece(self) -> bytes | None:
+        async for chunk in self._chunks:
+            if chunk:
+                return chunk
+        return None
+
+    async def close(self) -> None:
         await self._response.aclose()
 
 
 class UpstreamClient:
-    """Sends requests to upstreams. Keeps connections, and nothing of what goes through them."""
+    """Sends requests to upstreams. Keeps connections, and nothing of what goes through them.
+
+    Where the environment names a proxy (`HTTPS_PROXY`), httpx2 finds the way through it.
+    """
 
     def __init__(self, *, silent_seconds: float = SILENT_SECONDS) -> None:
-        self._client = httpx2.AsyncClient(
-            follow_redirects=False,
-            timeout=httpx2.Timeout(
-                silent_seconds, connect=min(CONNECT_SECONDS, silent_seconds), pool=None
-            ),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS),
-        )
+        connect_seconds = min(CONNECT_SECONDS, silent_seconds)
+        self._pool = ConnectionPool(connect_seconds=connect_seconds, silent_seconds=silent_seconds)
+        self._client: httpx2.AsyncClient | None = None
+        if names_network_proxy():
+            self._client = httpx2.AsyncClient(
+                follow_redirects=False,
+                timeout=httpx2.Timeout(silent_seconds, connect=connect_seconds, pool=None),
+                limits=httpx2.Limits(
+                    max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS
+                ),
+            )
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
+        self._pool.close()
+        if self._client is not None:
+            await self._client.aclose()
 
     async def send(
         self,
@@ -92,12 +148,27 @@ class UpstreamClient:
     ) -> UpstreamReply:
         """Send a request and return the beginning of the answer. Raises `ProxyProblem`."""
         try:
-            request = httpx2.Request(method, address, headers=[*headers], content=body)
-            if not body and method in ("GET", "HEAD"):
-                request.headers.pop("content-length", None)
-            return UpstreamReply(await self._client.send(request, stream=True))
+            if self._client is not None:
+                return await _send_through(self._client, method, address, headers, body)
+            origin, connection = await self._pool.ask(method, address, headers, body)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise problem_of(error, upstream.name) from error
+        found = _DirectBody(self._pool, origin, connection)
+        return UpstreamReply(connection.status, connection.headers, found)
+
+
+async def _send_through(
+    client: httpx2.AsyncClient,
+    method: str,
+    address: str,
+    headers: Sequence[tuple[bytes, bytes]],
+    body: bytes | AsyncIterator[bytes],
+) -> UpstreamReply:
+    request = httpx2.Request(method, address, headers=[*headers], content=body)
+    if not body and method in ("GET", "HEAD"):
+        request.headers.pop("content-length", None)
+    response = await client.send(request, stream=True)
+    return UpstreamReply(response.status_code, list(response.headers.raw), _ClientBody(response))
 
 
 def problem_of(error: Exception, name: str) -> ProxyProblem:
