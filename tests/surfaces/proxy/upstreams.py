@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class RawUpstream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A thread that is about to accept would use the number of the closed file, which may be
+        # another server's by then.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
         self._socket.close()
 
     @property

@@ -35,43 +35,37 @@ class Origin(NamedTuple):
     port: int
 
 
-class UpstreamConnection(asyncio.Protocol):
-    """One connection, with one request at a time. Raises the errors of httpx2."""
+class _Wire(asyncio.Protocol):
+    """A socket: hands what comes to a parser, and wakes the one that waits for it."""
 
-    def __init__(self, silent_seconds: float) -> None:
-        self.status = 0
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.is_lost = False
+    def __init__(self, parser: h11.Connection, silent_seconds: float) -> None:
+        self.is_lost = self.is_resting = False
+        self.has_answer = False
+        """True once a byte of the answer came."""
+        self.is_writable = True
+        self.transport: asyncio.Transport | None = None
+        self._parser = parser
         self._silent_seconds = silent_seconds
         self._loop = asyncio.get_running_loop()
-        self._parser = h11.Connection(h11.CLIENT, _HEAD_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._unread = 0
-        self._is_reading = self._is_writable = True
-        self._has_answer = False
-        """True once a byte of the answer came."""
-        self._is_over = False
-        """True once the answer was read to its end."""
-        self._expiry: asyncio.TimerHandle | None = None
-
-    # What the event loop calls.
+        self._is_reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._expiry is not None:  # an answer to nothing
+        if self.is_resting:  # an answer to nothing
             self.close()
             return
-        self._has_answer = True
+        self.has_answer = True
         self._parser.receive_data(data)
         self._unread += len(data)
-        if self._unread > _UNREAD_BYTES_MAX and self._is_reading and self._transport is not None:
+        if self._unread > _UNREAD_BYTES_MAX and self._is_reading and self.transport is not None:
             self._is_reading = False
-            self._transport.pause_reading()
+            self.transport.pause_reading()
         self._wake()
 
     def eof_received(self) -> None:
@@ -82,22 +76,66 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         if exc is not None:
-            self._failure = self._failure or httpx2.ReadError(str(exc))
+            self._failure = httpx2.ReadError(str(exc))
             self._failure.__cause__ = exc
         self._wake()
 
     def pause_writing(self) -> None:
-        self._is_writable = False
+        self.is_writable = False
 
     def resume_writing(self) -> None:
-        self._is_writable = True
+        self.is_writable = True
         self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # What the proxy calls.
+    def read_on(self) -> None:
+        """Take more from the server: what came was read."""
+        self._unread = 0
+        if not self._is_reading and self.transport is not None and not self.is_lost:
+            self._is_reading = True
+            self.transport.resume_reading()
+
+    async def wait(self) -> None:
+        """Wait until something happens. Raises where the server is silent or gone."""
+        if self._failure is not None:
+            raise self._failure
+        self.read_on()
+        self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(self._silent_seconds, self._end_silence)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _end_silence(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(httpx2.ReadTimeout("silent"))
+
+    def close(self) -> None:
+        self.is_lost = True
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class UpstreamConnection:
+    """One connection, with one request at a time. Raises the errors of httpx2."""
+
+    def __init__(self, silent_seconds: float) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._parser = h11.Connection(h11.CLIENT, _HEAD_BYTES_MAX)
+        self.wire = _Wire(self._parser, silent_seconds)
+        self._is_over = False
+        """True once the answer was read to its end."""
+        self._expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        return self.wire.is_lost
 
     async def ask(
         self,
@@ -107,7 +145,7 @@ class UpstreamConnection(asyncio.Protocol):
         body: bytes | AsyncIterator[bytes],
     ) -> None:
         """Send a request, and read the answer as far as its headers."""
-        self._has_answer = self._is_over = False
+        self.wire.has_answer = self._is_over = False
         try:
             self._send(h11.Request(method=method, target=target, headers=list(headers)))
             if isinstance(body, bytes):
@@ -128,20 +166,21 @@ class UpstreamConnection(asyncio.Protocol):
 
     async def _send_pieces(self, pieces: AsyncIterator[bytes]) -> None:
         """Send a body as it comes. One that is answered before its end is not sent on."""
+        wire = self.wire
         async for piece in pieces:
-            while not (self._is_writable or self._has_answer or self.is_lost):
-                await self._wait()
-            if self._has_answer or self.is_lost:
+            while not (wire.is_writable or wire.has_answer or wire.is_lost):
+                await wire.wait()
+            if wire.has_answer or wire.is_lost:
                 return
             if piece:
                 self._send(h11.Data(data=piece))
         self._send(h11.EndOfMessage())
 
     def _send(self, event: h11.Event) -> None:
-        assert self._transport is not None
+        assert self.wire.transport is not None
         for part in self._parser.send_with_data_passthrough(event) or ():
-            if not self.is_lost:  # its answer may have come before
-                self._transport.write(part)
+            if not self.wire.is_lost:  # its answer may have come before
+                self.wire.transport.write(part)
 
     async def next_piece(self) -> bytes | None:
         """Return all of the body that has come, and wait for some; None at its end."""
@@ -160,8 +199,8 @@ class UpstreamConnection(asyncio.Protocol):
             elif pieces:
                 break
             else:
-                await self._wait()
-        self._read_on()
+                await self.wire.wait()
+        self.wire.read_on()
         return b"".join(pieces) if pieces else None
 
     async def _next_event(self) -> object:
@@ -169,56 +208,33 @@ class UpstreamConnection(asyncio.Protocol):
             try:
                 event = self._parser.next_event()
             except h11.RemoteProtocolError as error:
-                said = str(error) if self._has_answer else "it ended without an answer"
+                said = str(error) if self.wire.has_answer else "it ended without an answer"
                 raise httpx2.RemoteProtocolError(said) from error
             if event is not h11.NEED_DATA:
                 return event
-            await self._wait()
-
-    def _read_on(self) -> None:
-        self._unread = 0
-        if not self._is_reading and self._transport is not None and not self.is_lost:
-            self._is_reading = True
-            self._transport.resume_reading()
-
-    async def _wait(self) -> None:
-        """Wait until something happens. Raises where the upstream is silent or gone."""
-        if self._failure is not None:
-            raise self._failure
-        self._read_on()
-        self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(self._silent_seconds, self._end_silence)
-        try:
-            await self._waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-
-    def _end_silence(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(httpx2.ReadTimeout("silent"))
+            await self.wire.wait()
 
     def close(self) -> None:
-        self.is_lost = True
         if self._expiry is not None:
             self._expiry.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+        self.wire.close()
 
     def rest(self) -> bool:
         """Wait for the next request, for some seconds; False where there can be none."""
-        parser, transport = self._parser, self._transport
+        parser, transport = self._parser, self.wire.transport
         is_done = parser.our_state is h11.DONE and parser.their_state is h11.DONE
         if not is_done or self.is_lost or transport is None or transport.get_write_buffer_size():
             self.close()
             return False
         parser.start_next_cycle()
-        self._read_on()
-        self._expiry = self._loop.call_later(_IDLE_SECONDS, self.close)
+        self.wire.read_on()
+        self.wire.is_resting = True
+        self._expiry = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
         return True
 
     def wake_up(self) -> bool:
         """Take a resting connection into use; False where it is closed."""
+        self.wire.is_resting = False
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -257,10 +273,11 @@ class ConnectionPool:
         while idle:
             if (connection := idle.pop()).wake_up():
                 return connection
+        made = UpstreamConnection(self._silent_seconds)
         try:
             async with asyncio.timeout(self._connect_seconds):
-                _transport, made = await asyncio.get_running_loop().create_connection(
-                    lambda: UpstreamConnection(self._silent_seconds),
+                await asyncio.get_running_loop().create_connection(
+                    lambda: made.wire,
                     origin.host,
                     origin.port,
                     ssl=self._tls() if origin.scheme == "https" else None,
