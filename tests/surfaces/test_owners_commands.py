@@ -97,8 +97,9 @@ def plant(store: SessionStore, owner: str, word: str, ts: float) -> None:
     store.create(fresh, owner=owner, parent_session=str(work), reason="reset")
     seeds = [Compaction(summary=f"about a {word}", first_kept="", ts=ts + 50)]
     store.append(fresh, [*seeds, *records(word, store, ts + 60)], expect=ANY_HEAD)
-    notes = store.notes("main", owner)
-    notes.put("MEMORY.md", None, f"- {word} in a note\n".encode())
+    for agent in ("main", "other"):
+        notes = store.notes(agent, owner)
+        notes.put("MEMORY.md", None, f"- {word} in a note\n".encode())
 
 
 class Ticks:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
+from tests.surfaces.http.servers import serving, token_for
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
@@ -20,10 +22,16 @@ from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.console.layout import number, tokens
 from holdfast.surfaces.console.plans import last_call
+from holdfast.surfaces.gateway_agents import GatewayAgents
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.request_preview import RequestTerms
+from holdfast.surfaces.serve_settings import AgentSettings
 from holdfast.testing.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    import httpx2
 
 _MODEL = "claude-sonnet-4-5"
 _CHANGES = st.builds(
@@ -108,3 +116,127 @@ def test_a_larger_request_since_shows_that_the_window_is_another() -> None:
     assert likely_window([cut, answered], _MODEL) is None
     assert likely_window([cut, ModelChange(model="another"), small], _MODEL) is None
     assert likely_window([cut, ModelChange(model=_MODEL)], _MODEL) is None
+
+
+_TOOL = "tests.surfaces.test_request_preview:look_up"
+_AGENTS = {
+    "main": AgentSettings(window=50_000),
+    "small": AgentSettings(
+        window=9_000, floor=2_000, output_tokens=700, policy={"flush": 0.45, "compact": 0.5}
+    ),
+    "large": AgentSettings(window=300_000, system="Be brief. " * 40, tools=(_TOOL,)),
+    "own": AgentSettings(model="offline", output_tokens=3_000),
+}
+_OWN_CHANGES = st.builds(
+    ModelChange,
+    model=st.sampled_from(["offline", "another"]),
+    window=st.sampled_from([None, 1_000, 5_000, 20_000, 90_000]),
+)
+
+
+def look_up(city: str) -> str:
+    """Look up the weather.
+
+    Args:
+        city: the name of the city
+    """
+    return city
+
+
+@examples(40)
+@given(st.sampled_from(sorted(_AGENTS)), st.lists(_OWN_CHANGES | _SAID, max_size=4))
+@example("main", [])
+@example("small", [ModelChange(model="offline", window=5_000)])
+@example("large", [ModelChange(model="offline", window=20_000)])
+@example("large", [ModelChange(model="another", window=20_000)])
+@example("own", [User(content="go on " * 30_000)])
+@example("unnamed", [])
+def test_what_serve_shows_of_a_session_is_what_its_turn_works_with(
+    agent: str, changes: list[ModelChange | User]
+) -> None:
+    """Over HTTP, in the console and over MCP, also before the first cut: the window, the floor,
+    the reserve, the policy, the system prompt and the tools are those of the settings file."""
+    key = SessionKey(agent, "s")
+    with MemoryStore() as store:
+        store.create(key)
+        store.append(key, [User(content="hi"), *changes, User(content="and?")], expect=ANY_HEAD)
+        asyncio.run(_compare_readers(store, key))
+
+
+async def _compare_readers(store: MemoryStore, key: SessionKey) -> None:
+    async with await GatewayAgents(store, _AGENTS, model="offline").open(key) as session:
+        own, plan = await session.status(), await session.plan()
+    async with serving(store, agents=_AGENTS) as client:
+        status = (await client.get(f"/v1/sessions/{key}/status")).json()
+        tool = await _call_tool(client, "context_status", {"sessionKey": str(key)})
+        for found in (status, tool):
+            assert found["window"]["tokens"] == own.window.tokens
+            assert found["tokens"] == own.tokens
+            assert found["budget"] == own.budget
+            assert found["compactAt"] == own.compact_at
+            assert found["model"] == own.model
+        shown = (await client.get(f"/v1/sessions/{key}/context")).json()
+        assert shown["window"]["tokens"] == own.window.tokens
+        assert shown["budget"]["tokens"] == own.budget
+        assert shown["budget"]["output_reserve"] == plan.budget.output_reserve
+        assert shown["tokens"]["system"] == plan.tokens.system
+        assert shown["tokens"]["tools"] == plan.tokens.tools
+        of_window = f"of {tokens(own.window.tokens)}"
+        for page in ("/", f"/s/{key}", f"/s/{key}/context"):
+            assert of_window in (await client.get(page)).text, page
+        what_if = (await client.get(f"/s/{key}/context/what-if")).text
+        assert f'placeholder="{own.window.tokens}"' in what_if
+        assert number(own.budget) in what_if
+
+
+async def _call_tool(client: httpx2.AsyncClient, name: str, arguments: dict[str, Any]) -> Any:
+    """Call a tool over HTTP, without a session of the protocol."""
+    answer = await client.post(
+        "/mcp",
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": name, "arguments": arguments},
+        },
+        headers={
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-11-25",
+        },
+    )
+    text = answer.text
+    if "data: " in text:
+        text = next(line[6:] for line in text.splitlines() if line.startswith("data: {"))
+    return json.loads(json.loads(text)["result"]["content"][0]["text"])
+
+
+def test_only_the_operator_sees_the_system_prompt_and_the_tools_of_an_agent() -> None:
+    """Others get their sizes: a request over HTTP and in the console has neither."""
+    key, store = SessionKey("large", "s"), MemoryStore()
+    store.create(key, owner="ann")
+    store.append(key, [User(content="hi"), Assistant(content="yes")], expect=ANY_HEAD)
+    operator, ann = token_for("*"), token_for("ann")
+
+    async def scenario() -> None:
+        async with serving(store, operator[1], ann[1], agents=_AGENTS) as client:
+            for token, sees in ((operator[0], True), (ann[0], False)):
+                headers = {"Authorization": f"Bearer {token}"}
+                for address in (
+                    f"/v1/sessions/{key}/context?request=true",
+                    f"/s/{key}/context/request",
+                    f"/s/{key}/context/changes",
+                    f"/s/{key}/context/fate",
+                    f"/s/{key}/context",
+                ):
+                    answer = await client.get(address, headers=headers)
+                    assert answer.status_code == 200
+                    for word in ("Be brief.", "look_up"):
+                        has_request = "request" in address
+                        assert (word in answer.text) == (sees and has_request), address
+                    if "/v1/" in address:
+                        sizes = answer.json()["tokens"]
+                        assert sizes["system"] > 100
+                        assert sizes["tools"] > 20
+
+    with store:
+        asyncio.run(scenario())

@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.engine.session.async_session import AsyncSession
-from holdfast.engine.session.options import check_window, read_options
+from holdfast.engine.session.options import check_window, read_options, window_and_floor
 from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.workspace.context import TurnTerms
 from holdfast.providers.models import async_model
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 
@@ -73,6 +74,14 @@ class GatewayAgents:
     def options(self, agent: str) -> SessionOptions:
         """Return the terms of an agent's sessions."""
         return self._options.get(agent, self._options[""])
+
+    def turn_terms(self, agent: str) -> TurnTerms:
+        """Return the terms that turns of an agent work with."""
+        model, options = self.model(agent), self.options(agent)
+        window, floor = window_and_floor(options, model)
+        return TurnTerms(
+            model.target, options, window, floor, is_stated=bool(agent) and agent in self._agents
+        )
 
     async def open(self, key: SessionKey) -> AsyncSession:
         """Open a session, off the event loop."""

@@ -49,6 +49,16 @@ class RequestTerms(msgspec.Struct, frozen=True, kw_only=True):
     idle: float | None = None
     """Seconds since the last call."""
     policy: Policy = Policy()
+    base: ProjectionRequest | None = None
+    """The next request as a turn of this program makes it. All else here but `policy` and `floor`
+    is said where it is to be other than in it."""
+    own: Window | None = None
+    """The window that the session works in, where that is known beforehand."""
+
+
+def terms_of_turn(base: ProjectionRequest) -> RequestTerms:
+    """Return the terms of a request that is sent as a turn makes it."""
+    return RequestTerms(base=base, policy=base.policy, floor=base.floor)
 
 
 def session_records(store: SessionStore, key: SessionKey, window: int | None) -> list[Record]:
@@ -73,6 +83,8 @@ def default_dialect(model: str) -> str:
 
 def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
     """Return the request that would be sent, and its plan."""
+    if terms.base is not None:
+        return _preview_turn(records, terms, terms.base)
     model = terms.model
     aim = target(terms.dialect or default_dialect(model), provider=terms.provider, model=model)
     asked = [*records, User(id="prompt", content=terms.prompt)] if terms.prompt else [*records]
@@ -92,22 +104,47 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
     )
 
 
+def _preview_turn(
+    records: Sequence[Record], terms: RequestTerms, base: ProjectionRequest
+) -> Prepared:
+    """The request of a turn, with what is to be other than in it."""
+    aim, window = base.target, base.window
+    if terms.model and terms.model != aim.model:
+        aim = target(default_dialect(terms.model), model=terms.model)
+        window = window_of(terms.model)
+    if terms.dialect and terms.dialect != aim.dialect.name:
+        aim = target(terms.dialect, provider=aim.provider, model=aim.model)
+    if terms.window is not None:
+        window = Window(terms.window, terms.window_from, "stated")
+    prompt = [User(id="prompt", content=terms.prompt)] if terms.prompt else []
+    return prepare(
+        msgspec.structs.replace(
+            base,
+            records=[*records, *prompt],
+            target=aim,
+            window=window,
+            output_tokens=base.output_tokens if terms.output is None else terms.output,
+            floor=terms.floor,
+            policy=terms.policy,
+            prompt_cache=msgspec.structs.replace(base.prompt_cache, idle_seconds=terms.idle),
+        )
+    )
+
+
 def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[Window, int]:
     """The window as stated, as the log tells, or the model's. The floor is for one that a person
     states: a session that works in a smaller one has its next request, too."""
     if terms.window is not None:
         return Window(terms.window, terms.window_from, "stated"), terms.floor
     found = likely_window(records, terms.model)
-    if found is None:
-        return window_of(terms.model), terms.floor
-    tokens, source = found
-    return Window(tokens, source, "learned"), min(terms.floor, tokens)
+    window = Window(*found, "learned") if found else terms.own or window_of(terms.model)
+    is_learned = window.confidence == "learned"
+    return window, min(terms.floor, window.tokens) if is_learned else terms.floor
 
 
 def as_json(prepared: Prepared) -> Json:
     """Return the request and the plan for programs."""
-    plan = prepared.plan
-    return {"request": prepared.request, **plan_json(plan)}
+    return {"request": prepared.request, **plan_json(prepared.plan)}
 
 
 def plan_json(plan: Plan) -> Json:

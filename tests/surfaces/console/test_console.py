@@ -641,13 +641,10 @@ def _numbers(text: str) -> set[str]:
 
 async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key: Any) -> None:
     """The numbers of the pages are those of the plan that the API and the command print."""
-    from holdfast.surfaces.console.plans import terms_now
-
-    window = terms_now(store, key).window
+    window = last_call(store, key).window
     plan = prepare_next(store, key, RequestTerms(window=window)).plan
     base = f"/s/{key.agent}/{key.session}"
-    query = f"?window={window}" if window else ""
-    api = (await client.get(f"/v1/sessions/{key.agent}/{key.session}/context{query}")).json()
+    api = (await client.get(f"/v1/sessions/{key.agent}/{key.session}/context")).json()
     assert api["tokens"]["total"] == plan.tokens.total
     assert len(api["ledger"]) == len(plan.ledger)
     page = (await client.get(f"{base}/context")).text

@@ -15,6 +15,8 @@ from tests.surfaces.http.servers import serving, token_for
 from holdfast.engine.workspace.memory import version_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
+from holdfast.surfaces.http.memory import NotesOfAgent
+from holdfast.surfaces.http.server import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -229,3 +231,63 @@ def test_a_token_that_reads_cannot_write() -> None:
                 assert (await client.get("/v1/notes/file", params=asked)).status_code == 404
 
     asyncio.run(served())
+
+
+def test_notes_belong_to_the_agent_that_a_request_names(tmp_path: Path) -> None:
+    """Every route of notes takes the agent; what is done for one leaves those of others alone."""
+    routes = [
+        route
+        for route in ROUTES
+        if route.path.startswith(("/v1/notes", "/v1/memory"))
+        and not issubclass(route.body or route.query, NotesOfAgent)
+        and not issubclass(route.query, NotesOfAgent)
+    ]
+    assert routes == []
+
+    async def scenario(client: httpx2.AsyncClient, store: SessionStore) -> None:
+        for agent in ("main", "ops"):
+            body = {"text": f"the {agent} heron", "agent": agent}
+            assert (await client.post("/v1/notes", json=body)).status_code == 201
+            asked = {"path": "plan.md", "agent": agent}
+            put = await client.put("/v1/notes/file", params=asked, json={"text": f"- {agent}\n"})
+            assert put.status_code == 200
+        for agent, other in (("main", "ops"), ("ops", "main")):
+            asked = {"path": "plan.md", "agent": agent}
+            page = (await client.get("/v1/notes/file", params=asked)).json()
+            assert page["text"] == f"- {agent}"
+            sought = {"q": "heron", "scope": "notes", "agent": agent}
+            hits = (await client.get("/v1/memory/search", params=sought)).json()["hits"]
+            assert [other in hit["text"] for hit in hits] == [False]
+            cited = {"citation": hits[0]["citation"], "agent": agent}
+            passage = (await client.get("/v1/memory/passage", params=cited)).json()
+            assert f"the {agent} heron" in passage["text"]
+            page_text = (await client.get("/memory", params={"agent": agent, "q": "heron"})).text
+            assert f"the {agent} heron" in page_text
+            assert f"the {other} heron" not in page_text
+        assert (await client.get("/v1/notes")).json() == (
+            await client.get("/v1/notes", params={"agent": "main"})
+        ).json()
+        gone = {"path": "plan.md", "agent": "ops"}
+        assert (await client.delete("/v1/notes/file", params=gone)).status_code == 200
+        assert (await client.get("/v1/notes/file", params=gone)).status_code == 404
+        kept = {"path": "plan.md", "agent": "main"}
+        assert (await client.get("/v1/notes/file", params=kept)).status_code == 200
+        before = sorted(tmp_path.rglob("*"))
+        for path in ("/v1/notes", "/memory", "/v1/memory/search?q=x", "/v1/notes/file?path=a.md"):
+            answer = await client.get(path, params={"agent": "nobody", **_asked(path)})
+            assert answer.status_code in (200, 404), path
+            for bad in ("../main", "a/b", "", "ä"):
+                given = {"agent": bad, **_asked(path)}
+                assert (await client.get(path, params=given)).status_code in (200, 400), (path, bad)
+        assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == []
+
+    async def served() -> None:
+        with open_store(str(tmp_path / "root")) as store:
+            async with serving(store) as client:
+                await scenario(client, store)
+
+    asyncio.run(served())
+
+
+def _asked(path: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)

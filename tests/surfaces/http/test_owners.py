@@ -135,7 +135,9 @@ def fillings(
     """Return sets of values: the required ones alone, and each of the others beside them."""
     base = {name: values_of(properties[name], names)[-1] for name in required}
     rest = [
-        {**base, name: value} for name in properties for value in values_of(properties[name], names)
+        {**base, name: value}
+        for name in properties
+        for value in names.get(name, ()) or values_of(properties[name], names)
     ]
     return [base, *rest]
 

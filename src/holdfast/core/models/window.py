@@ -78,6 +78,26 @@ def window_in(records: Sequence[Record], model: str) -> int | None:
     return None
 
 
+def largest_prompt(records: Sequence[Record], model: str) -> int:
+    """Return the size of the largest request that a model answered; 0 where none was measured."""
+    usages = (
+        read_usage(record.usage, record.provider or "")
+        for record in records
+        if isinstance(record, Assistant) and record.model == model
+    )
+    return max((usage.prompt for usage in usages if usage is not None), default=0)
+
+
+def turn_window(records: Sequence[Record], model: str, stated: Window, floor: int) -> Window:
+    """Return the window that turns work in whose program states one: a smaller one that the log
+    has for the model comes first, as long as nothing larger was answered."""
+    recorded = window_in(records, model)
+    least = max(floor, largest_prompt(records, model))
+    if recorded is not None and least <= recorded < stated.tokens:
+        return Window(recorded, "as the session recorded it", "learned")
+    return stated
+
+
 def likely_window(records: Sequence[Record], model: str) -> tuple[int, str] | None:
     """Return the window that a session works in, and how its log tells; None where it does not.
 

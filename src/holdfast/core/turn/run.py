@@ -9,8 +9,13 @@ import msgspec
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
 from holdfast.core.log.refs import holds_outputs
-from holdfast.core.models.usage import read_usage
-from holdfast.core.models.window import Window, budget_for, output_reserve, window_in
+from holdfast.core.models.window import (
+    Window,
+    budget_for,
+    largest_prompt,
+    output_reserve,
+    window_in,
+)
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
@@ -204,10 +209,7 @@ class RunState:
     def recall_window(self, records: Sequence[Record]) -> None:
         """Take over the window that an earlier run learned, and the sizes that were answered."""
         model = self.settings.target.model
-        for record in records:
-            if isinstance(record, Assistant) and record.model == model:
-                usage = read_usage(record.usage, record.provider or "")
-                self.answered = max(self.answered, usage.prompt if usage else 0)
+        self.answered = max(self.answered, largest_prompt(records, model))
         window = window_in(records, model)
         if window is not None:
             self.recalled_window = self.learn_window(window, "learned earlier")
@@ -239,11 +241,43 @@ class RunState:
         output: int | None = None,
     ) -> Plan:
         """Project the next request after `records`."""
+        request = self.request(
+            records,
+            now,
+            bounds,
+            pressure=pressure,
+            prose=prose,
+            pending=pending,
+            output=output,
+        )
+        try:
+            plan = project(request, self.cache)
+        except CannotFit:
+            if request.tools == self.settings.tools:
+                raise
+            # The tool that reads outputs back must not cost the turn.
+            plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
+        self.budget_tokens = plan.budget.tokens
+        self.view_tokens = plan.tokens.messages
+        return plan
+
+    def request(
+        self,
+        records: Sequence[Record],
+        now: float,
+        bounds: Bounds | None = None,
+        *,
+        pressure: Pressure = "usual",
+        prose: str = "",
+        pending: Sequence[str] = (),
+        output: int | None = None,
+    ) -> ProjectionRequest:
+        """Return everything that the projection of the next request depends on."""
         settings, options, bounds = self.settings, self.options, bounds or Bounds()
         caps = [cap for cap in (bounds.at_most, self.ceiling) if cap is not None]
         if self.must_cut and pressure == "usual":
             pressure = "cut"
-        request = ProjectionRequest(
+        return ProjectionRequest(
             records,
             self.window,
             bounds.target or settings.target,
@@ -260,16 +294,6 @@ class RunState:
             recent_replies=lambda: self.recent_replies(records),
             pending=pending,
         )
-        try:
-            plan = project(request, self.cache)
-        except CannotFit:
-            if request.tools == settings.tools:
-                raise
-            # The tool that reads outputs back must not cost the turn.
-            plan = project(msgspec.structs.replace(request, tools=settings.tools), self.cache)
-        self.budget_tokens = plan.budget.tokens
-        self.view_tokens = plan.tokens.messages
-        return plan
 
     def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
         """The tools of the session, with the output tool once an output was moved out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from holdfast.engine.session import checkpoints
 from holdfast.engine.session.options import SessionOptions, check_window
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.base import camel
+from holdfast.providers.callables import from_callable
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.models import model as find_model
 
@@ -31,11 +33,41 @@ if TYPE_CHECKING:
 
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.projection.request import ProjectionRequest
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Model
 
 _NEAR_RECORDS: Final = 200
 """The newest records, in which the model of a session is looked for."""
+
+
+class TurnTerms(msgspec.Struct, frozen=True):
+    """The terms that turns of an agent work with in this program."""
+
+    target: Target
+    """The model that answers."""
+    options: SessionOptions
+    """The settings of its sessions."""
+    window: Window
+    """The context window that the settings state, or the model's."""
+    floor: int
+    """The smallest window to accept."""
+    is_stated: bool = True
+    """False where nobody chose them for this agent: another program may run its sessions."""
+
+
+TermsOf = Callable[[str], TurnTerms | None]
+"""Returns the terms of an agent's turns; None where this program runs none."""
+
+
+class _ReadSession(Session):
+    """A session that is opened to look at it."""
+
+    def request(self) -> ProjectionRequest:
+        state = self._state
+        return state.run.request(state.records(), self._clock())
 
 
 class ContextSettings(msgspec.Struct, frozen=True):
@@ -50,9 +82,28 @@ class ContextSettings(msgspec.Struct, frozen=True):
 class WorkspaceContext:
     """Reports on the context of sessions and compacts it; reads and stores checkpoints."""
 
-    def __init__(self, base: WorkspaceBase, settings: ContextSettings | None = None) -> None:
+    def __init__(
+        self,
+        base: WorkspaceBase,
+        settings: ContextSettings | None = None,
+        terms_of: TermsOf = lambda _agent: None,
+    ) -> None:
         self._base = base
         self._settings = settings or ContextSettings()
+        self._terms_of = terms_of
+
+    def turn_terms(self, key: SessionKey) -> TurnTerms | None:
+        """Return the terms that the next turn of a session works with; None where this program
+        runs none. Not decided and not audited: they hold nothing of a session."""
+        return self._terms_of(key.agent) if self._settings.model is None else None
+
+    def request(self, key: SessionKey) -> ProjectionRequest | None:
+        """Return the next request as a turn would make it; None where nobody chose the terms.
+
+        For a caller who was let in already: not decided and not audited.
+        """
+        terms = self.turn_terms(key)
+        return self._open(key, None).request() if terms is not None and terms.is_stated else None
 
     def status(self, session: str, *, window: int | None = None) -> str:
         """The size of the next request of a session, and when its next compaction is due."""
@@ -146,37 +197,54 @@ class WorkspaceContext:
         }
         return self._base.encode(reply, "text")
 
-    def _open(self, key: SessionKey, window: int | None, *, is_preview: bool = True) -> Session:
+    def _open(
+        self, key: SessionKey, window: int | None, *, is_preview: bool = True
+    ) -> _ReadSession:
         """The session, open. To look at it nothing is stored, not even notes that are due."""
-        store, settings = self._base.store, self._settings
+        store, settings, terms = self._base.store, self._settings, self.turn_terms(key)
         model = settings.model or find_model("offline")
         size: int | Window | None = window or settings.window
-        floor = None
-        if size is None and settings.model is None:
+        floor, chosen = None, SessionOptions()
+        if terms is not None and terms.is_stated:
+            model = from_callable(_never_send, terms.target, terms.window)
+            size, floor, chosen = size or terms.window, terms.floor, terms.options
+        elif size is None and settings.model is None:
             size = self._window(key)
             if size.confidence == "learned":  # it works in that one, however small
                 floor = min(WINDOW_FLOOR_TOKENS, size.tokens)
-        options = SessionOptions(
+        options = msgspec.structs.replace(
+            chosen,
             window=size,
             floor=floor,
             summary="extract" if settings.model is None else "model",
-            notes="off" if is_preview else "extract",
+            background_summary=False,
+            notes="off" if is_preview or chosen.notes == "off" else "extract",
         )
         check_window(options, model)
-        return Session(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
+        return _ReadSession(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
 
     def _window(self, key: SessionKey) -> Window:
         """The window that a session works in, as its log tells, or its model's."""
-        model = self._model_name(key)
+        model, terms = self._model_name(key), self.turn_terms(key)
         newest = list(islice(self._base.store.back(key), _NEAR_RECORDS))
         found = likely_window(newest[::-1], model)
-        return window_of(model) if found is None else Window(*found, "learned")
+        if found is not None:
+            return Window(*found, "learned")
+        is_same = terms is not None and terms.target.model == model
+        return terms.window if terms is not None and is_same else window_of(model)
 
     def _model_name(self, key: SessionKey) -> str:
         """The model that is planned for: the given one, or the one that answered last."""
         if self._settings.model is not None:
             return self._settings.model.target.model
+        terms = self.turn_terms(key)
+        if terms is not None and terms.is_stated:
+            return terms.target.model
         for record in islice(self._base.store.back(key), _NEAR_RECORDS):
             if isinstance(record, Assistant | ModelChange) and record.model:
                 return record.model
-        return ""
+        return terms.target.model if terms is not None else ""
+
+
+def _never_send(_request: Json) -> object:
+    raise AssertionError("a session that is looked at calls no model")

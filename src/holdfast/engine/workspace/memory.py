@@ -43,10 +43,22 @@ _TURNS: Final = ("turnBefore", "turnAfter")
 class WorkspaceMemory:
     """Searches, reads, adds and edits notes."""
 
-    def __init__(self, base: WorkspaceBase, embedder: Embedder | None = None) -> None:
-        """Without an `embedder`, searches compare words alone."""
+    def __init__(
+        self, base: WorkspaceBase, embedder: Embedder | None = None, agent: str = ""
+    ) -> None:
+        """Without an `embedder`, searches compare words alone. The notes are those of the caller's
+        agent, or of `agent`."""
         self._base = base
         self._embedder = embedder
+        self._agent = agent or base.agent
+
+    def of_agent(self, agent: str) -> WorkspaceMemory:
+        """Return the same with the notes of another agent, which are the same owner's. A caller
+        that is an agent itself has its own alone."""
+        base = self._base
+        if agent != self._agent and base.caller.agent:
+            raise RequestRefused("forbidden", "these are the notes of another agent")
+        return WorkspaceMemory(base, self._embedder, agent)
 
     def files(self) -> list[NoteFile]:
         """The caller's files of notes."""
@@ -160,7 +172,7 @@ class WorkspaceMemory:
             before = None
             if version:
                 before = self._data(path)
-                self._check_version(before, version)
+                _check_version(before, version)
             self._put(path, before, text)
             reply = {"path": path, "version": version_of(text.encode())}
             return GivenReply(self._base.encode(reply), _OWN)
@@ -173,7 +185,7 @@ class WorkspaceMemory:
         def give() -> GivenReply:
             before = self._data(path)
             if version:
-                self._check_version(before, version)
+                _check_version(before, version)
             kept = self._notes().discard(path)
             return GivenReply(self._base.encode({"path": path, "keptAs": kept}), _OWN)
 
@@ -185,10 +197,6 @@ class WorkspaceMemory:
         if notes.kind(path) != "file":  # raises for what cannot be a path of notes
             raise RequestRefused("not_found", _NO_FILE)
         return notes.data(path)
-
-    def _check_version(self, data: bytes, version: str) -> None:
-        if version_of(data) != version:
-            raise RequestRefused("conflict", _CHANGED)
 
     def _put(self, path: str, before: bytes | None, text: str) -> None:
         """Write a file, if it may be written and still is what it was."""
@@ -212,7 +220,7 @@ class WorkspaceMemory:
 
     def _notes(self) -> Notes:
         base = self._base
-        return base.store.notes(base.agent, base.caller.owner, redactor=base.redactor)
+        return base.store.notes(self._agent, base.caller.owner, redactor=base.redactor)
 
     def _memory(self, embedder: Embedder | None) -> Memory:
         base = self._base
@@ -228,6 +236,11 @@ class WorkspaceMemory:
 def version_of(data: bytes) -> str:
     """Return the name of one state of a file."""
     return sha256(data).hexdigest()
+
+
+def _check_version(data: bytes, version: str) -> None:
+    if version_of(data) != version:
+        raise RequestRefused("conflict", _CHANGED)
 
 
 def _reply_with_hits(hits: Sequence[Hit], reply: Json, cap: int) -> str:

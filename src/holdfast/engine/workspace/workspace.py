@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Caller
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.engine.workspace.context import ContextSettings
+    from holdfast.engine.workspace.context import ContextSettings, TermsOf
     from holdfast.ports import Clock, SessionInfo, SessionStore
     from holdfast.providers.embeddings import Embedder
 
@@ -39,13 +39,15 @@ class CallerWorkspace:
         redactor: Redactor | None = None,
         embedder: Embedder | None = None,
         context: ContextSettings | None = None,
+        terms_of: TermsOf = lambda _agent: None,
         clock: Clock = time.time,
         max_bytes: int = HISTORY_BYTES_MAX,
         agent: str = AGENT_DEFAULT,
     ) -> None:
         """A bare id means a session of the caller's agent, or of `agent` if the caller has none.
 
-        No reply is longer than `max_bytes`.
+        No reply is longer than `max_bytes`. `terms_of` returns the terms of an agent's turns, so
+        that what is reported of a session is what its next turn works with.
         """
         base = WorkspaceBase(
             store, caller, redactor=redactor, clock=clock, max_bytes=max_bytes, agent=agent
@@ -61,7 +63,7 @@ class CallerWorkspace:
         )
         self.outputs = WorkspaceOutputs(base)
         self.memory = WorkspaceMemory(base, embedder)
-        self.context = WorkspaceContext(base, context)
+        self.context = WorkspaceContext(base, context, terms_of)
 
     def sessions(self) -> list[SessionInfo]:
         """The sessions that the caller may read, the most recently active first; audited."""

@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from holdfast.config import AGENT_DEFAULT
+from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.engine.workspace.memory import version_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -20,8 +22,8 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import size_text
-from holdfast.surfaces.http.memory import NoteBody
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
+from holdfast.surfaces.http.memory import NoteBody, NotesOfAgent, NotesQuery, memory_of
+from holdfast.surfaces.http.route import JsonBody, Route, text_answer
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -35,7 +37,7 @@ _FILES: Final = 200
 """Files of notes in the list."""
 
 
-class MemoryQuery(HttpQuery, frozen=True):
+class MemoryQuery(NotesQuery, frozen=True):
     """A search, or a place to read."""
 
     q: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
@@ -56,6 +58,11 @@ def show_memory(call: HttpCall) -> HttpAnswer:
                 tag("input", type="search", name="q", value=query.q, id="search"),
             ),
             select("In", "scope", ("all", "notes", "sessions"), query.scope),
+            tag(
+                "label",
+                "Notes of agent ",
+                tag("input", name="agent", value=query.agent, size=12, maxlength=ID_CHARS_MAX),
+            ),
             tag("button", "Search"),
             method="get",
             action="/memory",
@@ -72,6 +79,7 @@ def show_memory(call: HttpCall) -> HttpAnswer:
         body.append(
             tag(
                 "form",
+                _agent_field(query.agent),
                 tag("label", "Note", for_="note"),
                 tag("textarea", id="note", name="text", rows=2, required=True, maxlength=4000),
                 tag("button", "Save the note"),
@@ -83,7 +91,7 @@ def show_memory(call: HttpCall) -> HttpAnswer:
     return page("Memory", *body, here="/memory")
 
 
-class EditForm(JsonBody, frozen=True):
+class EditForm(JsonBody, NotesOfAgent, frozen=True):
     """A file of notes in other words."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -92,9 +100,14 @@ class EditForm(JsonBody, frozen=True):
     text: Annotated[str, msgspec.Meta(max_length=_EDIT_CHARS_MAX)]
 
 
-def _edit_form(path: str, text: str) -> Html:
+def _agent_field(agent: str) -> Html:
+    return tag("input", type="hidden", name="agent", value=agent)
+
+
+def _edit_form(agent: str, path: str, text: str) -> Html:
     return tag(
         "form",
+        _agent_field(agent),
         tag("input", type="hidden", name="path", value=path),
         tag("textarea", f"\n{text}", name="before", hidden=True, aria_hidden="true", tabindex="-1"),
         tag("label", f"Edit {gist(path, 120)}", for_="edit"),
@@ -106,7 +119,7 @@ def _edit_form(path: str, text: str) -> Html:
     )
 
 
-class DeleteForm(JsonBody, frozen=True):
+class DeleteForm(JsonBody, NotesOfAgent, frozen=True):
     """A file of notes to move to the trash."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -114,9 +127,10 @@ class DeleteForm(JsonBody, frozen=True):
     """As the page showed it: a change meanwhile is not lost."""
 
 
-def _delete_form(path: str, version: str) -> Html:
+def _delete_form(agent: str, path: str, version: str) -> Html:
     return tag(
         "form",
+        _agent_field(agent),
         tag("input", type="hidden", name="path", value=path),
         tag("input", type="hidden", name="version", value=version),
         tag("button", "Move the file to the trash", class_="quiet"),
@@ -129,16 +143,16 @@ def _delete_form(path: str, version: str) -> Html:
 def delete_notes(call: HttpCall) -> HttpAnswer:
     """Move a file of notes to the trash."""
     form: DeleteForm = call.body
-    text_answer(call.workspace.memory.discard(form.path, form.version))
-    return see_other("/memory")
+    text_answer(memory_of(call, form).discard(form.path, form.version))
+    return see_other(f"/memory?{_query(form.agent)}")
 
 
 def edit_notes(call: HttpCall) -> HttpAnswer:
     """Write a file of notes."""
     form: EditForm = call.body
     before, after = (value.replace("\r\n", "\n") for value in (form.before, form.text))
-    text_answer(call.workspace.memory.edit(form.path, before, after))
-    return see_other(f"/memory?{_query(form.path)}")
+    text_answer(memory_of(call, form).edit(form.path, before, after))
+    return see_other(f"/memory?{_query(form.agent, form.path)}")
 
 
 def _decode(text: str) -> Json:
@@ -147,23 +161,24 @@ def _decode(text: str) -> Json:
 
 
 def _passage(call: HttpCall, citation: str) -> Html:
-    found = _decode(call.workspace.memory.get(citation))
-    text = call.workspace.memory.source(citation) if call.client.may("write") else None
+    memory, agent = memory_of(call, call.query), call.query.agent
+    found = _decode(memory.get(citation))
+    text = memory.source(citation) if call.client.may("write") else None
     # A browser sends other line ends than it was given.
     is_short = text is not None and len(text) <= _EDIT_CHARS_MAX and "\r" not in text
     return tag(
         "section",
         tag("h2", gist(citation, 120)),
         long_text(str(found.get("text", ""))),
-        _edit_form(citation, text) if text is not None and is_short else None,
-        _delete_form(citation, version_of(text.encode())) if text is not None else None,
+        _edit_form(agent, citation, text) if text is not None and is_short else None,
+        _delete_form(agent, citation, version_of(text.encode())) if text is not None else None,
     )
 
 
 def _hits(call: HttpCall, query: MemoryQuery) -> Html:
-    found = _decode(call.workspace.memory.search(query.q, scope=query.scope, limit=_HITS))
+    found = _decode(memory_of(call, query).search(query.q, scope=query.scope, limit=_HITS))
     hits = found.get("hits", [])
-    shown = [_hit(hit) for hit in hits]
+    shown = [_hit(query.agent, hit) for hit in hits]
     return tag(
         "section",
         tag("h2", f"{len(hits)} passages"),
@@ -172,7 +187,7 @@ def _hits(call: HttpCall, query: MemoryQuery) -> Html:
     )
 
 
-def _hit(hit: Json) -> Html:
+def _hit(agent: str, hit: Json) -> Html:
     known = ("text", "citation", "path", "score", "session", "record", "turnBefore", "turnAfter")
     why = ", ".join(
         f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {gist(str(value), 60)}"
@@ -182,7 +197,7 @@ def _hit(hit: Json) -> Html:
     citation = str(hit.get("citation", ""))
     return tag(
         "li",
-        tag("a", gist(citation, 120), href=f"/memory?{_query(citation)}"),
+        tag("a", gist(citation, 120), href=f"/memory?{_query(agent, citation)}"),
         _turn(hit.get("turnBefore"), "Before"),
         tag("p", gist(str(hit.get("text", "")), 600)),
         _turn(hit.get("turnAfter"), "After"),
@@ -197,17 +212,18 @@ def _turn(turn: Json | None, when: str) -> Html | None:
     return tag("p", f"{when}, {turn['role']}: {gist(turn['text'], 200)}", class_="dim")
 
 
-def _query(citation: str) -> str:
-    return urlencode({"citation": citation})
+def _query(agent: str, citation: str = "") -> str:
+    known = {"citation": citation, "agent": "" if agent == AGENT_DEFAULT else agent}
+    return urlencode({name: value for name, value in known.items() if value})
 
 
 def _files(call: HttpCall) -> Html:
-    files = sorted(call.workspace.memory.files(), key=lambda file: file.path, reverse=True)
+    files = sorted(memory_of(call, call.query).files(), key=lambda file: file.path, reverse=True)
     if not files:
         return tag("p", "No notes yet. They are saved before a cut, or here.")
     rows = [
         row(
-            tag("a", gist(file.path, 120), href=f"/memory?{_query(file.path)}"),
+            tag("a", gist(file.path, 120), href=f"/memory?{_query(call.query.agent, file.path)}"),
             size_text(file.size),
             numbers=(1,),
         )
@@ -218,8 +234,8 @@ def _files(call: HttpCall) -> Html:
 
 def add_note(call: HttpCall) -> HttpAnswer:
     """Save a note."""
-    text_answer(call.workspace.memory.add(call.body.text))
-    return see_other("/memory")
+    text_answer(memory_of(call, call.body).add(call.body.text))
+    return see_other(f"/memory?{_query(call.body.agent)}")
 
 
 ROUTES: Final = (

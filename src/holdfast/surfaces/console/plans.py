@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.usage import read_usage
-from holdfast.core.models.window import likely_window
+from holdfast.core.models.window import likely_window, turn_window
 from holdfast.engine.session.totals import price_calls
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import price_of, window_of
@@ -26,16 +26,18 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.http.sessions import row_of, session_states
-from holdfast.surfaces.request_preview import RequestTerms, model_in
+from holdfast.surfaces.request_preview import model_in
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.models.usage import Usage
     from holdfast.engine.session.prepare import Prepared
+    from holdfast.engine.workspace.context import TurnTerms
     from holdfast.ports import SessionStore
     from holdfast.surfaces.console.html import Html
     from holdfast.surfaces.http.route import HttpCall
+    from holdfast.surfaces.request_preview import RequestTerms
 
 _NEAR_RECORDS: Final = 60
 """The newest records, in which the last call and the window are looked for."""
@@ -64,14 +66,22 @@ class LastCall(msgspec.Struct, frozen=True):
         return self.size / self.window_tokens
 
 
-def last_call(store: SessionStore, key: SessionKey) -> LastCall:
-    """Look for the newest call among the newest records."""
+def last_call(store: SessionStore, key: SessionKey, turns: TurnTerms | None = None) -> LastCall:
+    """Look for the newest call among the newest records, and for the window that the session works
+    in; `turns` are the terms of its turns in this program."""
     records = list(store.last(key, _NEAR_RECORDS))
     _provider, model = model_in(records)
     replies = (record for record in reversed(records) if isinstance(record, Assistant))
     usages = (read_usage(record.usage, record.provider or "") for record in replies)
-    window, source = likely_window(records, model) or (None, "")
-    return LastCall(model, window, source, next(filter(None, usages), None))
+    usage = next(filter(None, usages), None)
+    if turns is not None and turns.is_stated:
+        working = turn_window(records, turns.target.model, turns.window, turns.floor)
+        return LastCall(model, working.tokens, working.source, usage)
+    found = likely_window(records, model)
+    if found is None and turns is not None and model in ("", turns.target.model):
+        found = (turns.window.tokens, turns.window.source)
+    window, source = found or (None, "")
+    return LastCall(model, window, source, usage)
 
 
 def cost_text(totals: SessionTotals, model: str = "") -> str:
@@ -82,18 +92,6 @@ def cost_text(totals: SessionTotals, model: str = "") -> str:
     if unpriced and not cost:
         return f"{number(unpriced)} calls without a price"
     return money(cost) + (f" + {number(unpriced)} unpriced" if unpriced else "")
-
-
-def terms_now(store: SessionStore, key: SessionKey) -> RequestTerms:
-    """Return the terms of the next request: the session's own window and model."""
-    last, terms = last_call(store, key), RequestTerms()
-    if last.window is None:
-        return terms
-    return RequestTerms(
-        window=last.window,
-        window_from=last.window_from,
-        floor=min(terms.floor, last.window),
-    )
 
 
 def try_prepare(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared | str:
@@ -118,7 +116,8 @@ def running_text(call: HttpCall, key: SessionKey) -> Html | None:
 def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     """Return the title and the top of a page of a session."""
     info = row_of(call.store.info(key), call, session_states(call))
-    totals, last = call.store.totals(key), last_call(call.store, key)
+    totals = call.store.totals(key)
+    last = last_call(call.store, key, call.workspace.context.turn_terms(key))
     name = gist(info.label or info.title or str(key), 100)
     used = f"{tokens(last.size)} of {tokens(last.window_tokens)}"
     title = f"{'● running' if info.state == 'running' else info.state} · {name} · {last.share:.0%}"

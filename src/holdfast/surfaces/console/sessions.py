@@ -154,7 +154,8 @@ def _count_failed(call: HttpCall) -> dict[str, int]:
 
 def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
     key = SessionKey(info.agent, info.id)
-    last, totals = last_call(call.store, key), call.store.totals(key)
+    last = last_call(call.store, key, call.workspace.context.turn_terms(key))
+    totals = call.store.totals(key)
     cost, _unpriced = price_calls(totals, price_of, model_default=last.model)
     return _Line(
         info=info,

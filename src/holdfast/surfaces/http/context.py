@@ -9,11 +9,12 @@ import msgspec
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
 from holdfast.core.models.catalog import DIALECTS
-from holdfast.core.projection.policy import Policy
+from holdfast.core.models.window import Window, likely_window
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.providers.known_models.lookup import window_of
+from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,
@@ -25,15 +26,17 @@ from holdfast.surfaces.http.route import (
 )
 from holdfast.surfaces.request_preview import (
     RequestTerms,
-    as_json,
     model_in,
     plan_json,
     preview,
     session_records,
+    terms_of_turn,
 )
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json
+    from holdfast.core.projection.policy import Policy
     from holdfast.engine.session.prepare import Prepared
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpCall
@@ -47,16 +50,16 @@ class StatusQuery(HttpQuery, frozen=True):
     """The window to report for."""
 
     window: Tokens | None = None
-    """The context window in tokens; the model's by default."""
+    """The context window in tokens; by default the one that the session works in."""
 
 
 class ContextQuery(HttpQuery, frozen=True):
     """The terms of the request; each stands for a what-if."""
 
     window: Tokens | None = None
-    """The context window in tokens; the model's by default."""
+    """The context window in tokens; by default the one that the session works in."""
     model: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    """The model to count for; the session's by default."""
+    """The model to count for; by default the one that answers next."""
     dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
     """The API to render for; the model's by default."""
     output: Tokens | None = None
@@ -66,9 +69,9 @@ class ContextQuery(HttpQuery, frozen=True):
     prompt: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
     """The next message of the user."""
     policy: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
-    """A JSON object with thresholds of the policy that are to be other than by default."""
+    """A JSON object with thresholds of the policy that are to be other than today's."""
     request: bool = False
-    """Also give the request itself."""
+    """Also give the request itself; only the operator sees system prompt and tools in it."""
 
 
 class CompactBody(JsonBody, frozen=True):
@@ -109,8 +112,20 @@ def _context(call: HttpCall) -> HttpAnswer:
     """The fate of every record in the next request, and the sums. Nothing is stored, so that any
     window, model or policy can be tried."""
     prepared = prepare_context(call)
-    found = as_json(prepared) if call.query.request else plan_json(prepared.plan)
+    found = plan_json(prepared.plan)
+    if call.query.request:
+        found = {"request": request_for(call, prepared), **found}
     return HttpAnswer(call.workspace.mask_value(msgspec.to_builtins(found)))
+
+
+def request_for(call: HttpCall, prepared: Prepared) -> Json:
+    """The body of a request as the client may see it. System prompt and tools are the operator's:
+    others get their sizes alone."""
+    prompt = prepared.plan.prompt
+    if call.client.is_operator or not (prompt.system or prompt.tools):
+        return prepared.request
+    bare = msgspec.structs.replace(prompt, system="", tools=())
+    return render(bare, prepared.plan.target)
 
 
 def prepare_context(call: HttpCall) -> Prepared:
@@ -121,38 +136,69 @@ def prepare_context(call: HttpCall) -> Prepared:
         raise Problem(
             400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
         )
-    terms = RequestTerms(
+    now = terms_now(call, key)
+    terms = msgspec.structs.replace(
+        now,
         window=query.window,
         window_from="the parameter `window`",
-        model=query.model,
+        model=query.model or now.model,
+        own=None if query.model else now.own,
         dialect=query.dialect,
         prompt=query.prompt,
         output=query.output,
         idle=query.idle,
-        policy=read_policy(query.policy),
+        policy=read_policy(query.policy, now.policy),
     )
     return prepare_next(call.store, key, terms)
 
 
+def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
+    """The terms of the next request, as a turn here works with them: those of the settings, where
+    they name the agent. A session that another program may run is shown as its log tells."""
+    base = call.workspace.context.request(key)
+    if base is not None:
+        return terms_of_turn(base)
+    turns = call.workspace.context.turn_terms(key)
+    records = list(call.store.last(key, _NEAR_RECORDS))
+    provider, model = model_in(records)
+    found = likely_window(records, model)
+    if found is not None:
+        return RequestTerms(model=model, provider=provider, own=Window(*found, "learned"))
+    if turns is None or model not in ("", turns.target.model):
+        return RequestTerms(model=model, provider=provider)
+    target = turns.target
+    return RequestTerms(model=target.model, provider=target.provider, own=turns.window)
+
+
 def prepare_next(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
     """The next request of a session; for the model that answered last, if the terms name none."""
-    provider, model = model_in(list(store.last(key, _NEAR_RECORDS)))
-    model = terms.model or model
-    records = session_records(store, key, terms.window or window_of(model).tokens)
-    return preview(records, msgspec.structs.replace(terms, model=model, provider=provider))
+    if terms.base is None:
+        provider, model = model_in(list(store.last(key, _NEAR_RECORDS)))
+        terms = msgspec.structs.replace(
+            terms, model=terms.model or model, provider=provider or terms.provider
+        )
+    return preview(session_records(store, key, terms.window or _window_tokens(terms)), terms)
 
 
-def read_policy(text: str) -> Policy:
-    """A policy from a JSON object of thresholds."""
+def _window_tokens(terms: RequestTerms) -> int:
+    """The window that records are read for, where none is stated: no smaller than its own."""
+    base = terms.base
+    if base is not None and terms.model in ("", base.target.model):
+        return base.window.tokens
+    return (terms.own or window_of(terms.model)).tokens
+
+
+def read_policy(text: str, now: Policy) -> Policy:
+    """The policy of today with some thresholds from a JSON object."""
     if not text:
-        return Policy()
+        return now
     try:
         given = decode_typed(text.encode("utf-8", "replace"), dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(
             400, f"the policy is no JSON object: {error}", hint='for example {"compact": 0.8}'
         ) from error
-    return policy_from(given)
+    return policy_from({**msgspec.structs.asdict(now), **given})
 
 
 def _compact(call: HttpCall) -> HttpAnswer:

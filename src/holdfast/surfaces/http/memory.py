@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.text.typed import decode_typed
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     Given,
     HttpAnswer,
+    HttpInput,
     HttpQuery,
     JsonBody,
     JsonObject,
+    Name,
     Route,
     text_answer,
 )
 
 if TYPE_CHECKING:
+    from holdfast.engine.workspace.memory import WorkspaceMemory
     from holdfast.surfaces.http.route import HttpCall
 
 
@@ -27,7 +31,18 @@ NotePath = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Version = Annotated[str, msgspec.Meta(max_length=64)]
 
 
-class SearchQuery(HttpQuery, frozen=True):
+class NotesOfAgent(HttpInput, frozen=True, kw_only=True):
+    """The agent in a request about notes."""
+
+    agent: Name = AGENT_DEFAULT
+    """The agent whose notes are meant; each has its own."""
+
+
+class NotesQuery(HttpQuery, NotesOfAgent, frozen=True, kw_only=True):
+    """Parameters of a request about notes."""
+
+
+class SearchQuery(NotesQuery, frozen=True):
     """A search."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -38,21 +53,21 @@ class SearchQuery(HttpQuery, frozen=True):
     """The largest number of hits."""
 
 
-class CitationQuery(HttpQuery, frozen=True):
+class CitationQuery(NotesQuery, frozen=True):
     """The place to read."""
 
     citation: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
     """As a search shows it, or the name of a file of notes."""
 
 
-class NoteBody(JsonBody, frozen=True):
+class NoteBody(JsonBody, NotesOfAgent, frozen=True):
     """A note to keep."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
     """The words of the note."""
 
 
-class NoteFileQuery(HttpQuery, frozen=True):
+class NoteFileQuery(NotesQuery, frozen=True):
     """A file of notes, or some of its lines."""
 
     path: NotePath
@@ -63,14 +78,14 @@ class NoteFileQuery(HttpQuery, frozen=True):
     """At most so many; an answer has as many as it has room for."""
 
 
-class NotePathQuery(HttpQuery, frozen=True):
+class NotePathQuery(NotesQuery, frozen=True):
     """A file of notes."""
 
     path: NotePath
     """The path of the file."""
 
 
-class DeleteNotesQuery(HttpQuery, frozen=True):
+class DeleteNotesQuery(NotesQuery, frozen=True):
     """A file of notes to delete."""
 
     path: NotePath
@@ -143,7 +158,7 @@ class NoteFileList(Given, frozen=True):
     """The `after` of the next page; null at the end."""
 
 
-class NoteListQuery(HttpQuery, frozen=True):
+class NoteListQuery(NotesQuery, frozen=True):
     """A page of the files of notes."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1_000
@@ -152,14 +167,21 @@ class NoteListQuery(HttpQuery, frozen=True):
     """The last path of the page before."""
 
 
+def memory_of(call: HttpCall, given: NotesOfAgent) -> WorkspaceMemory:
+    """The notes that a request means, and the search in them."""
+    return call.workspace.memory.of_agent(given.agent)
+
+
 def _search(call: HttpCall) -> HttpAnswer:
+    """Searches the notes of one agent, and the sessions of all that the client may read."""
     query: SearchQuery = call.query
-    return text_answer(call.workspace.memory.search(query.q, scope=query.scope, limit=query.limit))
+    found = memory_of(call, query).search(query.q, scope=query.scope, limit=query.limit)
+    return text_answer(found)
 
 
 def _get(call: HttpCall) -> HttpAnswer:
     try:
-        return text_answer(call.workspace.memory.get(call.query.citation))
+        return text_answer(memory_of(call, call.query).get(call.query.citation))
     except Problem as problem:
         if problem.status != 400:
             raise
@@ -168,7 +190,7 @@ def _get(call: HttpCall) -> HttpAnswer:
 
 def _files(call: HttpCall) -> HttpAnswer:
     query: NoteListQuery = call.query
-    every = sorted((file.path, file.size) for file in call.workspace.memory.files())
+    every = sorted((file.path, file.size) for file in memory_of(call, query).files())
     files = [NoteFileRow(*row) for row in every if row[0] > query.after]
     shown = files[: query.limit]
     return HttpAnswer(NoteFileList(shown, shown[-1].path if len(files) > len(shown) else None))
@@ -178,7 +200,7 @@ def _read_file(call: HttpCall) -> HttpAnswer:
     """The text is as it is written, with the comments that say where a note came from. Secrets are
     masked."""
     query: NoteFileQuery = call.query
-    text = call.workspace.memory.file(query.path, query.first_line, query.lines)
+    text = memory_of(call, query).file(query.path, query.first_line, query.lines)
     return _answer_as(text, NoteFileText)
 
 
@@ -186,14 +208,14 @@ def _write_file(call: HttpCall) -> HttpAnswer:
     """Text that holds a secret is refused, and so is a version that the file no longer has."""
     body: NoteFileBody = call.body
     return _answer_as(
-        call.workspace.memory.write(call.query.path, body.text, body.version), NoteVersion
+        memory_of(call, call.query).write(call.query.path, body.text, body.version), NoteVersion
     )
 
 
 def _delete_file(call: HttpCall) -> HttpAnswer:
     """Searches no longer find what was in it."""
     query: DeleteNotesQuery = call.query
-    return _answer_as(call.workspace.memory.discard(query.path, query.version), DeletedNotes)
+    return _answer_as(memory_of(call, query).discard(query.path, query.version), DeletedNotes)
 
 
 def _answer_as(text: str, kind: type[Given]) -> HttpAnswer:
@@ -202,7 +224,7 @@ def _answer_as(text: str, kind: type[Given]) -> HttpAnswer:
 
 
 def _add(call: HttpCall) -> HttpAnswer:
-    return text_answer(call.workspace.memory.add(call.body.text), 201)
+    return text_answer(memory_of(call, call.body).add(call.body.text), 201)
 
 
 ROUTES: Final = (

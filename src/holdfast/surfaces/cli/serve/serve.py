@@ -275,7 +275,7 @@ def build_server(
     masks = redactor(secrets or {})
 
     def workspace_of(caller: Caller) -> CallerWorkspace:
-        return CallerWorkspace(store, caller, redactor=masks)
+        return CallerWorkspace(store, caller, redactor=masks, terms_of=agents.turn_terms)
 
     server = HttpServer(
         # A bot that another process runs over this store has its messages answered here, too.

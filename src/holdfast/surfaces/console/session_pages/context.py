@@ -24,9 +24,9 @@ from holdfast.surfaces.console.layout import (
     table,
     tokens,
 )
-from holdfast.surfaces.console.plans import heading, terms_now
+from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.sessions import select
-from holdfast.surfaces.http.context import prepare_next
+from holdfast.surfaces.http.context import prepare_next, terms_now
 from holdfast.surfaces.http.route import HttpQuery, NoQuery, Route
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def window_picture(plan: Plan, policy: Policy) -> Html:
 def show_now(call: HttpCall) -> HttpAnswer:
     """The window as one bar, and the records that take the most room."""
     key = call.session()
-    terms = terms_now(call.store, key)
+    terms = terms_now(call, key)
     plan = prepare_next(call.store, key, terms).plan
     title, top = heading(call, key, "/context")
     used = plan.tokens
@@ -262,7 +262,7 @@ def _record_link(key: SessionKey, line: LedgerLine) -> object:
 def show_fate(call: HttpCall) -> HttpAnswer:
     """Every record: tokens before and after, what was done, why, and the way back."""
     key, query = call.session(), call.query
-    plan = prepare_next(call.store, key, terms_now(call.store, key)).plan
+    plan = prepare_next(call.store, key, terms_now(call, key)).plan
     chosen = [line for line in plan.ledger if query.action in ("", line.action)]
     newest = max(0, len(chosen) - _LINES)
     start = min(query.start if query.start is not None else newest, max(0, len(chosen) - 1))

@@ -25,9 +25,9 @@ from holdfast.surfaces.console.layout import (
     see_other,
     session_path,
 )
-from holdfast.surfaces.console.plans import heading, terms_now, try_prepare
+from holdfast.surfaces.console.plans import heading, try_prepare
 from holdfast.surfaces.console.records import RecordView
-from holdfast.surfaces.http.context import OutputQuery
+from holdfast.surfaces.http.context import OutputQuery, terms_now
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
 from holdfast.surfaces.http.turns import MessageBody, SendQuery, cancel_turn, send_message
@@ -132,7 +132,7 @@ def draw(view: RecordView, newest_first: Iterable[Record]) -> tuple[list[Html], 
 
 def fates(call: HttpCall, key: SessionKey) -> dict[str, LedgerLine]:
     """Return the fate of each record in the next request, by its id."""
-    prepared = try_prepare(call.store, key, terms_now(call.store, key))
+    prepared = try_prepare(call.store, key, terms_now(call, key))
     if isinstance(prepared, str):
         return {}
     return {line.record: line for line in prepared.plan.ledger if line.record}

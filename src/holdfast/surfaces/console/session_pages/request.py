@@ -20,9 +20,9 @@ from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import number, session_path, tokens
-from holdfast.surfaces.console.plans import heading, terms_now
+from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.session_pages.context import window_picture
-from holdfast.surfaces.http.context import prepare_next
+from holdfast.surfaces.http.context import prepare_next, request_for, terms_now
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, Route
 from holdfast.surfaces.request_preview import default_dialect, model_in, preview
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.request_preview import RequestTerms
 
 _PART_BYTES: Final = 70_000
 """Of the removed blocks and of the added ones on the page; those before are counted."""
@@ -59,13 +60,13 @@ class ChangesQuery(HttpQuery, frozen=True):
 def show_request(call: HttpCall) -> HttpAnswer:
     """The body of the next request, in each provider's format."""
     key, query = call.session(), call.query
-    terms = terms_now(call.store, key)
+    terms = terms_now(call, key)
     if query.dialect and query.dialect not in DIALECTS:
         raise Problem(
             400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
         )
     prepared = prepare_next(call.store, key, msgspec.structs.replace(terms, dialect=query.dialect))
-    masked: Any = call.workspace.mask_value(prepared.request)
+    masked: Any = call.workspace.mask_value(request_for(call, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     title, top = heading(call, key, "/context/request")
     dialect = query.dialect or default_dialect(prepared.plan.target.model)
@@ -116,9 +117,10 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         body.append(tag("p", "There is no call before it."))
         return layout.page(title, *body)
     try:
-        terms = terms_now(store, key)
-        plan = plan_before(store, key, reply) if reply else prepare_next(store, key, terms).plan
-        diff = compare_prompts(plan_before(store, key, previous).prompt, plan.prompt)
+        terms = terms_now(call, key)
+        after = plan_before(store, key, reply, terms) if reply else None
+        plan = after or prepare_next(store, key, terms).plan
+        diff = compare_prompts(plan_before(store, key, previous, terms).prompt, plan.prompt)
     except CannotFit as error:
         body.append(tag("p", call.workspace.mask(str(error)), class_="problem"))
         return layout.page(title, *body)
@@ -133,7 +135,7 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         tag(
             "p",
             "Requests are made again from the log: its messages are those that were sent. System "
-            "prompt and tools belong to the program, and are not in it.",
+            "prompt and tools belong to the program, and are not in it: they are today's.",
             class_="dim",
         ),
     ]
@@ -150,10 +152,13 @@ def call_before(store: SessionStore, key: SessionKey, record: str | None) -> Ass
     return None
 
 
-def plan_before(store: SessionStore, key: SessionKey, reply: Assistant) -> Plan:
-    """Return the plan of the request that a reply answered. Costs what the model saw."""
-    terms = terms_now(store, key)
-    boundaries = Boundaries(terms.window)
+def plan_before(
+    store: SessionStore, key: SessionKey, reply: Assistant, terms: RequestTerms
+) -> Plan:
+    """Return the plan of the request that a reply answered, under the terms of today. Costs what
+    the model saw."""
+    known = terms.base.window if terms.base else terms.own
+    boundaries = Boundaries(known.tokens if known else None)
     newest: list[Record] = []
     boundary = None
     for record in store.back(key, before=reply.id):

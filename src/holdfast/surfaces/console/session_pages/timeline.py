@@ -165,7 +165,7 @@ def show_time(call: HttpCall) -> HttpAnswer:
     if not columns:
         body.append(tag("p", "No call with a known size yet."))
         return page(title, *body)
-    window = last_call(call.store, key).window_tokens
+    window = last_call(call.store, key, call.workspace.context.turn_terms(key)).window_tokens
     priced = [column.cost for column in columns if column.cost is not None]
     prompt = sum(column.usage.prompt for column in columns)
     cached = sum(column.usage.cached_read for column in columns)

@@ -20,16 +20,17 @@ from holdfast.surfaces.console.layout import (
     session_path,
     table,
 )
-from holdfast.surfaces.console.plans import heading, terms_now, try_prepare
+from holdfast.surfaces.console.plans import heading, try_prepare
 from holdfast.surfaces.console.records import IN_VIEW
 from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.context import StatusQuery
+from holdfast.surfaces.http.context import StatusQuery, terms_now
 from holdfast.surfaces.http.route import Route
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
     from holdfast.surfaces.request_preview import RequestTerms
 
@@ -54,12 +55,12 @@ class WhatIfQuery(StatusQuery, frozen=True):
 def show_what_if(call: HttpCall) -> HttpAnswer:
     """Today's request beside one under other terms."""
     key, query = call.session(), call.query
-    now = terms_now(call.store, key)
+    now = terms_now(call, key)
     other = _terms(now, query)
     before = try_prepare(call.store, key, now)
     after = try_prepare(call.store, key, other)
     title, top = heading(call, key, "/context/what-if")
-    body: list[object] = [top, tag("h2", "What if"), _form(key, now, query)]
+    body: list[object] = [top, tag("h2", "What if"), _form(key, now, before, query)]
     for name, found in (("Today", before), ("What if", after)):
         if isinstance(found, str):
             body.append(tag("p", call.workspace.mask(f"{name}: {found}"), class_="problem"))
@@ -83,13 +84,15 @@ def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
         window=window,
         window_from="asked for on this page" if query.window else now.window_from,
         floor=min(now.floor, query.window or now.floor),  # a window that is asked for is meant
-        model=query.model,
+        model=query.model or now.model,
+        own=None if query.model else now.own,
         idle=query.idle,
         policy=msgspec.structs.replace(now.policy, **given),
     )
 
 
-def _form(key: SessionKey, now: RequestTerms, query: WhatIfQuery) -> Html:
+def _form(key: SessionKey, now: RequestTerms, before: Prepared | str, query: WhatIfQuery) -> Html:
+    today = now.window if isinstance(before, str) else before.plan.window.tokens
     fields = [
         tag(
             "label",
@@ -98,7 +101,7 @@ def _form(key: SessionKey, now: RequestTerms, query: WhatIfQuery) -> Html:
             tag("input", name=name, value=_field_value(value), placeholder=hint, size=10),
         )
         for label, name, value, hint in (
-            ("Window in tokens", "window", query.window, str(now.window or "the model's")),
+            ("Window in tokens", "window", query.window, str(today or "the model's")),
             ("Model", "model", query.model, "the same"),
             ("Idle seconds", "idle", query.idle, "0"),
             *(
