@@ -36,7 +36,7 @@ def test_a_reply_with_an_event_that_cannot_be_read_is_not_whole(
         raise TypeError("a list where an object should be")
 
     reader.take(b"data: " + msgspec.json.encode(CHUNK) + b"\n\n")
-    monkeypatch.setattr(reader._accumulator, "take", fail)
+    monkeypatch.setattr(reader._accumulator, "take_json", fail)
     assert reader.take(b"data: " + msgspec.json.encode(END) + b"\n\n") == "pass"
     reader.take(b"data: [DONE]\n\n")
     damaged = reader.reply()

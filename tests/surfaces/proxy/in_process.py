@@ -40,16 +40,19 @@ class MemoryUpstream:
     def __init__(self) -> None:
         self.packets: Sequence[bytes] = ()
         self.content_type = "text/event-stream"
+        self.content_encoding = ""
         self.bodies: list[bytes] = []
         self.headers: list[list[tuple[bytes, bytes]]] = []
 
     async def answer(
         self, headers: Sequence[tuple[bytes, bytes]], body: bytes | AsyncIterator[bytes]
     ) -> UpstreamReply:
-        assert isinstance(body, bytes)
-        self.bodies.append(body)
+        whole = body if isinstance(body, bytes) else b"".join([piece async for piece in body])
+        self.bodies.append(whole)
         self.headers.append(list(headers))
         told = [(b"content-type", self.content_type.encode())]
+        if self.content_encoding:
+            told.append((b"content-encoding", self.content_encoding.encode()))
         return UpstreamReply(200, told, _Packets(self.packets))
 
 
@@ -107,7 +110,12 @@ class InProcessProxy:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "headers": [(b"host", ADDRESS), (b"content-type", b"application/json"), *headers],
+            "headers": [
+                (b"host", ADDRESS),
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                *headers,
+            ],
             "server": ("127.0.0.1", 8485),
             "client": ("127.0.0.1", 50_000),
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 from itertools import pairwise
@@ -337,12 +336,6 @@ def test_odd_bodies_are_judged_by_the_provider(loopback: Loopback, proxy: Runnin
     assert b"Holdfast" not in _answer(proxy, endless)[1]
     whole = f"http://127.0.0.1:{proxy.port}/v1/messages"
     assert _answer(proxy, json.dumps({**plain, "max_tokens": 9}).encode(), path=whole)[0] == 200
-
-
-def test_a_compressed_request_is_refused_with_the_reason(proxy: RunningProxy) -> None:
-    status, data = _answer(proxy, gzip.compress(b"{}"), "Content-Encoding: gzip")
-    assert status == 415
-    assert b"switch the compression of requests off" in data
 
 
 def test_an_error_of_our_own_is_told_in_the_clients_dialect(

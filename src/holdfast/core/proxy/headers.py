@@ -17,8 +17,9 @@ _HOP_BY_HOP: Final = frozenset(
 )
 _OWN: Final = b"x-holdfast-"
 """Headers of the proxy itself; what a client says in them is for the proxy alone."""
-_READABLE: Final = frozenset((b"gzip", b"deflate", b"identity"))
-"""Encodings in which the proxy can read a reply that it logs."""
+READABLE_ENCODINGS: Final = ("gzip", "deflate", "zstd")
+"""Encodings that the proxy can read, of requests and of replies."""
+_OFFERED: Final = frozenset((b"identity", b"x-gzip", *map(str.encode, READABLE_ENCODINGS)))
 
 
 def names_of_connection(headers: Headers) -> frozenset[bytes]:
@@ -47,10 +48,15 @@ def request_headers(headers: Headers, *, is_read: bool) -> list[tuple[bytes, byt
     ]
 
 
+def without_encoding(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The headers of a body that was written anew, and is not compressed."""
+    return [(name, value) for name, value in headers if name.lower() != b"content-encoding"]
+
+
 def readable_encodings(value: bytes) -> bytes:
     """Of the encodings that a client takes, those that can be read here, in its order."""
     offered = [part.strip() for part in value.split(b",")]
-    kept = [part for part in offered if part.partition(b";")[0].strip().lower() in _READABLE]
+    kept = [part for part in offered if part.partition(b";")[0].strip().lower() in _OFFERED]
     return b", ".join(kept) or b"identity"
 
 

@@ -70,7 +70,14 @@ class ProxyExchange:
     @property
     def body(self) -> bytes:
         """The body to send."""
-        return self._request.data if self._fitting is None else self._fitting.body
+        if self._fitting is None or not self.is_changed:
+            return self._request.as_sent
+        return self._fitting.body
+
+    @property
+    def is_changed(self) -> bool:
+        """True where the body is not the client's: then it is not compressed."""
+        return self._fitting is not None and self._fitting.body is not self._request.data
 
     @property
     def is_cut_off(self) -> bool:

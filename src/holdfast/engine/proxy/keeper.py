@@ -85,6 +85,13 @@ class ProxyKeeper:
             ) from error
         warnings.warn(HoldfastWarning(f"passed on without a log: {what}"), stacklevel=2)
 
+    def pass_unread(self, problem: ProxyProblem) -> None:
+        """Let a request pass that cannot be read, with a warning; raise where the mode promises a
+        log."""
+        if self.mode != "observe":
+            raise problem
+        warnings.warn(HoldfastWarning(f"passed on without a log: {problem.what}"), stacklevel=2)
+
     def _begin(self, request: ClientRequest) -> ProxyExchange:
         if request.client.previous:
             return self._go_on(request)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.core.proxy.event_stream import EventReader
+from holdfast.engine.proxy.encodings import (
+    BadEncoding,
+    Inflater,
+    TooLarge,
+    find_unreadable,
+    read_encodings,
+)
 from holdfast.providers.replies import Accumulator, read_reply
 from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
 
@@ -24,10 +32,10 @@ _log: Final = logging.getLogger(__name__)
 _DONE: Final = b"[DONE]"
 _OPENINGS: Final = frozenset(("message_start", "response.created", "response.in_progress"))
 """Events that say nothing yet; an error after them may still be answered by a smaller request."""
-_WINDOW_BITS: Final = {"gzip": 31, "deflate": 47}
-"""zlib's numbers for the encodings; a deflate body may come with or without a header."""
 _REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a reply that is not streamed; a longer one is passed on and not read."""
+_STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""Of a compressed stream without its encoding, for the same reason."""
 
 
 class ReplyReader:
@@ -39,8 +47,11 @@ class ReplyReader:
         self.error: dict[str, object] | None = None
         """An error that came as an event, or as the body."""
         self._target = target
-        self._inflate = _decompressor(encoding)
-        self.is_readable = not encoding.strip() or self._inflate is not None
+        encodings = read_encodings(encoding)
+        self.is_readable = not find_unreadable(encodings)
+        most = _STREAM_BYTES_MAX if self.is_stream else _REPLY_BYTES_MAX
+        self._inflaters = _make_inflaters(encodings, most) if self.is_readable else []
+        self._is_plain = not encodings
         self._accumulator = Accumulator(target)
         self._events = EventReader()
         self._parts: list[bytes] = []
@@ -52,7 +63,7 @@ class ReplyReader:
 
     @property
     def is_between_events(self) -> bool:
-        return self._inflate is None and self._events.is_between_events
+        return self._is_plain and self._events.is_between_events
 
     def take(self, chunk: bytes) -> ChunkState:
         """Read a chunk as it passes."""
@@ -115,13 +126,17 @@ class ReplyReader:
             return None
 
     def _plain(self, chunk: bytes) -> bytes:
-        if self._inflate is None:
+        if self._is_plain:
             return chunk
+        if not self.is_readable:
+            return b""
         try:
-            return self._inflate.decompress(chunk)
-        except zlib.error:
+            for inflater in self._inflaters:
+                chunk = inflater.feed(chunk)
+        except (BadEncoding, TooLarge):
             self.is_readable = False
             return b""
+        return chunk
 
 
 def _says_something(reply: Reply) -> bool:
@@ -132,15 +147,17 @@ def _says_something(reply: Reply) -> bool:
 
 def decompress(data: bytes, encoding: str) -> bytes:
     """A body without its encoding, as far as it can be read."""
-    inflate = _decompressor(encoding)
-    if inflate is None:
+    encodings = read_encodings(encoding)
+    if find_unreadable(encodings):
         return data
+    plain = data
     try:
-        return inflate.decompress(data, _REPLY_BYTES_MAX)
-    except zlib.error:
+        for inflater in _make_inflaters(encodings, _REPLY_BYTES_MAX):
+            plain = inflater.feed(plain)
+    except (BadEncoding, TooLarge):
         return data
+    return plain
 
 
-def _decompressor(encoding: str) -> zlib._Decompress | None:
-    bits = _WINDOW_BITS.get(encoding.strip().lower())
-    return None if bits is None else zlib.decompressobj(bits)
+def _make_inflaters(encodings: Sequence[str], bytes_max: int) -> list[Inflater]:
+    return [Inflater(encoding, bytes_max) for encoding in reversed(encodings)]

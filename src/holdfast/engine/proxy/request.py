@@ -38,6 +38,13 @@ class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
     """The session that the path names."""
     path_model: str = ""
     """The model, where the address names it."""
+    sent: bytes | None = None
+    """The bytes that the client sent, where `data` is what they hold without compression."""
+
+    @property
+    def as_sent(self) -> bytes:
+        """The bytes that go on to the provider where nothing is changed."""
+        return self.data if self.sent is None else self.sent
 
     @property
     def provider(self) -> str:

@@ -11,7 +11,12 @@ import msgspec
 
 from holdfast.core.proxy.endpoints import OWN_PATH, find_endpoint
 from holdfast.core.proxy.error_body import ProxyProblem, error_json
-from holdfast.core.proxy.headers import request_headers, response_headers
+from holdfast.core.proxy.headers import (
+    READABLE_ENCODINGS,
+    request_headers,
+    response_headers,
+)
+from holdfast.engine.proxy.encodings import find_unreadable, read_encodings
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import Guard, GuardSettings
 from holdfast.surfaces.http.problems import Problem
@@ -20,7 +25,7 @@ from holdfast.surfaces.proxy.turns import TurnRunner
 from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, MutableMapping
+    from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.proxy.endpoints import Endpoint
@@ -137,22 +142,53 @@ class ProxyApp:
                 "give --upstream the address of the provider",
                 code="loop",
             )
-        assert self._client is not None
         address = upstream.address(endpoint.path, scope["query_string"].decode("latin-1"))
         if endpoint.is_turn and scope["method"] == "POST":
-            encoding = headers.get("content-encoding", "identity").strip().casefold()
-            if encoding not in ("", "identity"):
-                raise ProxyProblem(
-                    415,
-                    f"requests in the encoding `{encoding[:40]}` cannot be read, and not be logged",
-                    "switch the compression of requests off in the client",
-                    code="compressed_request",
-                )
-            body = await self._guard.read(scope, receive)
-            if body is not None:
-                runner = TurnRunner(self._client, self._keeper, upstream, endpoint, address)
-                await runner.run(scope, headers, body, receive, send)
+            encodings = read_encodings(headers.get("content-encoding", ""))
+            unreadable = find_unreadable(encodings)
+            if not unreadable:
+                await self._run_turn(endpoint, address, encodings, headers, scope, receive, send)
+                return
+            self._keeper.pass_unread(_unreadable(unreadable))
+        await self._pass_unread(upstream, address, headers, scope, receive, send)
+
+    async def _run_turn(
+        self,
+        endpoint: Endpoint,
+        address: str,
+        encodings: Sequence[str],
+        headers: Mapping[str, str],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer a request for a reply of a model."""
+        assert self._client is not None
+        body = await self._guard.read(scope, receive)
+        if body is None:
             return
+        runner = TurnRunner(
+            self._client,
+            self._keeper,
+            self.upstreams[endpoint.upstream],
+            endpoint,
+            address,
+            encodings=encodings,
+            body_bytes_max=self._settings.body_bytes_max,
+        )
+        await runner.run(scope, headers, body, receive, send)
+
+    async def _pass_unread(
+        self,
+        upstream: Upstream,
+        address: str,
+        headers: Mapping[str, str],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Pass a request and its answer on, and read neither."""
+        assert self._client is not None
         passed = request_headers(scope["headers"], is_read=False)
         has_body = "content-length" in headers or "transfer-encoding" in headers
         content: bytes | AsyncIterator[bytes] = _chunks(receive) if has_body else b""
@@ -176,6 +212,15 @@ def _path_of(scope: Scope) -> str:
     """The path of a request, which may come with a whole address."""
     path = str(scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0])
     return urlsplit(path).path if path.startswith(("http://", "https://")) else path
+
+
+def _unreadable(encodings: str) -> ProxyProblem:
+    return ProxyProblem(
+        415,
+        f"requests in the encoding `{encodings}` cannot be read, and so not be logged",
+        f"use {', '.join(READABLE_ENCODINGS)} or none; `--mode observe` passes them on",
+        code="compressed_request",
+    )
 
 
 def _endpoint_of(

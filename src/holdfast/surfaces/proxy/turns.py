@@ -6,14 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+import msgspec
+
 from holdfast.core.proxy.error_body import ProxyProblem, error_event
-from holdfast.core.proxy.headers import request_headers, response_headers
+from holdfast.core.proxy.headers import request_headers, response_headers, without_encoding
+from holdfast.engine.proxy.encodings import decode_body
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.proxy.streaming import run_while_connected, send_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyExchange
@@ -38,7 +41,12 @@ class TurnRunner:
         upstream: Upstream,
         endpoint: Endpoint,
         address: str,
+        *,
+        encodings: Sequence[str] = (),
+        body_bytes_max: int,
     ) -> None:
+        self._encodings = encodings
+        self._body_bytes_max = body_bytes_max
         self._client = client
         self._keeper = keeper
         self._upstream = upstream
@@ -71,7 +79,7 @@ class TurnRunner:
 
     async def _run(self, request: ClientRequest, scope: Scope, send: Send) -> None:
         try:
-            exchange = await run_in_thread(self._keeper.begin, request)
+            exchange = await run_in_thread(self._begin, request)
         except ProxyProblem as problem:
             self._problem = problem
             return
@@ -79,8 +87,9 @@ class TurnRunner:
         try:
             is_answered = False
             while not is_answered:
+                headers = without_encoding(passed) if exchange.is_changed else passed
                 reply = await self._client.send(
-                    scope["method"], self._upstream, self._address, passed, exchange.body
+                    scope["method"], self._upstream, self._address, headers, exchange.body
                 )
                 try:
                     is_answered = await self._deliver(reply, exchange, send)
@@ -92,6 +101,13 @@ class TurnRunner:
         except ProxyProblem as problem:
             await run_in_thread(exchange.break_off, problem.sentence)
             await self._tell(problem, exchange, send)
+
+    def _begin(self, request: ClientRequest) -> ProxyExchange:
+        """Log a request, and what a compressed one holds."""
+        if self._encodings:
+            data = decode_body(request.data, self._encodings, self._body_bytes_max)
+            request = msgspec.structs.replace(request, data=data, sent=request.data)
+        return self._keeper.begin(request)
 
     async def _tell(self, problem: ProxyProblem, exchange: ProxyExchange, send: Send) -> None:
         """Tell the client of a failure: by a status, or by an event where a stream has begun."""
