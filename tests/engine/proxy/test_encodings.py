@@ -7,7 +7,6 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pytest
-from backports import zstd
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
@@ -22,6 +21,7 @@ from holdfast.engine.proxy.encodings import (
     find_unreadable,
     read_encodings,
 )
+from holdfast.stores.compression import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,6 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from backports import zstd
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client, path_for
@@ -21,6 +20,7 @@ from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Assistant, Header
 from holdfast.stores import MemoryStore
+from holdfast.stores.compression import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
