@@ -22,6 +22,7 @@ _WINDOW_LOG_MAX: Final = 23
 _STEP_BYTES: Final = 1024 * 1024
 """The bytes that one step brings at most: a bound is looked at after each."""
 _SLICE_BYTES: Final = 256 * 1024
+"""The bytes that one step is given at most: what it leaves is copied for the next."""
 
 
 class BadEncoding(Exception):

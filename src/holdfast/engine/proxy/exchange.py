@@ -175,25 +175,13 @@ class ProxyExchange:
         record = assistant_record(reply, request.provider, request.model)
         extra = {**record.extra, **({"cause": cause} if cause else {})}
         if self._is_whole and not cause:
-            extra[CHAIN_FIELD] = self._chains(reply)
+            extra[CHAIN_FIELD] = _reply_chains(request, reply)
         response = _response_id(reply) if request.dialect == "openai-responses" else ""
         if response:
             extra[RESPONSE_FIELD] = response
         stored = self._store(msgspec.structs.replace(record, extra=extra))
         if response and stored:
             self._keeper.remember_response(response, session.key, stored)
-
-    def _chains(self, reply: Reply) -> list[str]:
-        """The chain of the conversation with this reply, and the one without the last message."""
-        digests = reply_atoms(reply.content, self._request.dialect)
-        atoms, chains = self._request.atoms, self._request.chains
-        found = [extend_chain(chains[-1], digests).hex()]
-        before = len(atoms) - 1
-        while before >= 0 and atoms[before].item == atoms[-1].item:
-            before -= 1
-        if before >= 0 and atoms[-1].kind == "user" and atoms[before].kind != "assistant":
-            found.append(extend_chain(chains[before], digests).hex())
-        return found
 
     def _store(self, record: Record) -> str:
         session = self._session
@@ -207,6 +195,19 @@ class ProxyExchange:
             self._keeper.warn_or_raise(error)
             return ""
         return self._after
+
+
+def _reply_chains(request: ClientRequest, reply: Reply) -> list[str]:
+    """The chain of the conversation with this reply, and the one without the last message."""
+    digests = reply_atoms(reply.content, request.dialect)
+    atoms, chains = request.atoms, request.chains
+    found = [extend_chain(chains[-1], digests).hex()]
+    before = len(atoms) - 1
+    while before >= 0 and atoms[before].item == atoms[-1].item:
+        before -= 1
+    if before >= 0 and atoms[-1].kind == "user" and atoms[before].kind != "assistant":
+        found.append(extend_chain(chains[before], digests).hex())
+    return found
 
 
 def _response_id(reply: Reply) -> str:
