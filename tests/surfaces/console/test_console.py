@@ -31,6 +31,7 @@ from holdfast.core.log.records import (
     Rewind,
     Undo,
     User,
+    text_of,
 )
 from holdfast.engine.workspace.memory import version_of
 from holdfast.importers import detect
@@ -45,7 +46,7 @@ from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.console.session_pages.context import categories
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.request_preview import RequestTerms
-from holdfast.surfaces.serve_settings import HttpSettings, ServeSettings
+from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -567,16 +568,18 @@ def counted(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Co
         yield counter
 
 
+@pytest.mark.parametrize("agents", [{}, {"main": AgentSettings(window=60_000, system="Be brief.")}])
 def test_a_long_session_costs_what_is_shown(
-    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch, agents: dict[str, AgentSettings]
 ) -> None:
-    """Every page of a long session is small, and reads as many records as a quarter of it."""
+    """Every page of a long session is small, and reads as many records as a quarter of it. That
+    holds for an agent with settings, too."""
     size = 100_000 if is_whole() else 10_000
     short, long = fill_long(store, size // 4, "short"), fill_long(store, size)
     found: dict[str, list[int]] = {}
 
     async def scenario() -> None:
-        async with serving(store) as client:
+        async with serving(store, agents=agents) as client:
             with counted(store, monkeypatch) as counter:
                 for key, record in ((short, "v0000003"), (long, "v0000003")):
                     for address in addresses(store, key):
@@ -951,6 +954,25 @@ def test_notes_are_edited_as_files(store: SessionStore) -> None:
             assert (await post(client, "/memory/files/delete", **late)).status_code == 409
             assert (await post(client, "/memory/files/delete", **gone)).status_code == 303
             assert [file.path for file in notes.files()] == ["secret.md"]
+
+    run(scenario)
+
+
+def test_a_hit_leads_to_where_it_was_said(store: SessionStore) -> None:
+    """Each passage names its speaker and its time in words, and links to its record."""
+    key = talk(store, "heron", 2)
+    said = next(record for record in store.read(key) if isinstance(record, User))
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            asked = {"q": text_of(said.content), "scope": "sessions"}
+            page = (await client.get("/memory", params=asked)).text
+            hits = page.partition('class="hits"')[2]
+            assert f'href="/s/{key}/records/{said.id}"' in hits
+            assert "<time" in hits
+            assert not re.search(r"\bts \d", hits)
+            for link in re.findall(r'href="(/s/[^"]+)"', hits):
+                assert (await client.get(unescape(link))).status_code == 200
 
     run(scenario)
 

@@ -20,7 +20,15 @@ from holdfast.surfaces.http.server import ROUTES
 if TYPE_CHECKING:
     from pathlib import Path
 
-SERVER = "[server]\nrequests_burst = 1000000\nrequests_per_second = 100000.0\n"
+SERVER = """
+[server]
+requests_burst = 1000000
+requests_per_second = 100000.0
+[agents.main]
+system = "Be brief."
+window = 150000
+output_tokens = 900
+"""
 KNOWN = """
 [parameters]
 "query.cursor" = ""

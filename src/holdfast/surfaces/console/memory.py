@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import ID_CHARS_MAX
+from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.engine.workspace.memory import version_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     gist,
     long_text,
+    moment,
     page,
     problem_page,
     row,
     see_other,
+    session_path,
     table,
 )
 from holdfast.surfaces.console.sessions import select
@@ -188,12 +191,6 @@ def _hits(call: HttpCall, query: MemoryQuery) -> Html:
 
 
 def _hit(agent: str, hit: Json) -> Html:
-    known = ("text", "citation", "path", "score", "session", "record", "turnBefore", "turnAfter")
-    why = ", ".join(
-        f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {gist(str(value), 60)}"
-        for name, value in hit.items()
-        if name not in known and value not in (None, "", [], {})
-    )
     citation = str(hit.get("citation", ""))
     return tag(
         "li",
@@ -201,8 +198,23 @@ def _hit(agent: str, hit: Json) -> Html:
         _turn(hit.get("turnBefore"), "Before"),
         tag("p", gist(str(hit.get("text", "")), 600)),
         _turn(hit.get("turnAfter"), "After"),
-        tag("p", why, class_="dim"),
+        tag("p", *_source(hit), class_="dim"),
     )
+
+
+def _source(hit: Json) -> list[object]:
+    """Who said it, when, how well it fits, and the way to where it was said."""
+    found: list[object] = [gist(str(hit.get("role", "")), 60)]
+    if isinstance(hit.get("ts"), int | float):
+        found += [" · ", moment(float(hit["ts"]))]
+    found += [f" · score {float(hit.get('score', 0)):.2f}"]
+    agent, _, session = str(hit.get("session", "")).partition("/")
+    if is_name(agent) and is_name(session):
+        key, record = SessionKey(agent, session), str(hit.get("record", ""))
+        place = f"/records/{quote(record, safe='')}" if record else ""
+        label = "its record" if record else f"noted in {key}"
+        found += [" · ", tag("a", label, href=session_path(key, place))]
+    return found
 
 
 def _turn(turn: Json | None, when: str) -> Html | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.request_preview import RequestTerms
 
 _LINES: Final = 100
 """Lines of the ledger on a page."""
@@ -141,7 +142,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
             " · ",
             tag("a", "What was cut last, and why", href=session_path(key, "/compaction")),
             " · ",
-            tag("code", command(key, terms.window), data_copy=True),
+            _same_numbers(key, terms),
         ),
         _next_decisions(call, plan),
         _warnings(call, plan),
@@ -152,10 +153,14 @@ def show_now(call: HttpCall) -> HttpAnswer:
     )
 
 
-def command(key: SessionKey, window: int | None) -> str:
-    """Return the command that prints the same numbers."""
-    size = f" --window {window}" if window else ""
-    return f"holdfast context {key.session} --agent {key.agent}{size} --json"
+def _same_numbers(key: SessionKey, terms: RequestTerms) -> Html:
+    """The way to the same numbers outside: the command, which knows no settings of this server, or
+    the address of the API, which does."""
+    if terms.base is None:
+        line = f"holdfast context {key.session} --agent {key.agent} --json"
+        return tag("code", line, data_copy=True)
+    address = f"/v1/sessions/{key.agent}/{key.session}/context"
+    return tag("a", f"GET {address}", href=address)
 
 
 def _next_decisions(call: HttpCall, plan: Plan) -> Html | None:
