@@ -9,6 +9,7 @@
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
 | `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
+| `HOLDFAST__TABLE__KEY` | a key in the settings file of `serve`      | the file's  |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
@@ -28,6 +29,8 @@ ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
 MODEL_DEFAULT = "offline"
 """It needs no key and no network."""
+FILE_PREFIX = "HOLDFAST__"
+"""Of variables that stand for keys of a settings file."""
 CLIENT_ADDRESSES = (
     ("ANTHROPIC_BASE_URL", "anthropic"),
     ("OPENAI_API_BASE", "openai"),
@@ -111,6 +114,26 @@ def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
                 hint="set it, or take its name out of HOLDFAST_SECRETS",
             )
     return {name: environ[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class FileOverride:
+    """A variable that stands for a key of a settings file."""
+
+    variable: str
+    place: tuple[str, ...]
+    """The tables and the key, as the variable spells them."""
+    value: str = field(repr=False)
+
+
+def file_overrides(environ: Mapping[str, str] = os.environ) -> list[FileOverride]:
+    """Return what the environment says instead of a settings file: `HOLDFAST__SERVER__PORT` is
+    `port` in the table `server`."""
+    return [
+        FileOverride(name, tuple(name.removeprefix(FILE_PREFIX).split("__")), environ[name])
+        for name in sorted(environ)
+        if name.startswith(FILE_PREFIX)
+    ]
 
 
 def agent_homes(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -10,10 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.config import file_overrides
 from holdfast.core.projection.policy import Policy
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.errors import BadSetting
-from holdfast.surfaces.serve_settings import ServeSettings, TelegramTable, load_settings, load_tools
+from holdfast.surfaces.serve_settings import (
+    AgentSettings,
+    ServeSettings,
+    TelegramTable,
+    load_settings,
+    load_tools,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
 
@@ -112,3 +119,78 @@ def test_a_policy_has_the_thresholds_of_the_engine() -> None:
     settings.check()
     policy = policy_from(settings.agents["main"].policy)
     assert policy == msgspec.structs.replace(Policy(), compact=0.9)
+
+
+def _places(
+    table: dict[str, Any], place: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], Any]]:
+    """Return every key of nested tables, and its value."""
+    return [
+        row
+        for name, value in table.items()
+        for row in (
+            _places(value, (*place, name))
+            if isinstance(value, dict) and value
+            else [((*place, name), value)]
+        )
+    ]
+
+
+_PLACES = _places(_documented(_example()))
+
+
+@pytest.mark.parametrize(("place", "value"), _PLACES, ids=[".".join(row[0]) for row in _PLACES])
+def test_every_key_can_be_said_by_the_environment(place: tuple[str, ...], value: Any) -> None:
+    """A variable has the effect that the key of the example has in a file."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, list | dict):  # as TOML has them inline
+        text = re.sub(r'"(\w+)":', r"\1 = ", text)
+    variable = "__".join(("HOLDFAST", *place)).upper()
+    wanted: Any = value
+    for part in reversed(place):
+        wanted = {part: wanted}
+    found = load_settings(None, file_overrides({variable: text, "HOLDFAST_MODEL": "x"}))
+    assert found == msgspec.convert(wanted, ServeSettings)
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path) -> None:
+    """Of a key in both, the variable counts; all else is as the file has it."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text(_example().replace("[agents.main]", "[agents.Main]"), "utf-8")
+    environ = {
+        "HOLDFAST__SERVER__PORT": "9000",
+        "HOLDFAST__AGENTS__MAIN__WINDOW": "60000",
+        "HOLDFAST__AGENTS__MAIN__SYSTEM": "Say: yes",
+        "HOLDFAST__AGENTS__OTHER__MODEL": "offline",
+        "HOLDFAST__TELEGRAM__ALLOW": "[1, 2]",
+    }
+    found, before = load_settings(str(file), file_overrides(environ)), load_settings(str(file), [])
+    replace = msgspec.structs.replace
+    assert before.telegram is not None
+    main = replace(before.agents["Main"], window=60_000, system="Say: yes")
+    assert found == replace(
+        before,
+        server=replace(before.server, port=9_000),
+        agents={"Main": main, "other": AgentSettings(model="offline")},
+        telegram=replace(before.telegram, allow=(1, 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HOLDFAST__SERVER__PROT", "1"),
+        ("HOLDFAST__SERVER__PORT", "many"),
+        ("HOLDFAST__SERVR__PORT", "1"),
+        ("HOLDFAST__SERVER", "1"),
+        ("HOLDFAST__SERVER__PORT__X", "1"),
+        ("HOLDFAST__", "1"),
+        ("HOLDFAST____X", "1"),
+    ],
+)
+def test_a_variable_that_means_nothing_is_named(tmp_path: Path, variable: str, value: str) -> None:
+    """A misspelled variable is refused by its name, not left aside."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text("[server]\nport = 8000\n", "utf-8")
+    with pytest.raises(BadSetting, match=variable):
+        load_settings(str(file), file_overrides({variable: value}))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from holdfast.config import file_overrides
 from holdfast.core.log.ids import check_name
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.options import GatewayOptions
@@ -25,7 +26,9 @@ from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from 
 from holdfast.surfaces.telegram.settings import API_BASE, TOKEN_VARIABLE, TelegramSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from holdfast.config import FileOverride
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -126,23 +129,58 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
                 raise BadSetting(f"two tokens are called `{name}`", hint="give each its own name")
 
 
-def load_settings(path: str | None) -> ServeSettings:
-    """Read the file; without one, the defaults. Raises `BadSetting` with the place of a mistake."""
-    if path is None:
-        return ServeSettings()
+def load_settings(
+    path: str | None, overrides: Sequence[FileOverride] | None = None
+) -> ServeSettings:
+    """Read the file; without one, the defaults. Variables of the environment come before it.
+
+    Raises `BadSetting` with the place of a mistake.
+    """
+    given = _read_file(path) if path is not None else {}
+    settings = _convert(given, f"`{path}`")
+    for override in file_overrides() if overrides is None else overrides:
+        _put_value(given, override)
+        settings = _convert(given, f"the variable `{override.variable}`")
+    return settings
+
+
+def _put_value(given: dict[str, Any], override: FileOverride) -> None:
+    """Put the value of a variable where the file would have it."""
+    table, names = given, [part.casefold() for part in override.place]
+    for name in names[:-1]:
+        # An agent is the one of that name in the file, however it is written there.
+        known = {found.casefold(): found for found in table}
+        inner = table.setdefault(known.get(name, name), {})
+        if not isinstance(inner, dict):
+            raise BadSetting(
+                f"the variable `{override.variable}` names no key: `{name}` is no table",
+                hint="docs/gateway.md lists every table and key",
+            )
+        table = inner
     try:
-        given = tomllib.loads(Path(path).read_text("utf-8"))
+        value = tomllib.loads(f"value = {override.value}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = override.value
+    table[names[-1]] = value
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise BadSetting(
             f"cannot read the settings `{path}`: {error.strerror}", hint="name a TOML file"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSetting(f"`{path}` is not TOML: {error}", hint="correct the file") from error
+
+
+def _convert(given: dict[str, Any], source: str) -> ServeSettings:
     try:
         return convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:
         raise BadSetting(
-            f"`{path}`: {error}", hint="docs/gateway.md lists every key; nothing was started"
+            f"{source}: {error}", hint="docs/gateway.md lists every key; nothing was started"
         ) from error
 
 
