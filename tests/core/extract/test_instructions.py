@@ -4,7 +4,7 @@ goes."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.extract.instructions import (
@@ -12,7 +12,7 @@ from holdfast.core.extract.instructions import (
     instruction_key,
     merge_instructions,
 )
-from holdfast.core.extract.statements import find_statements, weakness
+from holdfast.core.extract.statements import FACT, RULE, find_statements, weakness
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
@@ -125,6 +125,39 @@ def test_oldest_and_newest_stay_alike_and_rules_before_requests() -> None:
     asked = [f"Add a flag to tool_{number}.py." for number in range(20)]
     assert weakness(asked[0]) > weakness(rules[0])
     assert fit_instructions([*asked, *rules], {}, room, COUNTER) == kept
+
+
+@given(st.integers(1, 400), st.integers(1, 40), st.integers(60, 3_000))
+@example(rules=400, facts=40, room=1_000)
+def test_rules_leave_a_share_of_the_list_to_facts(rules: int, facts: int, room: int) -> None:
+    laid_down = [f"Never touch module_{n} of the old importer." for n in range(rules)]
+    stated = [f"The ticket of the nightly export {n} is HF-{n}." for n in range(facts)]
+    assert {weakness(fact) for fact in stated} == {FACT}
+
+    kept = fit_instructions([*laid_down, *stated], {}, room, COUNTER)
+
+    sizes = {fact: COUNTER.count(f"- {fact}\n") for fact in stated}
+    used = sum(size for fact, size in sizes.items() if fact in kept)
+    assert used + max(sizes.values()) > min(sum(sizes.values()), int(room * 0.3))
+    if len(kept) < rules + facts and rules > 40:
+        assert sum(fact in kept for fact in stated) <= 0.5 * len(kept)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The ticket of the nightly report is HF-81404A.",
+        "Our contact at the bank is Ines.",
+        "The budget for the second quarter is 400 euros.",
+        "The owner of the billing table is the payments team.",
+    ],
+)
+def test_fact_of_something_is_a_fact(said: str) -> None:
+    assert weakness(said) == FACT
+
+
+def test_what_is_said_for_the_record_is_as_strong_as_a_rule() -> None:
+    assert weakness("For the record: the invoices went out on Monday.") == RULE
 
 
 def test_pasted_document_gives_way_to_other_messages() -> None:

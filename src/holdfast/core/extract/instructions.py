@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.statements import same_words, weakness
+from holdfast.core.extract.statements import FACT, same_words, weakness
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _CROWD: Final = 8
 """Of one message, this many instructions count in full: a document of rules that was pasted gives
 way before what was said in other messages."""
+_FACTS_SHARE: Final = 0.3
+"""Of the list's room, for facts (names, owners, dates) where rules alone would fill it."""
 _WORD: Final = lazy_pattern(r"\w+(?:['’]\w+)*+")
 _FILLERS: Final = frozenset(
     (
@@ -161,26 +163,30 @@ def fit_instructions(
     sentences: Sequence[str], sources: Mapping[str, str], room: int, counter: Counter
 ) -> list[str]:
     """As many as there is room for, in their order: rules before facts and requests, and of those
-    that are alike the oldest and the newest before what is between them.
+    that are alike the oldest and the newest before what is between them. A share of the room is
+    kept for facts, however many rules there are.
 
     `sources` has the message of an instruction, where it is known.
     """
-    order = _by_worth(sentences, sources)
+    ranks = [weakness(sentence) for sentence in sentences]
+    order = _by_worth(ranks, [sources.get(sentence) for sentence in sentences])
+    sizes = [counter.count(f"- {sentence}\n") for sentence in sentences]
     kept: set[int] = set()
-    for place in order:
-        size = counter.count(f"- {sentences[place]}\n")
-        if size <= room:
-            kept.add(place)
-            room -= size
+    facts = [place for place in order if ranks[place] == FACT]
+    for places, share in ((facts, int(room * _FACTS_SHARE)), (order, room)):
+        left = share - sum(sizes[place] for place in kept)
+        for place in places:
+            if sizes[place] <= left and place not in kept:
+                kept.add(place)
+                left -= sizes[place]
     return [sentences[place] for place in sorted(kept)]
 
 
-def _by_worth(sentences: Sequence[str], sources: Mapping[str, str]) -> list[int]:
-    ranks = [weakness(sentence) for sentence in sentences]
+def _by_worth(ranks: Sequence[int], sources: Sequence[str | None]) -> list[int]:
     seen: dict[str, int] = {}
     crowded: set[int] = set()
-    for place in sorted(range(len(sentences)), key=lambda place: ranks[place]):
-        source = sources.get(sentences[place])
+    for place in sorted(range(len(ranks)), key=lambda place: ranks[place]):
+        source = sources[place]
         if source is not None:
             seen[source] = seen.get(source, 0) + 1
             if seen[source] > _CROWD:

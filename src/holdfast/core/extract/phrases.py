@@ -76,6 +76,7 @@ _RULES_ENGLISH: Final = (
     r"it(?:'s| is) (?:very )?important|hands off|(?:stay|keep) away from|leave \S+ (?:alone|as)",
     r"(?:every|each|all) (?:\w+ ){1,3}(?:needs?|goe?s?|must|should|has|have|belongs?|gets?)",
     r"before (?:you|we) (?:change|commit|push|merge|deploy|delete|release|touch|edit)",
+    r"for (?:the record|(?:future|later) reference)",
 )
 RULES_ELSEWHERE: Final = (
     # German
@@ -121,7 +122,8 @@ FACTS: Final = (
     # English
     r"(?:the|our|my|your|its) (?:\w+ ){0,2}?(?:ticket|issue|deadline|due date|release date|budget|"
     r"owner|contact|customer|client|branch|server|host|port|region|account|code ?name|version|"
-    r"reviewer|manager|colleague|phone number|id) (?:is|are|will be|was)",
+    r"reviewer|manager|colleague|phone number|id) (?:(?:of|for|in|on|at) (?:[\w.-]{1,80} ){1,4}?)?"
+    r"(?:is|are|will be|was)",
     r"deadline|due (?:on|by)|no later than|not before|sign(?:s|ed)? (?:\w+ ){0,3}off",
     r"(?:is|are) (?:called|named)|belongs? to|(?:i|we) (?:call|named) (?:it|this|that|them)",
     # German

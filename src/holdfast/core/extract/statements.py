@@ -32,6 +32,8 @@ from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
+RULE, FACT, OTHER = range(3)
+"""Ranks of statements, the strongest first."""
 _SENTENCE_CHARS: Final = range(8, 401)
 _REMEMBERED: Final = 16_384
 """Sentences whose reading is kept, of 400 characters at most: those of a few thousand messages."""
@@ -106,11 +108,11 @@ def _likely_part(text: str) -> str:
 
 
 def weakness(sentence: str) -> int:
-    """The rank of a statement: 0 for rules and decisions, 1 for facts, 2 for anything else."""
+    """The rank of a statement: `RULE` (also for decisions), `FACT` or `OTHER`."""
     found = _signs(sentence)
     if found.rule or found.decision:
-        return 0
-    return 1 if found.fact else 2
+        return RULE
+    return FACT if found.fact else OTHER
 
 
 @lru_cache(maxsize=_REMEMBERED)

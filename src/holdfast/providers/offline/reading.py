@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.log.records import text_of
 from holdfast.core.text.cut import cut, ellipsis
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.summaries import TranscriptEntry
 
 if TYPE_CHECKING:
@@ -17,14 +15,16 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
 
-_SUMMARY: Final = lazy_pattern(r"<conversation_so_far>\n(.*)\n</conversation_so_far>", re.DOTALL)
-"""The stand-in for messages that were cut."""
+_OPENING: Final = "<conversation_so_far>\n"
+_CLOSING: Final = "\n</conversation_so_far>"
+"""Around the stand-in for messages that were cut."""
 
 
 def find_summary(text: str) -> str:
     """The summary that a message opens with, without its fence; empty where there is none."""
-    found = _SUMMARY.search(text)
-    return found[1] if found else ""
+    _before, opening, rest = text.partition(_OPENING)
+    summary, closing, _after = rest.rpartition(_CLOSING)
+    return summary if opening and closing else ""
 
 
 def blocks_of(message: Json) -> list[Json]:

@@ -76,7 +76,9 @@ _CONNECT: Final = (
         "try again in a moment",
     ),
     (
-        lazy_pattern(r"(?i)too many (clients|connections)|remaining connection slots|pool.*full"),
+        lazy_pattern(
+            r"(?i)too many (clients|connections)|remaining connection slots|pool.{0,80}full"
+        ),
         "the server takes no more connections",
         "raise max_connections, or put a pooler between",
     ),
