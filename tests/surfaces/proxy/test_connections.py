@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -272,6 +272,23 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
                     await asyncio.sleep(0.001)
 
     asyncio.run(play())
+
+
+def test_uvloop_serves_as_well() -> None:
+    """It knows fewer options, and its transports are its own."""
+    uvloop: Any = pytest.importorskip("uvloop", reason="NOT TESTED: uvloop is not installed")
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"content-length: 1\r\n\r\nx")
+
+    async def play() -> None:
+        async with serving(send) as url:
+            _, connection = await make_pool().ask("GET", url, [], b"")
+            assert await read_all(connection) == b"x"
+            connection.close()
+
+    uvloop.run(play())
 
 
 def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ every chunk. With a hundred streams at once that was more than half of what the 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import h11
@@ -23,6 +23,8 @@ _UNREAD_BYTES_MAX: Final = 256 * 1024
 """Of an answer that waits for its client; the upstream has to wait beyond it."""
 _IDLE_SECONDS: Final = 5.0
 """The time that a connection stays open for the next request."""
+_NEXT_ADDRESS_SECONDS: Final = 0.25
+"""The time after which the next address of a server is tried, as the standard advises."""
 _IDLE_MAX: Final = 100
 """Connections to one server that stay open."""
 
@@ -53,8 +55,7 @@ class _Wire(asyncio.Protocol):
         self._is_reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         if self.is_resting:  # an answer to nothing
@@ -274,14 +275,19 @@ class ConnectionPool:
             if (connection := idle.pop()).wake_up():
                 return connection
         made = UpstreamConnection(self._silent_seconds)
+        loop = asyncio.get_running_loop()
+        # Addresses are tried beside each other; uvloop cannot do that.
+        hurry: dict[str, Any] = {}
+        if isinstance(loop, asyncio.BaseEventLoop):
+            hurry = {"happy_eyeballs_delay": _NEXT_ADDRESS_SECONDS}
         try:
             async with asyncio.timeout(self._connect_seconds):
-                await asyncio.get_running_loop().create_connection(
+                await loop.create_connection(
                     lambda: made.wire,
                     origin.host,
                     origin.port,
                     ssl=self._tls() if origin.scheme == "https" else None,
-                    happy_eyeballs_delay=0.25,
+                    **hurry,
                 )
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("no connection") from error

@@ -44,6 +44,7 @@ def _server(
         timeout_graceful_shutdown=2,
         ws="none",
         lifespan="on",
+        loop="asyncio",  # the one that the tests run on, whatever else is installed
     )
     return AnnouncingServer(config, announce)
 
