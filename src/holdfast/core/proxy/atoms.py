@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.proxy.digests import AtomKind
 
-_THINKING: Final = frozenset(("thinking", "redacted_thinking", "reasoning"))
-_TEXTS: Final = frozenset(("text", "input_text", "output_text"))
+# What a client sends for a kind or a role may be no text: a tuple is searched without a hash of it.
+_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
+_TEXTS: Final = ("text", "input_text", "output_text")
 _VOLATILE: Final = frozenset(("cache_control", "id", "status", "annotations", "logprobs"))
 """Fields that say nothing: marks that move, ids that some clients change or leave out."""
 _CALLS: Final = ("function_call", "custom_tool_call")
-_OUTPUTS: Final = frozenset(
-    ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
-)
-_SYSTEM_ROLES: Final = frozenset(("system", "developer"))
+_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+_SYSTEM_ROLES: Final = ("system", "developer")
 
 
 def leading_terms(items: Sequence[Any]) -> int:
@@ -83,7 +82,8 @@ def _atoms_of(item: Json, index: int, dialect: DialectName) -> list[Atom]:
     atoms = _message_atoms(said, item.get("content"), index)
     if item.get("refusal") and isinstance(item["refusal"], str):
         atoms.append(Atom(said, digest_as("text", item["refusal"].strip()), index))
-    for call in item.get("tool_calls") or () if role == "assistant" else ():
+    calls = item.get("tool_calls") if role == "assistant" else None
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         custom = call.get("custom") if isinstance(call, dict) else None
         if isinstance(function, dict):

@@ -30,8 +30,9 @@ ChunkState = Literal["pass", "hold", "last", "refused"]
 
 _log: Final = logging.getLogger(__name__)
 _DONE: Final = b"[DONE]"
-_OPENINGS: Final = frozenset(("message_start", "response.created", "response.in_progress"))
-"""Events that say nothing yet; an error after them may still be answered by a smaller request."""
+_OPENINGS: Final = ("message_start", "response.created", "response.in_progress")
+"""Events that say nothing yet; an error after them may still be answered by a smaller request. No
+set: the type of an event that deviates may be anything."""
 _REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a reply that is not streamed; a longer one is passed on and not read."""
 _STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
