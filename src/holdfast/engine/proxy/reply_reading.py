@@ -112,8 +112,13 @@ class ReplyReader:
 
     def reply(self) -> tuple[Reply, bool] | None:
         """The reply so far, and True where it is whole; None where there is nothing to keep."""
-        if not self.is_readable:
+        try:
+            return self._read() if self.is_readable else None
+        except Exception as error:  # its bytes reach the client, whatever we make of them
+            _log.warning("the reply cannot be read: %r", error)
             return None
+
+    def _read(self) -> tuple[Reply, bool] | None:
         if self.is_stream:
             for event in self._events.end():
                 self._take_event(event)
