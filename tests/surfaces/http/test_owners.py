@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,9 +32,12 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Mode, ToolResult, User
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.http.openapi import document
 from holdfast.surfaces.http.route import HttpCall
 from holdfast.surfaces.http.server import ROUTES
+from holdfast.surfaces.serve_settings import ServeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -413,3 +417,47 @@ def test_the_walk_notices_a_leak(broken: str, monkeypatch: pytest.MonkeyPatch) -
 def test_the_feeds_notice_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HttpCall, "owner", None)
     assert "bob" in asyncio.run(feeds_of_ann())["/v1/events"][1]
+
+
+def test_every_access_is_in_the_audit_log() -> None:
+    """Each route of the API that shows or changes something of a store, and each page, leaves a
+    line with the owner who asked, also where the answer is that there is no such thing."""
+    silent: set[tuple[str, str, int]] = set()
+    asked: set[str] = set()
+
+    async def scenario() -> None:
+        with closing(stock(has_other=True)) as store:
+            names = names_of(store, store)
+            pages = console_pages(build_server(ServeSettings(), store, "offline"))
+            settings = _settings({"requests_burst": 1_000_000})
+            async with serving(store, ANN_SETTINGS, server=settings) as client:
+                await settle(store)
+                for route in sorted((*ROUTES, *pages), key=_order):
+                    if route.is_open or (route.is_stream and "{" not in route.path):
+                        continue
+                    for number, (path, query, body) in sample_requests(
+                        replace(route, problem_page=None), names
+                    )[:4]:
+                        sent = {"data" if route.is_page else "json": body} if body else {}
+                        before = len(store.audit.entries().accesses)
+                        answer = await client.request(
+                            route.method,
+                            path,
+                            params=query,
+                            headers={
+                                "Authorization": f"Bearer {ANN_TOKEN}",
+                                "Idempotency-Key": f"{number}",
+                            },
+                            **sent,
+                        )
+                        status = answer.status_code
+                        lines = store.audit.entries().accesses[before:]
+                        asked.add(route.path)
+                        if not lines and status < 400:
+                            silent.add((route.method, route.path, status))
+                        assert not lines or "ann" in {line.owner for line in lines}, path
+                        await settle(store)
+
+    asyncio.run(scenario())
+    assert len(asked) > 40
+    assert silent == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.engine.gateway.options import GatewayOptions
-    from holdfast.ports import SessionStore
+    from holdfast.ports import Clock, SessionStore
 
 OPTIONS = SessionOptions(summary="extract")
 
@@ -85,6 +86,7 @@ async def running_bot(
     options: GatewayOptions = FAST,
     *,
     does_answer: bool = True,
+    clock: Clock = time.time,
     **settings: Any,
 ) -> AsyncIterator[RunningBot]:
     """Without `does_answer`, the answers are left to another gateway."""
@@ -93,7 +95,7 @@ async def running_bot(
     async def open_session(key: SessionKey) -> AsyncSession:
         return await asyncio.to_thread(AsyncSession, store, key, answering, OPTIONS)
 
-    gateway = Gateway(store, open_session, options)
+    gateway = Gateway(store, open_session, options, clock=clock)
     channel = TelegramChannel(
         gateway, make_settings(server, **settings), agent="main", model=answering, options=OPTIONS
     )

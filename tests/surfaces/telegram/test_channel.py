@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -287,6 +288,38 @@ def test_a_mode_is_kept_over_a_restart(store: SessionStore, server: BotApiServer
     assert "Mode: fresh" in answers[1]
     assert follow_continuation(store, TG_99) != TG_99
     assert current(store) == ["make it about rain", "<re: make it about rain"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"reset_idle_seconds": 3_600.0}, "nothing was said for a while"),
+        ({"reset_daily_hour": 4}, "a new day began"),
+    ],
+)
+def test_a_reset_by_the_gateway_is_announced(
+    store: SessionStore, server: BotApiServer, options: dict[str, Any], why: str
+) -> None:
+    """Before the answer, the chat is told that a fresh session begins, and why; once."""
+    later = [0.0]
+
+    async def scenario() -> list[str]:
+        gateway = msgspec.structs.replace(FAST, **options)
+        async with running_bot(
+            store, server, None, gateway, clock=lambda: time.time() + later[0]
+        ) as bot:
+            await bot.ask("hello")
+            later[0] = 2 * 86_400.0
+            server.say("back again")
+            texts = await bot.texts(3)
+            later[0] = 0.0
+            return [*texts[1:], await bot.ask("more")]
+
+    announced, answer, more = asyncio.run(scenario())
+    assert announced.startswith("This begins a fresh session")
+    assert why in announced
+    assert (answer, more) == ("re: back again", "re: more")
+    assert follow_continuation(store, TG_99) != TG_99
 
 
 def test_a_reset_works_while_a_turn_runs(store: SessionStore, server: BotApiServer) -> None:

@@ -49,7 +49,9 @@ _FORGET_SECONDS: Final = 3_600.0
 class Channel(Protocol):
     """A way in that wants to hear of outcomes, such as a messenger.
 
-    A call may be repeated after a crash: what it stores must be stored once.
+    A call may be repeated after a crash: what it stores must be stored once. A channel that has
+    `on_reset(message, reason)` is told before a message begins a fresh session, because the last
+    one was `idle` or for the `daily` reset.
     """
 
     async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:

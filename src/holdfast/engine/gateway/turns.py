@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.queues.resets import is_reset_due
+from holdfast.core.queues.resets import ResetReason, reset_reason
 from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError, NoSuchSession
@@ -84,9 +84,9 @@ class MessageTurns:
     async def _answer(self, message: QueuedMessage, key: SessionKey) -> Reply:
         gateway = self._gateway
         async with gateway.sessions.use(key) as session:
-            due = await self._is_reset_due(session, message)
-        if due:
-            await self._reset(key)
+            reason = await self._reset_reason(session, message)
+        if reason:
+            await self._reset(key, message, reason)
         async with gateway.sessions.use(key) as session:
             remove = session.on(lambda event: gateway.live.publish(key, event))
             try:
@@ -100,31 +100,34 @@ class MessageTurns:
             finally:
                 remove()
 
-    async def _is_reset_due(self, session: AsyncSession, message: QueuedMessage) -> bool:
+    async def _reset_reason(self, session: AsyncSession, message: QueuedMessage) -> ResetReason:
         options = self._options
         if not options.reset_idle_seconds and options.reset_daily_hour is None:
-            return False
+            return ""
         store, key = session.store, session.key
         info = await run_in_thread(store.info, key)
         stored = await run_in_thread(store.find_message, key, message.key)
-        return (
-            stored is None
-            and info.messages > 0
-            and is_reset_due(
-                info.last_active,
-                self._gateway.now(),
-                idle_seconds=options.reset_idle_seconds,
-                daily_hour=options.reset_daily_hour,
-            )
+        if stored is not None or not info.messages:
+            return ""
+        return reset_reason(
+            info.last_active,
+            self._gateway.now(),
+            idle_seconds=options.reset_idle_seconds,
+            daily_hour=options.reset_daily_hour,
         )
 
-    async def _reset(self, key: SessionKey) -> None:
+    async def _reset(self, key: SessionKey, message: QueuedMessage, reason: ResetReason) -> None:
+        """Begin a fresh session. It is announced before: after a crash both are done again."""
         sessions = self._gateway.sessions
+        channel = self._gateway.channels.get(message.body.get("channel", ""))
+        on_reset = getattr(channel, "on_reset", None)
+        if on_reset is not None:
+            await on_reset(message, reason)
         async with sessions.use(key) as session:
             old = session.key
             fresh = await session.reset(moves_name=True)
         await sessions.forget(key)
-        self._gateway.live.publish(key, SessionReset(old.session, fresh.id, "idle"))
+        self._gateway.live.publish(key, SessionReset(old.session, fresh.id, reason))
 
     @contextlib.asynccontextmanager
     async def _keep_claim(self, message: QueuedMessage) -> AsyncIterator[None]:

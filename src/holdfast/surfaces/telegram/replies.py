@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Reply
+    from holdfast.core.queues.resets import ResetReason
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import QueuedMessage, SessionStore
 
@@ -50,6 +51,13 @@ class TelegramReplies:
         text = f"This message could not be answered: {reason}\n/continue tries it again."
         to = message.body.get("about") or {}
         await self.reply(to, f"failure:{message.id}:{message.claims}", text, message.owner)
+
+    async def on_reset(self, message: QueuedMessage, reason: ResetReason) -> None:
+        """Store for its chat that the message begins a fresh session."""
+        why = "nothing was said for a while" if reason == "idle" else "a new day began"
+        text = f"This begins a fresh session, because {why}. It knows the checkpoint of the last."
+        to = message.body.get("about") or {}
+        await self.reply(to, f"reset:{message.id}", text, message.owner)
 
     async def reply(
         self, to: Json, key: str, text: str, owner: str, buttons: Sequence[Sequence[Json]] = ()
