@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.proxy.event_stream import EventReader
@@ -16,11 +17,17 @@ STREAM = (
 EVENTS = ['{"x": "é"}'.encode(), b"one\ntwo", b"[DONE]"]
 
 
-@given(st.lists(st.integers(0, len(STREAM)), max_size=20))
-def test_any_packets_give_the_same_events(cuts: list[int]) -> None:
+@pytest.mark.parametrize("line_end", [None, b"\n", b"\r", b"\r\n"])
+@given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))
+@example(cuts=list(range(len(STREAM))))
+def test_any_packets_give_the_same_events(line_end: bytes | None, cuts: list[int]) -> None:
+    """Lines end in three ways, and packets anywhere, also amid an end."""
     reader = EventReader()
-    places = [0, *sorted(cuts), len(STREAM)]
-    pieces = [STREAM[at:end] for at, end in itertools.pairwise(places)]
+    stream = STREAM
+    if line_end is not None:
+        stream = STREAM.replace(b"\r\n", b"\n").replace(b"\n", line_end)
+    places = [0, *sorted(cuts), len(stream)]
+    pieces = [stream[at:end] for at, end in itertools.pairwise(places)]
     assert [event for piece in pieces for event in reader.feed(piece)] == EVENTS
     assert reader.is_between_events
     assert reader.end() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tests.surfaces.proxy.proxies import running_proxy
 from tests.surfaces.proxy.upstreams import RawUpstream, chunked, exchange, post
 from tests.testing import sdks
 
-from holdfast import Assistant, SessionKey
+from holdfast import Assistant, SessionKey, User
 from holdfast.stores import JsonlStore
 from holdfast.testing import Answer, Call, Fault, Loopback
 
@@ -349,3 +350,54 @@ def test_an_error_of_our_own_is_told_in_the_clients_dialect(
     assert status == 500
     assert json.loads(data)["error"]["message"].startswith("Holdfast proxy: an error")
     assert b"no reason" not in data
+
+
+def test_a_status_that_http_does_not_have_is_told() -> None:
+    """The server could not pass it on, and closed the connection without a word."""
+    with (
+        RawUpstream([b"HTTP/1.1 999 Odd\r\ncontent-length: 1\r\n\r\nx"]) as upstream,
+        running_proxy(upstream.url) as proxy,
+    ):
+        for path in ("/v1/messages", "/v1/files"):
+            status, data = _answer(proxy, BODY, path=path)
+            assert status == 502
+            assert b"answered with the status 999" in data
+
+
+def test_two_clients_with_one_session_at_once_do_not_mix(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    """Each of their messages is in the log once, and each reply follows its own question."""
+    with JsonlStore(tmp_path) as store, running_proxy(loopback, store) as proxy:
+
+        def talk(name: str) -> None:
+            said: list[dict[str, str]] = []
+            for turn in range(6):
+                said.append({"role": "user", "content": f"{name} {turn}"})
+                body = {"model": "claude-opus-4-8", "max_tokens": 50, "messages": said}
+                status, data = _answer(
+                    proxy, json.dumps(body).encode(), path="/holdfast/session/one/v1/messages"
+                )
+                assert status == 200, data
+                said.append({"role": "assistant", "content": json.loads(data)["content"]})
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(talk, ("anna", "bert", "cleo", "dora")))
+        key = SessionKey("main", "one")
+        records = [entry.record for entry in store.read_all(key)]
+        paths = [
+            [str(one.content) for one in store.read_branch(key, record.id) if isinstance(one, User)]
+            for record in records
+            if isinstance(record, Assistant)
+        ]
+    users = [record for record in records if isinstance(record, User)]
+    replies = [record for record in records if isinstance(record, Assistant)]
+    names = [str(record.content) for record in users]
+    assert sorted(names) == sorted(
+        f"{n} {t}" for n in ("anna", "bert", "cleo", "dora") for t in range(6)
+    )
+    assert len(replies) == len(users)
+    for path in paths:
+        *before, last = path
+        name, turn = last.split()
+        assert before == [f"{name} {number}" for number in range(int(turn))]

@@ -16,6 +16,8 @@ class EventReader:
         self._data: list[bytes] = []
         self._size = 0
         self._is_in_event = False
+        self._is_after_return = False
+        """True where the last byte ended a line by itself, and a line feed would belong to it."""
 
     @property
     def is_between_events(self) -> bool:
@@ -25,21 +27,32 @@ class EventReader:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes. Comments and names are passed over."""
         events: list[bytes] = []
+        if b"\r" in chunk or self._is_after_return:
+            chunk = self._with_line_feeds(chunk)
         lines = chunk.split(b"\n")
         for line in lines[:-1]:
             if self._line:
                 line = bytes(self._line) + line
                 self._line.clear()
-            self._take(line.removesuffix(b"\r"), events)
+            self._take(line, events)
         if len(self._line) + self._size < _EVENT_BYTES_MAX:
             self._line += lines[-1]
         return events
+
+    def _with_line_feeds(self, chunk: bytes) -> bytes:
+        """The standard has three ends of a line: both characters, or either of them."""
+        if self._is_after_return and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            self._is_after_return = False
+        if chunk:
+            self._is_after_return = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def end(self) -> list[bytes]:
         """The data of an event whose closing line never came."""
         events: list[bytes] = []
         if self._line:
-            self._take(bytes(self._line).removesuffix(b"\r"), events)
+            self._take(bytes(self._line), events)
             self._line.clear()
         self._take(b"", events)
         return events

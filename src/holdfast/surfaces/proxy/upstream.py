@@ -26,6 +26,8 @@ SILENT_SECONDS: Final = 600.0
 """The longest silence of an upstream: models think for minutes, and the SDKs wait ten."""
 _KEPT_CONNECTIONS: Final = 20
 """Idle connections that stay open. The pool looks at each of them for every request."""
+_STATUS_MAX: Final = 599
+"""The last status of HTTP; some guards of web pages answer robots with 999."""
 _DRAINED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of an upstream's error; longer ones are passed on unread."""
 
@@ -154,6 +156,10 @@ class UpstreamClient:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise problem_of(error, upstream.name) from error
         found = _DirectBody(self._pool, origin, connection)
+        if connection.status > _STATUS_MAX:
+            await found.close()
+            what = f"the upstream `{upstream.name}` answered with the status {connection.status}"
+            raise ProxyProblem(502, what, "HTTP has none above 599; check --upstream")
         return UpstreamReply(connection.status, connection.headers, found)
 
 
