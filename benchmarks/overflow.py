@@ -67,6 +67,15 @@ def _holdfast(*, is_exact: bool) -> tuple[str, Maker]:
     return side.versions(), make
 
 
+def _proxy(*, compacts: bool) -> tuple[str, Maker]:
+    from benchmarks import overflow_proxy as side
+
+    def make(model: OneModel, place: Path) -> Side:
+        return side.Proxied(model, place, compacts=compacts)
+
+    return side.versions(), make
+
+
 def _deepagents(*, is_whole: bool) -> tuple[str, Maker]:
     from benchmarks import overflow_deepagents as side
 
@@ -88,6 +97,8 @@ def _strands(manager: str) -> tuple[str, Maker]:
 SYSTEMS: dict[str, Callable[[], tuple[str, Maker]]] = {
     "Holdfast": lambda: _holdfast(is_exact=True),
     "Holdfast, estimating": lambda: _holdfast(is_exact=False),
+    "Holdfast proxy": lambda: _proxy(compacts=False),
+    "Holdfast proxy, compacting client": lambda: _proxy(compacts=True),
     "deepagents": lambda: _deepagents(is_whole=True),
     "deepagents middleware": lambda: _deepagents(is_whole=False),
     "Strands auto": lambda: _strands("auto"),
@@ -313,6 +324,10 @@ _READ_FIRST = (
     "characters are further off for rows and logs than for prose, as they are in real life.",
     "Each system runs with the settings it ships, and is told the window and the room for the "
     f"reply ({OUTPUT:,} tokens) wherever it can be told. Other settings may do better.",
+    "*Holdfast proxy* is a client that knows no window and sends all it has, through "
+    "`holdfast proxy`, which learns the window from the first refusal; *compacting client* "
+    "replaces its older half by a summary when it guesses that 80 % of the window are full. The "
+    "goals are those of sessions.",
     "Holdfast counts with a tokenizer where one is installed (`holdfast[tokens]`), and it is the "
     "model's own here; *estimating* is the same without it. The peers estimate by characters.",
     "In all cases but the grown one the history is loaded at once, as when a session moves to a "

@@ -21,6 +21,10 @@ ROOT_NAMES_MAX = 40
 INSIDE = {
     ("benchmarks/tokens.py", "holdfast.core.tokens.estimate"): "fits the weights that ship",
     ("benchmarks/overflow_holdfast.py", "holdfast.providers.tokenizers"): "hides the tokenizer",
+    ("benchmarks/overflow_proxy.py", "holdfast.engine.proxy.keeper"): "runs a proxy in a thread",
+    ("benchmarks/overflow_proxy.py", "holdfast.surfaces.proxy.addresses"): "the same",
+    ("benchmarks/overflow_proxy.py", "holdfast.surfaces.proxy.app"): "the same",
+    ("benchmarks/overflow_proxy.py", "holdfast.surfaces.proxy.running"): "the same",
     ("benchmarks/store_postgres.py", "holdfast.stores.postgres"): "appends without group commit",
     ("benchmarks/offload.py", "holdfast.core.flow.effects"): "runs the offload step alone",
     ("benchmarks/proxy_cost.py", "holdfast.engine.proxy.keeper"): "plays at the transcripts' times",

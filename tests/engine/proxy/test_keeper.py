@@ -14,10 +14,11 @@ from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.terms import terms_in_log
+from holdfast.engine.proxy import session_branches
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.session_branches import last_number
 from holdfast.errors import HoldfastWarning, StoreError
-from holdfast.ports import ANY_HEAD
+from holdfast.ports import ANY_HEAD, sessions
 from holdfast.stores import JsonlStore
 from holdfast.stores.in_memory import MemoryStore
 
@@ -539,3 +540,26 @@ def test_a_response_is_gone_on_from_in_another_process(tmp_path: Path) -> None:
         assert texts(path(store, info.key.session)) == [
             *("question", "first", "and?", "answer 1", "and then?", "answer 2")
         ]
+
+
+@dialects
+def test_a_first_request_with_more_messages_than_one_append_takes_is_logged(
+    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may come with a conversation of any length; the next request adds what is new."""
+    for module in (session_branches, sessions):
+        monkeypatch.setattr(module, "BATCH_RECORDS_MAX", 7)
+    store = MemoryStore()
+    keeper, client = ProxyKeeper(store), Client(dialect)
+    said = []
+    for turn in range(20):
+        client.say(f"question {turn}")
+        client.hear(f"answer {turn}")
+        said += [f"question {turn}", f"answer {turn}"]
+    for words in ("and now?", "and then?"):
+        client.say(words)
+        exchange(keeper, client, f"after {words}")
+        said += [words, f"after {words}"]
+    (info,) = store.sessions()
+    assert texts(path(store, info.key.session)) == said
+    assert len(store.branches(info.key)) == 1

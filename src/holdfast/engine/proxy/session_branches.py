@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.proxy.branches import Branches
 from holdfast.errors import LogConflict, NoSuchSession, SessionExists
@@ -88,9 +89,16 @@ class LoggedSession:
         return is_new
 
     def append(self, records: Sequence[Record], after: str) -> str:
-        """Make records durable after the record `after`, whatever the head is; returns the last."""
-        if not records:
-            return after
+        """Make records durable after the record `after`, whatever the head is; returns the last.
+
+        The first request of a long conversation may bring more than one append takes. What of them
+        is stored is a beginning of it, from which the client's next request goes on.
+        """
+        for start in range(0, len(records), BATCH_RECORDS_MAX):
+            after = self._append(records[start : start + BATCH_RECORDS_MAX], after)
+        return after
+
+    def _append(self, records: Sequence[Record], after: str) -> str:
         head = self.branches.head
         first = records[0]
         if after == head:
