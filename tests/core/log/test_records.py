@@ -402,6 +402,57 @@ def test_decode_reads_lone_surrogates_that_others_escape(words: str) -> None:
     assert decode(line) == User(content=scrub(words), extra={"new": [scrub(words)]})
 
 
+REF = OutputRef(sha256="a" * 64, bytes=1, extra={"new": 1})
+ORIGINALS: list[Any] = [
+    {"format": "f", "json": '{"a":[1,"\\u00e9"]}'},
+    {"format": "f", "json": '}],"original":{"x":1}}'},
+    {"original": {"original": []}},
+    *({}, [], 5, None, "original"),
+]
+
+
+@examples(200)
+@given(records(), json_values(), st.booleans())
+@example(User(content='said ,"original":{} here', id="a"), ORIGINALS[0], False)
+@example(User(content="x", id="a"), ORIGINALS[1], True)
+@example(User(content=[{"type": "text", "text": "t", "original": {"x": 1}}]), ORIGINALS[2], False)
+@example(ToolUse(tool_use_id="c", name="f", input={"a": 1, "original": {}}), ORIGINALS[0], False)
+@example(ToolUse(tool_use_id="c", name="f", input={"a": 1, "original": {}}), None, True)
+@example(Assistant(content="x", extra={"author": "ann"}), ORIGINALS[0], False)
+@example(ToolResult(tool_use_id="c", content="x", output_ref=REF), 5, False)
+@example(Unknown(type="peer_item"), ORIGINALS[0], False)
+def test_a_line_with_an_original_is_decoded_by_the_same_rules(
+    record: Record, original: object, is_first: bool
+) -> None:
+    """Its last field is decoded by itself; that changes nothing, wherever the field really is."""
+    plain = {**to_json(record), "original": original}
+    if is_first:
+        plain = {name: plain[name] for name in ("original", *plain)}
+    line = msgspec.json.encode(plain)
+    assert decode(line) == from_json(plain)
+    found = decode(line)
+    assert not isinstance(found, Flaw)
+    assert "original" in found.extra
+    assert msgspec.json.decode(encode(found)) == msgspec.json.decode(line)
+
+
+@pytest.mark.parametrize("end", [b"", b"}}", b"]}", b"} ", b'},"id":"b"}', b'},"original":5}'])
+def test_a_line_that_seems_to_have_an_original_is_read_as_any_other(end: bytes) -> None:
+    """Damage, spaces, a field twice: the same finding as without the short way."""
+    line = b'{"type":"user","content":"x","id":"a","original":{"format":"f","json":"{}"' + end
+    try:
+        expected = from_json(json.loads(line))
+    except ValueError:
+        expected = None
+    found = decode(line)
+    assert isinstance(found, Flaw) if expected is None else found == expected
+
+
+def test_an_original_that_is_nested_too_deeply_is_a_flaw() -> None:
+    deep = b"[" * (RECORD_NESTING_MAX + 5) + b"]" * (RECORD_NESTING_MAX + 5)
+    assert isinstance(decode(b'{"type":"flush","id":"a","original":' + deep + b"}"), Flaw)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_decode_reads_numbers_that_are_none(value: float) -> None:
     """NaN and the infinities, which JSON does not have, are read as null."""

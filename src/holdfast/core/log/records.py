@@ -16,8 +16,9 @@ import msgspec
 from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw, flaw_in_bytes
 from holdfast.core.text.cut import scrub_deep
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.nesting import is_too_deep, may_be_deep
 from holdfast.core.text.typed import convert_typed, decoder_of
+from holdfast.core.text.unknown_fields import fold, fold_nested, json_type, unfold, unfold_nested
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -349,9 +350,14 @@ _FIELDS: Final = {tag: _names(struct) for tag, struct in BY_TYPE.items()}
 _NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDecision)}
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
+_TYPED: Final = {tag: fields | {"type"} for tag, fields in _FIELDS.items()}
+_NESTED_IN: Final = {tag: tuple(_NESTED.keys() & fields) for tag, fields in _FIELDS.items()}
+_UNTYPED: Final = frozenset((*_COMMON, "type"))
+ORIGINAL_FIELD: Final = "original"
+"""The field in which an adapter keeps the item of a framework, last in its line."""
+_ORIGINAL_START: Final = f',"{ORIGINAL_FIELD}":'.encode()
 
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX  # no room for brackets nested too deeply
-_LONG_BYTES: Final = 16 * 1024  # above it, nesting is checked before decoding
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
 
@@ -369,7 +375,7 @@ def encode(record: Record) -> bytes:
             line = _encode(record)
         except UnicodeEncodeError:
             line = _encoder.encode(scrub_deep(_as_json(record)))
-        if _may_be_deep(line) and is_too_deep(record, RECORD_NESTING_MAX):
+        if may_be_deep(line, RECORD_NESTING_MAX) and is_too_deep(record, RECORD_NESTING_MAX):
             raise RecursionError
         return line
     except (TypeError, ValueError, OverflowError) as error:
@@ -396,9 +402,8 @@ def encode_lines(records: Sequence[Record]) -> bytes:
         else:
             data = _encoder.encode_lines(records)
             read = _decoder().decode_lines(data)
-            if not _may_be_deep(data, lines=len(records)) or not is_too_deep(
-                read, RECORD_NESTING_MAX + 1
-            ):
+            levels = RECORD_NESTING_MAX
+            if not may_be_deep(data, levels, len(records)) or not is_too_deep(read, levels + 1):
                 return data
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         pass  # said better one by one, or mended there
@@ -427,6 +432,9 @@ def decode(line: bytes) -> Record | Flaw:
     """The record in a line, or why it is none. Never raises, whatever the bytes."""
     found: Record | Flaw
     try:
+        place = line.rfind(_ORIGINAL_START)
+        if place > 0:
+            return _check_depth(_decode_with_original(line, place), line)
         found = record = _decoder().decode(line)
         if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
             found = _decode_carefully(line)  # only a field that is really called `$extra`
@@ -434,9 +442,29 @@ def decode(line: bytes) -> Record | Flaw:
         found = _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _decode_leniently(line)
-    if len(line) <= _SHALLOW_BYTES or _is_plain_text(found) or not _may_be_deep(line):
+    return _check_depth(found, line)
+
+
+def _decode_with_original(line: bytes, place: int) -> Record | Flaw:
+    """Decode the typed fields of a line by themselves: its last field would have them refused."""
+    try:
+        record = _decoder().decode(line[:place] + b"}")
+        kept = msgspec.json.decode(line[place + len(_ORIGINAL_START) : -1])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode_carefully(line)  # it is not the last field, or there are others
+    has_extra = record.extra or (type(record) in _CAREFUL and _has_nested_extra(record))
+    if has_extra or line[-1:] != b"}":
+        return _decode_carefully(line)
+    msgspec.structs.force_setattr(record, "extra", {ORIGINAL_FIELD: kept})  # nobody has it yet
+    return record
+
+
+def _check_depth(found: Record | Flaw, line: bytes) -> Record | Flaw:
+    """Return what a line was decoded to; a flaw where it is nested too deeply."""
+    levels = RECORD_NESTING_MAX
+    if len(line) <= _SHALLOW_BYTES or _is_plain_text(found) or not may_be_deep(line, levels):
         return found  # most lines: counting brackets would cost half as much as decoding
-    return _TOO_DEEP if is_too_deep(found, RECORD_NESTING_MAX) else found
+    return _TOO_DEEP if is_too_deep(found, levels) else found
 
 
 def _is_plain_text(found: Record | Flaw) -> bool:
@@ -446,29 +474,24 @@ def _is_plain_text(found: Record | Flaw) -> bool:
     return False
 
 
-def _may_be_deep(data: bytes, lines: int = 1) -> bool:
-    """False for most lines: a level is a bracket. For long texts the record itself tells sooner."""
-    brackets_max = RECORD_NESTING_MAX + lines - 1
-    return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
-
-
 def from_json(value: object) -> Record | Flaw:
     """A record from parsed JSON, with the same rules as for a line."""
     if not isinstance(value, dict):
-        return Flaw("shape", f"expected an object, found {_name_of(value)}")
+        return Flaw("shape", f"expected an object, found {json_type(value)}")
     kind = value.get("type")
     if not isinstance(kind, str) or not kind:
         return Flaw("shape", "no `type`")
     if "ts" in value and value["ts"] is None:
         # How JSON spells a time that is no number; to refuse it would lose the record.
         value = {name: item for name, item in value.items() if name != "ts"}
-    known = _FIELDS.get(kind)
+    known = _TYPED.get(kind)
     try:
         if known is None:
             return _unknown(kind, value)
-        folded = _fold(value, known | {"type"})
-        for name in _NESTED.keys() & known & folded.keys():
-            folded[name] = _fold_nested(folded[name], _NESTED[name])
+        folded = fold(value, known)
+        for name in _NESTED_IN[kind]:
+            if name in folded:
+                folded = {**folded, name: fold_nested(folded[name], _NESTED[name])}
         return _convert(folded, kind)
     except msgspec.ValidationError as error:
         return Flaw("shape", f"{kind}: {error}")
@@ -515,37 +538,14 @@ def _has_nested_extra(record: Record) -> bool:
 def _as_json(record: Record) -> Json:
     plain: Json = msgspec.to_builtins(record)
     for name in _NESTED.keys() & plain.keys():
-        plain[name] = _unfold_nested(plain[name])
+        plain[name] = unfold_nested(plain[name])
     for tag in ("type", "$type"):
         plain.pop(tag, None)
-    return {"type": record.kind, **_unfold(plain)}
+    return {"type": record.kind, **unfold(plain)}
 
 
 def _convert(value: Json, kind: str) -> _Known:
     return convert_typed(value, BY_TYPE[kind])
-
-
-def _fold(value: Json, known: frozenset[str]) -> Json:
-    """Move the fields we do not know into `$extra`, where a struct can keep them."""
-    extra = {name: item for name, item in value.items() if name not in known}
-    if not extra:
-        return value
-    return {**{name: item for name, item in value.items() if name in known}, "$extra": extra}
-
-
-def _unfold(value: Json) -> Json:
-    extra: Json = value.pop("$extra", {})
-    return {**value, **extra}
-
-
-def _fold_nested(value: Any, known: frozenset[str]) -> Any:
-    if isinstance(value, list):
-        return [_fold_nested(item, known) for item in value]
-    return _fold(value, known) if isinstance(value, dict) else value
-
-
-def _unfold_nested(value: Any) -> Any:
-    return [_unfold(item) for item in value] if isinstance(value, list) else _unfold(value)
 
 
 def _decode_carefully(line: bytes) -> Record | Flaw:
@@ -571,12 +571,6 @@ def _decode_leniently(line: bytes) -> Record | Flaw:
 
 
 def _unknown(kind: str, value: Json) -> Unknown:
-    folded = _fold(value, frozenset((*_COMMON, "type")))
+    folded = fold(value, _UNTYPED)
     plain = {name: item for name, item in folded.items() if name != "type"}
     return convert_typed({**plain, "$type": kind}, Unknown)
-
-
-def _name_of(value: object) -> str:
-    return {list: "a list", str: "a string", type(None): "null", bool: "a boolean"}.get(
-        type(value), "a number"
-    )

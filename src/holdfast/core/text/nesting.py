@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_LONG_BYTES: Final = 16 * 1024  # to count brackets in more takes longer than to look at the value
 _CONTAINERS: Final = (dict, list, tuple, msgspec.Struct)
 
 
@@ -34,6 +35,12 @@ def is_too_deep(value: object, levels: int = NESTING_MAX) -> bool:
             if type(inner) not in _PLAIN and isinstance(inner, _CONTAINERS)
         ]
     return bool(level)
+
+
+def may_be_deep(data: bytes, levels: int, lines: int = 1) -> bool:
+    """False for most JSON, or lines of it, without decoding it: a level is a bracket."""
+    brackets_max = levels + lines - 1
+    return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
 
 
 def _inside(value: Any) -> Iterable[Any]:
