@@ -34,6 +34,7 @@ def test_the_ends_of_each_range_are_what_is_tested(end: str) -> None:
 
 def test_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "_release_of", lambda _package: None)
+    monkeypatch.setattr(adapters, "_checked", set())
     with pytest.raises(BadSetting) as missing:
         adapters.require("openai_agents")
     assert "pip install 'openai-agents>=" in (missing.value.hint or "")
@@ -54,7 +55,7 @@ def test_release_outside_the_tested_range_warns_once(
     installed: str, is_tested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapters, "_release_of", lambda _package: installed)
-    monkeypatch.setattr(adapters, "_warned", set())
+    monkeypatch.setattr(adapters, "_checked", set())
     found = next(known for known in integrations.list() if known.name == "openai_agents")
     assert found.is_tested == is_tested
     if not is_tested:

@@ -16,6 +16,7 @@ from tests.support.runs import is_whole, sample
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import (
+    ORIGINAL_FIELD,
     Assistant,
     Record,
     ToolResult,
@@ -28,13 +29,12 @@ from holdfast.importers import detect, read
 from holdfast.importers.common.base import Source
 from holdfast.integrations.claude_agent.entries import entries_from_records, records_from_entry
 from holdfast.integrations.common import langchain_messages as langchain
-from holdfast.integrations.common.originals import ORIGINAL_FIELD
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     rebuild_items,
     records_from_items,
 )
-from holdfast.integrations.google_adk.events import events_from_records, records_from_event
+from holdfast.integrations.google_adk.events import events_as_json, records_from_event
 from holdfast.integrations.strands import messages as strands
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ CODECS = (
     ),
     Codec(
         "google_adk",
-        lambda records: [event for event, _record in events_from_records(records, "helper")],
+        lambda records: [json.loads(event) for event, _r in events_as_json(records, "helper")],
         _adk_records,
     ),
     Codec(

@@ -12,7 +12,8 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting, HoldfastWarning
 
 _NUMBERS: Final = lazy_pattern(r"\d+")
-_warned: Final[set[str]] = set()
+_checked: Final[set[str]] = set()
+"""Adapters whose framework was found, and whose release was warned about if need be."""
 
 
 class Integration(msgspec.Struct, frozen=True):
@@ -65,14 +66,16 @@ def require(name: str) -> None:
 
     Warns once about a release that the adapter was not tested with.
     """
+    if name in _checked:
+        return  # to look for a package reads many files
     found = _look_up(next(known for known in _KNOWN if known.name == name))
     if found.installed is None:
         raise BadSetting(
             f"the adapter `{name}` needs the package {found.package}",
             hint=f"pip install '{found.package}>={found.lowest}'",
         )
-    if not found.is_tested and name not in _warned:
-        _warned.add(name)
+    _checked.add(name)
+    if not found.is_tested:
         warnings.warn(
             f"{found.package} {found.installed} is here; the adapter was tested with {found.range}",
             HoldfastWarning,

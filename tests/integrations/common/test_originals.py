@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.records import Record, Unknown, decode, encode
+from holdfast.core.log.records import ORIGINAL_FIELD, Record, Unknown, decode, encode
 from holdfast.errors import BadItem
-from holdfast.integrations.common.originals import ORIGINAL_FIELD, spell_item
+from holdfast.integrations.common.originals import spell_item
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     rebuild_items,

@@ -10,10 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, decode, encode, text_of
-from holdfast.integrations.common.originals import ORIGINAL_FIELD
+from holdfast.core.log.records import (
+    ORIGINAL_FIELD,
+    Assistant,
+    ToolResult,
+    ToolUse,
+    User,
+    decode,
+    encode,
+    text_of,
+)
 from holdfast.integrations.google_adk.events import (
-    events_from_records,
+    events_as_json,
     has_event,
     records_from_event,
 )
@@ -75,7 +83,7 @@ def meaning(records: list[Any]) -> list[Any]:
 @examples(100)
 def test_every_event_comes_back_exactly(events: list[Any]) -> None:
     records = [r for event in events for r in records_from_event(event, json.dumps(event))]
-    back = [event for event, _record in events_from_records(stored(records), "helper")]
+    back = [json.loads(event) for event, _record in events_as_json(stored(records), "helper")]
     assert json.dumps(back) == json.dumps(events)
     assert sum(has_event(record) for record in records) == len(events)
 
@@ -90,7 +98,7 @@ def test_without_the_kept_events_roles_texts_and_pairs_are_the_same(events: list
         )
         for record in records
     ]
-    rebuilt = [event for event, _record in events_from_records(bare, "helper")]
+    rebuilt = [json.loads(event) for event, _record in events_as_json(bare, "helper")]
     again = stored([r for e in rebuilt for r in records_from_event(e, json.dumps(e))])
     assert meaning(again) == meaning(bare)
 
@@ -108,7 +116,7 @@ def test_what_other_programs_wrote_is_an_event() -> None:
         ToolUse(tool_use_id="c2", name="look", input={}, id="e", ts=5.0),
         User(content="", id="f", ts=6.0),
     ]
-    found = [event for event, _record in events_from_records(records, "app")]
+    found = [json.loads(event) for event, _record in events_as_json(records, "app")]
     authors = ["app", "root", "user", "root", "root", "root"]
     assert [event["author"] for event in found] == authors
     answer = found[4]["content"]["parts"][0]["function_response"]

@@ -55,6 +55,10 @@ def add(logs: SessionLogs, given_: Any, seen: SeenRevision | None = None, *ids: 
     return logs.append(NAME, given_, json.dumps(given_), seen or SeenRevision(), ids)
 
 
+def events_of(session: Any) -> list[Any]:
+    return [json.loads(spelled) for spelled in session.events]
+
+
 def found(logs: SessionLogs, **about: Any) -> Any:
     session = logs.find(NAME, **about)
     assert session is not None
@@ -100,7 +104,7 @@ def test_a_writer_who_saw_less_is_kept_unless_meaning_would_change(store: Sessio
         add(first, changing(5, b=5), ahead)
     assert add(second, changing(6, b=6), merged).is_behind
     session = found(first)
-    assert [each["id"] for each in session.events] == ["e1", "e2", "e6"]
+    assert [each["id"] for each in events_of(session)] == ["e1", "e2", "e6"]
     assert session.state == {"a": 1, "b": 6}
     again = SeenRevision.read(SeenRevision(session.head).marker)
     assert add(first, changing(7, a=7, b=7), again).changed == ()
@@ -139,12 +143,12 @@ def test_threads_that_append_at_once_lose_nothing(store: SessionStore) -> None:
         thread.join()
     assert errors == []
     session = found(logs_of(store))
-    assert len({each["id"] for each in session.events}) == 80
+    assert len({each["id"] for each in events_of(session)}) == 80
     assert {key: value for key, value in session.state.items() if key != "app:n"} == {
         f"own {number}": 19 for number in range(4)
     }
     for number in range(4):  # each one's in its order
-        own = [each["id"] for each in session.events if each["id"].startswith(f"e{number}-")]
+        own = [each["id"] for each in events_of(session) if each["id"].startswith(f"e{number}-")]
         assert own == [f"e{number}-{place}" for place in range(20)]
 
 
@@ -167,7 +171,7 @@ def test_the_newest_events_and_the_state_cost_the_same_in_a_long_session(
 
     monkeypatch.setattr(store, "back", count)
     session = found(logs_of(store), newest=3)
-    assert [each["id"] for each in session.events] == ["e397", "e398", "e399"]
+    assert [each["id"] for each in events_of(session)] == ["e397", "e398", "e399"]
     assert session.state == {"first": 1, "n": 396}
     assert logs_of(store).list_sessions("helper", "ann")[0].state == {"first": 1, "n": 396}
     assert read <= 2 * 130
@@ -189,7 +193,7 @@ def test_times_and_numbers_of_events(store: SessionStore) -> None:
     ]
     for newest, after, expected in cases:
         session = found(logs, newest=newest, after=after)
-        assert [each["id"] for each in session.events] == expected, (newest, after)
+        assert [each["id"] for each in events_of(session)] == expected, (newest, after)
         assert session.updated == 7.0
 
 
@@ -203,9 +207,9 @@ def test_other_programs_continue_a_session(store: SessionStore) -> None:
     Session(store, key, model).say("I go on.")
     assert "words 1" in str(model.requests[0])
     session = found(logs)
-    said = [each["content"]["parts"][0]["text"] for each in session.events]
+    said = [each["content"]["parts"][0]["text"] for each in events_of(session)]
     assert said == ["words 1", "I go on.", "And I."]
-    assert [each["author"] for each in session.events] == ["helper", "user", "helper"]
+    assert [each["author"] for each in events_of(session)] == ["helper", "user", "helper"]
     assert session.state == {"a": 1}
     assert add(logs, changing(2, a=2), seen).is_behind
     records = list(store.read(key))

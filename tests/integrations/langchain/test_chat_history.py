@@ -9,10 +9,9 @@ import msgspec
 import pytest
 from tests.support import peers
 
-from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.core.log.records import ORIGINAL_FIELD, Assistant, ToolResult, User
 from holdfast.errors import AccessDenied
 from holdfast.integrations import langchain as adapter
-from holdfast.integrations.common.originals import ORIGINAL_FIELD
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:

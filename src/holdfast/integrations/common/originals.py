@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.records import Unknown, decode, encode
+from holdfast.core.log.records import ORIGINAL_FIELD, Unknown, decode, encode
 from holdfast.errors import BadItem, BadRecord, HoldfastError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json, Record
 
-ORIGINAL_FIELD: Final = "original"
-"""The field of a record that holds the item, as `{"format": …, "json": …}`."""
 ITEM_TYPE: Final = "peer_item"
 """The type of a record for an item that has no counterpart among ours."""
 _SHAPE_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -77,16 +75,29 @@ def original_of(record: Record, form: str) -> list[Any] | None:
 
     The list is empty for a record whose item is kept by the one before it.
     """
+    spelled = original_json(record, form)
+    if not spelled:
+        return None if spelled is None else []
+    try:
+        return [msgspec.json.decode(spelled)]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        pass  # half a character, or a number that is none: only Python's own reader takes them
+    try:
+        return [json.loads(spelled)]
+    except ValueError:
+        return None
+
+
+def original_json(record: Record, form: str) -> str | None:
+    """Return the JSON of the item that a record keeps in a format; None where it keeps none.
+
+    It is empty for a record whose item is kept by the one before it.
+    """
     kept = record.extra.get(ORIGINAL_FIELD)
     if not isinstance(kept, dict) or kept.get("format") != form:
         return None
-    spelled: Any = kept.get("json")
-    if spelled == "":
-        return []
-    try:
-        return [json.loads(spelled)]
-    except (TypeError, ValueError):
-        return None
+    spelled = kept.get("json")
+    return spelled if isinstance(spelled, str) else None
 
 
 @contextmanager

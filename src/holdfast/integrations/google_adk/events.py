@@ -6,6 +6,7 @@ words, such as a change of state, is a record of the type `peer_item`.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.originals import ORIGINAL_FIELD, keep_originals, original_of
+from holdfast.integrations.common.originals import keep_originals, original_json, spell_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,23 +62,25 @@ def standard_parts(parts: Iterable[Json]) -> Iterator[Json]:
         yield part
 
 
-def events_from_records(records: Iterable[Record], author: str) -> Iterator[tuple[Json, Record]]:
-    """Yield the events of records in their order, each with the first of its records.
+def events_as_json(records: Iterable[Record], author: str) -> Iterator[tuple[str, Record]]:
+    """Yield the JSON of the events of records in their order, each with the first of its records.
 
     What another program wrote is an event too: `author` is the agent of the first reply, and then
     the agent that spoke last.
     """
     names: dict[str, str] = {}
+    before: list[str] = []  # since the last record of another program: only its event needs them
     for record in records:
-        kept = original_of(record, FORMAT_NAME)
-        if kept is None:
+        spelled = event_json(record)
+        if spelled is None:
+            author = next(filter(None, map(_agent_of, reversed(before))), author)
+            before.clear()
             made = _event_from_record(record, author, names)
             if made is not None:
-                yield made, record
-        elif kept:
-            found: Json = kept[0]
-            author = _agent_of(found) or author
-            yield found, record
+                yield spell_item(made), record
+        elif spelled:
+            before.append(spelled)
+            yield spelled, record
         if isinstance(record, Assistant):
             names |= {
                 str(block.get("id")): str(block.get("name"))
@@ -96,11 +99,7 @@ def has_event(record: Record) -> bool:
 
 def event_json(record: Record) -> str | None:
     """Return the JSON of the event that a record keeps; empty where the one before it does."""
-    kept = record.extra.get(ORIGINAL_FIELD)
-    if not isinstance(kept, dict) or kept.get("format") != FORMAT_NAME:
-        return None
-    spelled = kept.get("json")
-    return spelled if isinstance(spelled, str) else None
+    return original_json(record, FORMAT_NAME)
 
 
 def _event_from_record(record: Record, author: str, names: dict[str, str]) -> Json | None:
@@ -171,8 +170,12 @@ def _picture(source: Any) -> Json:
     return {"inline_data": {"data": str(source.get("data") or ""), "mime_type": kind}}
 
 
-def _agent_of(event: Json) -> str:
-    author = str(event.get("author") or "")
+def _agent_of(spelled: str) -> str:
+    """Return the agent that wrote an event; empty for the user's, and for JSON of no event."""
+    try:
+        author = str(json.loads(spelled).get("author") or "")
+    except (ValueError, AttributeError):
+        return ""
     return "" if author == _USER else author
 
 

@@ -18,8 +18,7 @@ from holdfast.integrations.common.originals import original_of, spell_item
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
-    event_json,
-    events_from_records,
+    events_as_json,
     has_event,
     records_from_event,
 )
@@ -69,9 +68,8 @@ class FoundSession(msgspec.Struct, frozen=True):
     """Of all three scopes."""
     updated: float
     head: str
-    events: tuple[Json, ...] = ()
-    spelled: tuple[str, ...] = ()
-    """The same events as JSON."""
+    events: tuple[str, ...] = ()
+    """As JSON, which ADK's own types read."""
 
 
 class SeenRevision(msgspec.Struct, frozen=True):
@@ -152,16 +150,15 @@ class SessionLogReader:
             return None  # removed meanwhile
         state = fold(records)
         self._states.put(key, state)
-        found = list(events_from_records(reversed(records), name.app))
+        found = list(events_as_json(reversed(records), name.app))
         if newest is not None:
             found = found[-newest:] if newest else []
         if after is not None:
-            late = [place for place, (event, _r) in enumerate(found) if event["timestamp"] < after]
+            times = [event_facts(record)[2] for _event, record in found]
+            late = [place for place, time in enumerate(times) if time < after]
             found = found[late[-1] + 1 :] if late else found
         return msgspec.structs.replace(
-            self._describe(name, state),
-            events=tuple(event for event, _record in found),
-            spelled=tuple(event_json(record) or spell_item(event) for event, record in found),
+            self._describe(name, state), events=tuple(event for event, _record in found)
         )
 
     def list_sessions(self, app: str, user: str | None) -> list[FoundSession]:

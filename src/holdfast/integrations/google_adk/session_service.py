@@ -196,7 +196,7 @@ def _session(found: FoundSession) -> Any:
     from pydantic import ValidationError
 
     try:
-        events = [Event.model_validate_json(spelled) for spelled in found.spelled]
+        events = [Event.model_validate_json(spelled) for spelled in found.events]
     except ValidationError as error:
         raise BadItem(
             f"cannot read session {found.name.session}: {error}",

@@ -185,4 +185,11 @@ def _state_record(of: str, spelled: str) -> Record:
 
 def fold(newest_first: Sequence[Record]) -> StateAtHead:
     """Return a session as it is after records, among which is one with its whole state."""
-    return NO_STATE.advance(reversed(newest_first))
+    needed = len(newest_first)
+    has_state = False
+    for count, record in enumerate(newest_first, 1):
+        has_state = has_state or whole_state(record) is not None
+        if has_state and count >= RECENT_RECORDS:
+            needed = count
+            break
+    return NO_STATE.advance(reversed(newest_first[:needed]))

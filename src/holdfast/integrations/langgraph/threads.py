@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.log.records import Rewind, Unknown
+from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
 from holdfast.integrations.common.langchain_messages import record_from_message
-from holdfast.integrations.common.originals import ORIGINAL_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -15,8 +15,14 @@ import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import BadItem, LogConflict, NoSuchSession
-from holdfast.integrations.common.originals import keep_originals, original_of, reading_item
+from holdfast.integrations.common.originals import (
+    keep_originals,
+    original_json,
+    original_of,
+    reading_item,
+)
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
@@ -48,6 +54,14 @@ class _Entry(msgspec.Struct):
         from pydantic_ai.conversation_store import ConversationEntry
 
         return ConversationEntry(id=self.id, parent_id=self.parent_id, message=self.message)
+
+
+class _StoredEntry(msgspec.Struct):
+    """An entry as a record keeps it; its message is left to the framework."""
+
+    id: str
+    parent_id: str | None
+    message: msgspec.Raw
 
 
 class _State(msgspec.Struct):
@@ -273,11 +287,11 @@ def _parse(records: Iterable[Record], key: SessionKey) -> Iterator[_Entry]:
     entry: _Entry | None = None
     before: str | None = None
     for record in records:
-        kept = original_of(record, FORMAT_NAME)
-        if kept == [] and entry is not None:
+        spelled = original_json(record, FORMAT_NAME)
+        if spelled == "" and entry is not None:
             entry.last = record.id
             continue
-        made = _entry_of(record, kept, before, key)
+        made = _entry_of(record, spelled, before, key)
         if made is not None:
             if entry is not None:
                 yield entry
@@ -287,20 +301,21 @@ def _parse(records: Iterable[Record], key: SessionKey) -> Iterator[_Entry]:
 
 
 def _entry_of(
-    record: Record, kept: list[Any] | None, before: str | None, key: SessionKey
+    record: Record, spelled: str | None, before: str | None, key: SessionKey
 ) -> _Entry | None:
-    if kept:
+    """Return the entry of a record, from the JSON that it keeps or from its own fields."""
+    if spelled:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
         try:
             with reading_item(record):
-                found = kept[0]
-                (message,) = ModelMessagesTypeAdapter.validate_python([found["message"]])
-                return _Entry(found["id"], found["parent_id"], message, record.id)
+                found = decode_typed(spelled, _StoredEntry)
+                (message,) = ModelMessagesTypeAdapter.validate_json(b"[%b]" % bytes(found.message))
+                return _Entry(found.id, found.parent_id, message, record.id)
         except BadItem as error:
             raise UserError(f"{error} ({error.hint})") from error
-    if kept is None:
+    if spelled is None:
         for message in messages_from_record(record):
             return _Entry(f"{key}/{record.id}", before, message, record.id)
     return None

@@ -42,6 +42,8 @@ KEY_FIELD: Final = "storage_key"
 """The field of a header that holds the key whose values are in the log, as JSON in a text."""
 _VALUE: Final = "peer_value"
 _STATE: Final = "peer_state"
+_SDK_JSON: Final = json.JSONEncoder(ensure_ascii=False)
+"""Writes JSON as the SDK does."""
 _PART_BYTES: Final = 1024 * 1024
 """Of a value in one record; a larger value is several."""
 _NEWEST: Final = lazy_pattern(
@@ -225,23 +227,21 @@ class ValueLogs:
         messages: list[bytes] = []
         ends: list[str] = []
         root = last = ""
-        rest: str | None = None
+        state: Record | None = None
         for record in self._home.store.read(session):
             root = root or record.id
             last = record.id
             if record.kind == _VALUE:
-                rest = None
+                state = None
             elif record.kind == _STATE and record.extra.get("format") == FORMAT_NAME:
-                with reading_item(record):
-                    rest = str(record.extra["json"])
-                    json.loads(rest)["data"]["messages"]
+                state = record
             kept = original_of(record, FORMAT_NAME)
             if kept == [] and ends:
                 ends[-1] = record.id  # the rest of the message before it
             for message in messages_from_record(record) if kept is None else kept:
                 messages.append(_spell(message))
                 ends.append(record.id)
-        path = _Path(last, messages, ends, root, rest)
+        path = _Path(last, messages, ends, root, None if state is None else _rest_in(state))
         self._paths.put(session, path)
         return path
 
@@ -252,6 +252,14 @@ class ValueLogs:
             return False
         self._paths.put(session, path._replace(head=done.head, rest=None))
         return True
+
+
+def _rest_in(state: Record) -> str:
+    """Return the JSON of a snapshot without its messages. Raises `BadItem`."""
+    with reading_item(state):
+        rest = str(state.extra["json"])
+        json.loads(rest)["data"]["messages"]
+    return rest
 
 
 def _take_apart(data: bytes) -> _Snapshot | None:
@@ -290,7 +298,7 @@ def _join(fields: dict[str, bytes]) -> bytes:
 
 
 def _spell(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    return _SDK_JSON.encode(value).encode(errors="surrogatepass")
 
 
 def _message_records(messages: list[bytes]) -> tuple[list[int], list[Record]] | None:
