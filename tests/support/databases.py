@@ -45,6 +45,7 @@ Contents = Callable[["str | os.PathLike[str]"], Iterator[tuple[str, bytes]]]
 """Returns everything that is stored below a root."""
 
 TESTS: Final = Path(__file__).parents[1]
+_SCHEMAS_AT_ONCE: Final = 50
 _CONNECTIONS_MAX: Final = 4
 """Of a store: many tests leave theirs open until they end."""
 _OPEN_MAX: Final = 20
@@ -172,10 +173,13 @@ class Schemas:
     def _delete_rows(self, schemas: list[str]) -> None:
         if self._connection is None:
             self._connection = psycopg.connect(self._address, autocommit=True)
-        found = self._connection.execute(_TABLES, [schemas]).fetchall()
-        deletes = [f'DELETE FROM "{schema}"."{table}"' for schema, table in found]
-        if deletes:
-            self._connection.execute(";".join(deletes).encode())
+        # Some at a time: a transaction locks each table, and a property may leave 1,000 schemas.
+        for start in range(0, len(schemas), _SCHEMAS_AT_ONCE):
+            some = schemas[start : start + _SCHEMAS_AT_ONCE]
+            found = self._connection.execute(_TABLES, [some]).fetchall()
+            deletes = [f'DELETE FROM "{schema}"."{table}"' for schema, table in found]
+            if deletes:
+                self._connection.execute(";".join(deletes).encode())
 
     def disconnect(self) -> None:
         """Close the connection; it is made again when it is needed."""
