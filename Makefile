@@ -164,8 +164,8 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 
 .venv-bench-adapters/.stamp: benchmarks/requirements-adapters.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-adapters
-	@$(UV) pip install --quiet --python .venv-bench-adapters/bin/python --no-binary claude-agent-sdk \
-	  -e '.[anthropic,openai,tokens]' -r $<
+	@$(UV) pip install --quiet --python .venv-bench-adapters/bin/python \
+	  -e '.[anthropic,openai,proxy,tokens]' -r $<
 	@touch $@
 
 .venv-bench-history/.stamp: benchmarks/requirements-history.txt pyproject.toml | $(UV)

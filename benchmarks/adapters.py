@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -75,8 +75,10 @@ class StoreResult:
     kept_in_turns: int | None
     """The same for what ours gives back where the processes wait for each other's turns."""
     synced_append: float | None
-    """The append beside the framework's own store with a sync added to each of its writes; None
-    where it syncs itself, or writes nothing."""
+    """The append beside the framework's own store with a sync added to each of its writes, or with
+    a file to sync where it has none; None where it syncs itself."""
+    durable_read: float | None
+    """The resume beside a store in memory whose turns are read from such a file."""
     is_durable: bool
 
 
@@ -95,6 +97,9 @@ def measure_stores(framework: str, turns: int) -> StoreResult:
         sizes = (_bytes_in(places[own.store]), _bytes_in(places[ours.store]))
         kept, logged, in_turns = _share(own, ours, Path(folder))
         synced = _synced_append(own, ours, Path(folder), turns)
+        durable_read = None
+        if own.durable_writer is not None:
+            synced, durable_read = _beside_a_file(own, ours, Path(folder), turns)
     ratios = [mine / theirs for theirs, mine in appends]
     read_ratios = [mine / theirs for theirs, mine in reads]
     return StoreResult(
@@ -119,6 +124,7 @@ def measure_stores(framework: str, turns: int) -> StoreResult:
         logged=logged,
         kept_in_turns=in_turns,
         synced_append=synced,
+        durable_read=durable_read,
         is_durable=not own.store.startswith("InMemory"),
     )
 
@@ -152,9 +158,11 @@ def _read(
         times = {}
         for side in (own, ours) if number % 2 else (ours, own):
             start = time.perf_counter()
-            text = side.read(places[side.store])
+            read = side.read(places[side.store])
             times[side.store] = time.perf_counter() - start
-            assert len(_marks(text)) == turns, (side.store, len(_marks(text)))
+            marks = _marks(repr(read))
+            assert len(marks) == turns, (side.store, len(marks))
+            del read
         if number:  # the first round warms up
             found.append((times[own.store], times[ours.store]))
     return found
@@ -188,6 +196,22 @@ def _synced_append(own: StoreSide, ours: StoreSide, folder: Path, turns: int) ->
     finally:
         os.replace = replace
     return sum(mine for _, mine in found) / sum(theirs for theirs, _ in found)
+
+
+def _beside_a_file(
+    own: StoreSide, ours: StoreSide, folder: Path, turns: int
+) -> tuple[float, float]:
+    """Append and resume beside a store in memory that writes its turns to a file, too."""
+    assert own.durable_writer is not None
+    assert own.durable_read is not None
+    durable = replace(own, store="file", writer=own.durable_writer, read=own.durable_read)
+    places = {side.store: folder / f"durable-{side.store}" for side in (durable, ours)}
+    for place in places.values():
+        place.mkdir()
+    appends = _append(durable, ours, places, turns)
+    reads = _read(durable, ours, places, turns)
+    ratio = sum(mine for _, mine in appends) / sum(theirs for theirs, _ in appends)
+    return ratio, statistics.median(mine / theirs for theirs, mine in reads)
 
 
 def _share(
@@ -227,7 +251,7 @@ def _run_processes(side: StoreSide, place: Path, option: str) -> int:
     ]
     for process in running:
         process.wait(600)
-    return len(_marks(side.read(place)) - {"mark-first"})
+    return len(_marks(repr(side.read(place))) - {"mark-first"})
 
 
 def write_turns(
@@ -259,9 +283,10 @@ def _bytes_in(place: Path) -> int:
 
 def _stores_page(found: list[StoreResult]) -> Iterator[str]:
     yield (
-        "| framework | its store | append of a turn | | append, both synced | resume | | disk | |"
+        "| framework | its store | append of a turn | | append, both synced | resume | "
+        "| resume, both from disk | disk | |"
     )
-    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for one in found:
         durable = "" if one.is_durable else " (in memory)"
         yield (
@@ -271,6 +296,7 @@ def _stores_page(found: list[StoreResult]) -> Iterator[str]:
             f"| {_synced(one)} "
             f"| {_ratio(one.read, READ_GOAL)} ({_spread(one.read_spread)}) "
             f"| {one.read_ms[0]:.0f} / {one.read_ms[1]:.0f} ms "
+            f"| {'as before' if one.durable_read is None else _ratio(one.durable_read, READ_GOAL)} "
             f"| {_disk(one)} | {_megabytes(one)} |"
         )
     yield ""

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +27,7 @@ from holdfast.stores import open_store
 from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.overflow_cases import Turn
 
@@ -35,6 +36,8 @@ OUTPUT = 2_000
 FACTOR = 14
 RESULT_CHARS = 400_000
 SECONDS_MAX = 600
+STORE = "store"
+"""The folder of our store, in that of an agent."""
 CLAUDE = "claude-sonnet-4-5"
 SYSTEM = "You are a careful assistant. Use the tools you are given."
 PLAIN, FETCH, DIE, AGAIN = "ASK-PLAIN", "ASK-FETCH", "ASK-DIE", "ASK-AGAIN"
@@ -47,6 +50,11 @@ ASKS = {
 DONE = "Done."
 THOUGHT = "It is in the table."
 """Shown where a request asks for reasoning."""
+_ASKS_FOR_SUMMARY = "Respond with TEXT ONLY"
+"""In the request with which Claude Code compacts; it has tools, like any other."""
+_PROXY_FILE = "proxy.pid"
+_SERVER = "mcp__pages__"
+"""What Claude Code puts before the names of our tools."""
 
 
 class BenchAgent(Protocol):
@@ -80,13 +88,15 @@ class AgentResult:
 
 def brain(asked: Any) -> Answer:
     """Calls a tool where the newest words ask for one, and otherwise answers."""
-    if not asked.tools:
-        return Answer("The user works on the export. Nothing is open.")
+    if not asked.tools or _ASKS_FOR_SUMMARY in asked.text:
+        return Answer("<summary>The user works on the export. Nothing is open.</summary>")
     if asked.results:
         return Answer(DONE, thinking=THOUGHT)
     newest = max((PLAIN, FETCH, DIE, AGAIN), key=asked.text.rfind)
     if newest in (FETCH, DIE):
-        return Answer("", (Call("fetch" if newest == FETCH else "die", {"path": "a"}),), THOUGHT)
+        wanted = "fetch" if newest == FETCH else "die"
+        name = next(tool.name for tool in asked.tools if tool.name.endswith(wanted))
+        return Answer("", (Call(name, {"path": "a"}),), THOUGHT)
     return Answer(DONE, thinking=THOUGHT)
 
 
@@ -157,7 +167,7 @@ class _OpenAI:
 
             bounds = BoundedInput(window=WINDOW)
             model = recover_overflow(model, window=WINDOW)
-            self._session = HoldfastSession("bench", root=str(place))
+            self._session = HoldfastSession("bench", root=str(place / STORE))
         else:
             self._session = SQLiteSession("bench", place / "sessions.db")
         self._agent = Agent(
@@ -211,7 +221,7 @@ class _LangChain:
             from holdfast.integrations.langchain import HoldfastMiddleware
             from holdfast.integrations.langgraph import HoldfastSaver
 
-            self._saver: Any = HoldfastSaver(root=str(place))
+            self._saver: Any = HoldfastSaver(root=str(place / STORE))
             middleware = HoldfastMiddleware(CLAUDE, window=WINDOW)
         else:
             import sqlite3
@@ -274,7 +284,7 @@ class _PydanticAI:
                 HoldfastConversationStore,
             )
 
-            self._store = HoldfastConversationStore(root=str(place))
+            self._store = HoldfastConversationStore(root=str(place / STORE))
             capabilities = [BoundedRequests(CLAUDE, window=WINDOW)]
         else:
             self._store = InMemoryConversationStore()
@@ -349,7 +359,7 @@ class _Strands:
                 HoldfastSessionRepository,
             )
 
-            repository = HoldfastSessionRepository(root=str(place))
+            repository = HoldfastSessionRepository(root=str(place / STORE))
             self._manager: Any = RepositorySessionManager("bench", repository)
             manager = HoldfastConversationManager(CLAUDE, window=WINDOW)
         else:
@@ -417,7 +427,7 @@ class _ADK:
         if is_ours:
             from holdfast.integrations.google_adk import BoundedRequests, HoldfastSessionService
 
-            self._sessions = HoldfastSessionService(root=str(place))
+            self._sessions = HoldfastSessionService(root=str(place / STORE))
             plugins: Any = [BoundedRequests("gemini-2.5-flash", window=WINDOW)]
             app = App(name="helper", root_agent=agent, plugins=plugins)
         else:
@@ -478,6 +488,160 @@ class _ADK:
         return repr([event.content for event in found.events])
 
 
+# Claude Agent SDK
+
+
+class _Claude:
+    """The agent is Claude Code, a program that the SDK starts, with files of its own.
+
+    It builds its requests itself, so the one place to bound them is on their way: ours go through
+    the proxy, which is killed with this process.
+    """
+
+    def __init__(self, place: Path, url: str, *, is_ours: bool) -> None:
+        import claude_agent_sdk as sdk
+
+        self._work, self._home = place / "work", place / "home"
+        for folder in (self._work, self._home):
+            folder.mkdir(exist_ok=True)
+        self._key: Any = {
+            "project_key": sdk.project_key_for_directory(self._work),
+            "session_id": "6f1c2d3e-0000-4000-8000-000000000014",
+        }
+        self._store: Any = None
+        more: dict[str, Any] = {}
+        if is_ours:
+            from holdfast.integrations.claude_agent import HoldfastSessionStore, hooks
+
+            store = open_store(place / STORE)
+            self._store = HoldfastSessionStore(store=store)
+            more = {"session_store": self._store, "session_store_flush": "eager"}
+            more["hooks"] = hooks(store)
+            url = _start_proxy(place, url)
+        self._loop = asyncio.Runner()
+        self._options = sdk.ClaudeAgentOptions(
+            allowed_tools=[f"{_SERVER}fetch", f"{_SERVER}die"],
+            cwd=self._work,
+            env={
+                "ANTHROPIC_API_KEY": "any",
+                "ANTHROPIC_BASE_URL": url,
+                "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(WINDOW),
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(OUTPUT),
+                "ENABLE_TOOL_SEARCH": "false",
+                "HOME": str(self._home),
+                "MAX_MCP_OUTPUT_TOKENS": str(RESULT_CHARS),
+            },
+            mcp_servers={"pages": sdk.create_sdk_mcp_server("pages", tools=_claude_tools())},
+            model=CLAUDE,
+            resume=self._key["session_id"],
+            setting_sources=[],
+            system_prompt=SYSTEM,
+            thinking={"type": "disabled"},  # the history has none
+            tools=[],
+            **more,
+        )
+
+    def load(self, turns: Sequence[Turn]) -> None:
+        lines = list(_claude_lines(turns, self._key["session_id"], str(self._work)))
+        if self._store is not None:
+            self._loop.run(self._store.append(self._key, lines))
+            return
+        self._transcript.parent.mkdir(parents=True)
+        self._transcript.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def ask(self, words: str) -> str:
+        return self._loop.run(self._ask(words))
+
+    async def _ask(self, words: str) -> str:
+        import claude_agent_sdk as sdk
+
+        async for message in sdk.query(prompt=words, options=self._options):
+            if isinstance(message, sdk.ResultMessage):
+                if message.is_error:
+                    raise RuntimeError(message.result)
+                return str(message.result)
+        raise RuntimeError("no result")
+
+    def texts(self) -> str:
+        if self._store is not None:
+            return repr(self._loop.run(self._store.load(self._key)))
+        return self._transcript.read_text()
+
+    @property
+    def _transcript(self) -> Path:
+        folder: Path = self._home / ".claude" / "projects" / self._key["project_key"]
+        return folder / f"{self._key['session_id']}.jsonl"
+
+
+def _start_proxy(place: Path, upstream: str) -> str:
+    """Run the proxy beside this process, and return its address; `play` ends it."""
+    command = [sys.executable, "-m", "holdfast", "proxy", "--port", "0", "--json"]
+    settings = ["--root", str(place / STORE), "--window", str(WINDOW)]
+    proxy = subprocess.Popen(
+        [*command, *settings, "--upstream", f"anthropic={upstream}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    (place / _PROXY_FILE).write_text(str(proxy.pid))
+    assert proxy.stdout is not None
+    return str(json.loads(proxy.stdout.readline())["listening"])
+
+
+def _end_proxy(place: Path) -> None:
+    """Kill the proxy that an agent left, if it had one."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int((place / _PROXY_FILE).read_text()), signal.SIGKILL)
+
+
+def _claude_tools() -> list[Any]:
+    import claude_agent_sdk as sdk
+
+    def tool_of(function: Callable[[str], str]) -> Any:
+        async def run(arguments: Any) -> dict[str, Any]:
+            return {"content": [{"type": "text", "text": function(arguments["path"])}]}
+
+        return sdk.tool(function.__name__, str(function.__doc__), {"path": str})(run)
+
+    return [tool_of(fetch), tool_of(die)]
+
+
+def _claude_lines(turns: Sequence[Turn], session: str, folder: str) -> Iterator[Any]:
+    """Yield the lines of a transcript, as Claude Code writes them."""
+    before = None
+    for number, turn in enumerate(turns):
+        use = {"type": "tool_use", "id": turn.call, "name": f"{_SERVER}fetch"}
+        result = {"type": "tool_result", "tool_use_id": turn.call, "content": turn.output}
+        said: list[tuple[str, Any]] = [
+            ("user", turn.question),
+            ("assistant", [{**use, "input": {"path": turn.path}}]),
+            ("user", [result]),
+            ("assistant", [{"type": "text", "text": turn.answer}]),
+        ]
+        for part, (role, content) in enumerate(said):
+            message: dict[str, Any] = {"role": role, "content": content}
+            if role == "assistant":
+                stop = "tool_use" if part == 1 else "end_turn"
+                about = {"id": f"msg_{number}_{part}", "type": "message", "model": CLAUDE}
+                usage = {"input_tokens": 1, "output_tokens": 1}
+                message |= {**about, "stop_reason": stop, "usage": usage}
+            name = f"6f1c2d3e-0000-4000-8000-{number:06d}{part:06d}"
+            minute = f"{number // 60 % 24:02d}:{number % 60:02d}"
+            yield {
+                "parentUuid": before,
+                "isSidechain": False,
+                "userType": "external",
+                "cwd": folder,
+                "sessionId": session,
+                "version": "2.1.326",
+                "type": role,
+                "message": message,
+                "uuid": name,
+                "timestamp": f"2026-11-17T{minute}:{part:02d}.000Z",
+            }
+            before = name
+
+
 AGENTS: dict[str, tuple[Callable[..., BenchAgent], str, str]] = {
     "OpenAI Agents": (
         _OpenAI,
@@ -503,6 +667,11 @@ AGENTS: dict[str, tuple[Callable[..., BenchAgent], str, str]] = {
         _ADK,
         "`SqliteSessionService`, `EventsCompactionConfig`",
         "`HoldfastSessionService`, `BoundedRequests`",
+    ),
+    "Claude Agent SDK": (
+        _Claude,
+        "files of Claude Code, its compaction",
+        "`HoldfastSessionStore`, `hooks`, the proxy",
     ),
 }
 
@@ -543,12 +712,13 @@ def play(framework: str, *, is_ours: bool, script: str) -> AgentResult:
                 check=False,
                 timeout=SECONDS_MAX,
             )
+            _end_proxy(Path(place))
             said |= dict(json.loads(line) for line in done.stdout.splitlines() if line[:1] == "[")
         requests = [request for request in loopback.requests if not request.only_counts]
         over, invalid = loopback.over_limit, loopback.invalid
         kept = set(said.get("texts", ()))
         if is_ours:  # with what is on branches
-            with open_store(place) as store:
+            with open_store(Path(place) / STORE) as store:
                 lines = [line for key in store.keys(None) for line in store.export(key)]
             kept |= _marks(b"".join(lines).decode())
     expected = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,14 +32,18 @@ class StoreSide:
     is_ours: bool
     writer: Callable[[Path], Any]
     """Opens the store in a folder: a context with a function that appends the turn of a mark."""
-    read: Callable[[Path], str]
-    """Opens the store again, and returns everything that it gives back, as text."""
+    read: Callable[[Path], Any]
+    """Opens the store again, and returns everything that it gives back."""
     is_files: bool = False
     """Writes files, and syncs none of them."""
     is_shared: bool = True
     """Several processes can use one place."""
     writer_in_turns: Callable[[Path], Any] | None = None
     """The same as `writer`, with the means that makes processes wait for each other's turns."""
+    durable_writer: Callable[[Path], Any] | None = None
+    """For a store in memory: the same, with each turn also written to a file and synced."""
+    durable_read: Callable[[Path], Any] | None = None
+    """Reads that file, as a program does that starts without what was in memory."""
 
 
 def _chat_turn(mark: str) -> list[dict[str, Any]]:
@@ -51,6 +56,25 @@ def _chat_turn(mark: str) -> list[dict[str, Any]]:
         output,
         {"role": "assistant", "content": TEXT},
     ]
+
+
+_TURNS_FILE = "turns.jsonl"
+
+
+@contextmanager
+def _synced_file(place: Path) -> Iterator[Callable[[bytes], None]]:
+    """Yield a function that appends lines to a file, and syncs it."""
+    with open(place / _TURNS_FILE, "ab", buffering=0) as file:
+
+        def write(lines: bytes) -> None:
+            file.write(lines + b"\n")
+            os.fdatasync(file.fileno())
+
+        yield write
+
+
+def _durable(writer: Callable[[Path], Any], read: Callable[[Path], Any]) -> dict[str, Any]:
+    return {"durable_writer": writer, "durable_read": read}
 
 
 # OpenAI Agents SDK
@@ -74,11 +98,11 @@ def _openai(*, is_ours: bool) -> StoreSide:
             yield lambda mark: loop.run(session.add_items(_chat_turn(mark)))
         session.close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         session = _openai_session(place, is_ours=is_ours)
         found = asyncio.run(session.get_items())
         session.close()
-        return repr(found)
+        return found
 
     store = "HoldfastSession" if is_ours else "SQLiteSession"
     return StoreSide("OpenAI Agents", store, is_ours, writer, read)
@@ -135,9 +159,9 @@ def _langgraph(*, is_ours: bool) -> StoreSide:
 
             yield append
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         with _graph(place, is_ours=is_ours) as graph:
-            return repr(graph.get_state(config).values["messages"])
+            return graph.get_state(config).values["messages"]
 
     store = "HoldfastSaver" if is_ours else "SqliteSaver"
     patient = writer_in_turns if is_ours else None
@@ -207,15 +231,34 @@ def _pydantic(*, is_ours: bool) -> StoreSide:
         if is_ours:
             store.close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         store = _pydantic_store(place, is_ours=is_ours)
         found = asyncio.run(store.load("bench"))
         if is_ours:
             store.close()
-        return repr(found.messages)
+        return found.messages
+
+    @contextmanager
+    def durable_writer(place: Path) -> Iterator[Append]:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        with writer(place) as append, _synced_file(place) as write:
+
+            def append_both(mark: str) -> None:
+                append(mark)
+                write(ModelMessagesTypeAdapter.dump_json(_pydantic_turn(mark)))
+
+            yield append_both
+
+    def durable_read(place: Path) -> Any:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        lines = (place / _TURNS_FILE).read_bytes().splitlines()
+        return [msg for line in lines for msg in ModelMessagesTypeAdapter.validate_json(line)]
 
     store = "HoldfastConversationStore" if is_ours else "InMemoryConversationStore"
-    return StoreSide("Pydantic AI", store, is_ours, writer, read, is_shared=is_ours)
+    durable: Any = {} if is_ours else _durable(durable_writer, durable_read)
+    return StoreSide("Pydantic AI", store, is_ours, writer, read, is_shared=is_ours, **durable)
 
 
 # Strands
@@ -260,14 +303,14 @@ def _strands(*, is_ours: bool) -> StoreSide:
         yield append
         close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         from strands import Agent
 
         manager, close = _strands_manager(place, is_ours=is_ours)
         agent = Agent(session_manager=manager, model=_no_model(), callback_handler=None)
         found = manager.session_repository.list_messages("bench", agent.agent_id)
         close()
-        return repr([message.message for message in found])
+        return [message.message for message in found]
 
     store = "HoldfastSessionRepository" if is_ours else "FileSessionManager"
     return StoreSide("Strands", store, is_ours, writer, read, is_files=not is_ours)
@@ -310,12 +353,12 @@ def _strands_snapshots(*, is_ours: bool) -> StoreSide:
         if is_ours:
             kept.close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         kept = storage(place)
         found = json.loads(asyncio.run(kept.read(key)))
         if is_ours:
             kept.close()
-        return repr(found)
+        return found
 
     store = "HoldfastStorage" if is_ours else "LocalFileStorage"
     return StoreSide(
@@ -394,12 +437,12 @@ def _adk(*, is_ours: bool) -> StoreSide:
         if is_ours:
             service.close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         service = _adk_service(place, is_ours=is_ours)
         found = asyncio.run(service.get_session(**_ADK))
         if is_ours:
             service.close()
-        return repr([event.content for event in found.events])
+        return [event.content for event in found.events]
 
     store = "HoldfastSessionService" if is_ours else "SqliteSessionService"
     return StoreSide("Google ADK", store, is_ours, writer, read)
@@ -428,15 +471,29 @@ def _claude(*, is_ours: bool) -> StoreSide:
         if is_ours:
             store.close()
 
-    def read(place: Path) -> str:
+    def read(place: Path) -> Any:
         store = open_store(place)
         found = asyncio.run(store.load(key))
         if is_ours:
             store.close()
-        return repr(found)
+        return found
+
+    @contextmanager
+    def durable_writer(place: Path) -> Iterator[Append]:
+        with writer(place) as append, _synced_file(place) as write:
+
+            def append_both(mark: str) -> None:
+                append(mark)
+                write(b"\n".join(json.dumps(line).encode() for line in _claude_turn(mark)))
+
+            yield append_both
+
+    def durable_read(place: Path) -> Any:
+        return [json.loads(line) for line in (place / _TURNS_FILE).read_bytes().splitlines()]
 
     store = "HoldfastSessionStore" if is_ours else "InMemorySessionStore"
-    return StoreSide("Claude Agent SDK", store, is_ours, writer, read, is_shared=is_ours)
+    durable: Any = {} if is_ours else _durable(durable_writer, durable_read)
+    return StoreSide("Claude Agent SDK", store, is_ours, writer, read, is_shared=is_ours, **durable)
 
 
 def _claude_turn(mark: str) -> list[Any]:
