@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.surfaces.http.servers import serving, token_for
 
+from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -187,3 +188,63 @@ def test_mcp_is_served_beside_the_api(store: SessionStore) -> None:
             assert "heron" not in await listing("unknown")
 
     run(scenario)
+
+
+def test_what_a_channel_did_not_take_is_listed_and_tried_again(store: SessionStore) -> None:
+    """Outgoing messages that were set aside are seen by their owner and the operator, in pages,
+    over HTTP and in the console; each can be tried again or dropped."""
+    operator, operator_settings = token_for("*")
+    ann, ann_settings = token_for("ann", "write")
+    for number in range(7):
+        owner, queue = ("ann", "bob")[number % 2], ("outbox:telegram:5", "inbox")[number == 6]
+        put = store.queues.put(
+            NewMessage(
+                queue=queue,
+                lane="99",
+                key=f"answer:{number}",
+                body={"text": f"words for {owner}"},
+                owner=owner,
+                session=f"main/{owner}-chat",
+            )
+        )
+        (claimed,) = store.queues.claim(queue, "sender", 60)
+        assert claimed.id == put.id
+        assert store.queues.finish(claimed, "failed", reason="403 the bot was blocked")
+
+    async def scenario() -> None:
+        async with serving(store, operator_settings, ann_settings) as client:
+
+            async def keys(token: str) -> list[str]:
+                found: list[str] = []
+                before = 0
+                while True:
+                    asked = {"limit": 2, **({"before": before} if before else {})}
+                    headers = {"Authorization": f"Bearer {token}"}
+                    page = (await client.get("/v1/outbox", params=asked, headers=headers)).json()
+                    found += [message["key"] for message in page["messages"]]
+                    assert len(page["messages"]) <= 2
+                    before = page["nextBefore"] or 0
+                    if not before:
+                        return found
+
+            assert await keys(operator) == [f"answer:{number}" for number in (5, 4, 3, 2, 1, 0)]
+            assert await keys(ann) == [f"answer:{number}" for number in (4, 2, 0)]
+            headers = {"Authorization": f"Bearer {ann}"}
+            shown = (await client.get("/inbox", headers=headers)).text
+            assert "Not delivered" in shown
+            assert "the bot was blocked" in shown
+            assert "bob" not in shown
+            failed = (await client.get("/v1/outbox", headers=headers)).json()["messages"]
+            assert "words for" not in str(failed)
+            first, second, _third = (message["id"] for message in failed)
+            again = await client.post(f"/v1/inbox/{first}/retry", headers=headers)
+            assert (again.status_code, again.json()["state"]) == (200, "waiting")
+            drop = await client.post(f"/v1/inbox/{second}/drop", json={}, headers=headers)
+            assert (drop.status_code, drop.json()["state"]) == (200, "dropped")
+            assert await keys(ann) == ["answer:0"]
+            for number in (2, 4, 6):  # of another owner
+                gone = await client.post(f"/v1/inbox/{number}/retry", headers=headers)
+                assert gone.status_code == 404
+
+    run(scenario)
+    assert store.queues.counts("outbox:telegram:5", owner="bob") == {"failed": 3}

@@ -30,14 +30,16 @@ from holdfast.surfaces.http.route import HttpQuery, Route
 from holdfast.surfaces.http.turns import (
     DropBody,
     InboxQuery,
+    OutboxQuery,
     drop_message,
     list_inbox,
+    list_outbox,
     retry_message,
 )
 
 if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.http.turns import InboxMessage, InboxPage
+    from holdfast.surfaces.http.turns import InboxMessage, InboxPage, OutboxPage
 
 _OPEN: Final = ("waiting", "running")
 
@@ -84,8 +86,19 @@ def show_inbox(call: HttpCall) -> HttpAnswer:
         given = {"state": query.state, "session": query.session, "before": found.next_before}
         address = urlencode({name: value for name, value in given.items() if value})
         body.append(tag("p", tag("a", "Older messages", href=f"/inbox?{address}")))
+    body.append(_outbox_table(call))
     body.append(_health(call))
     return page("Inbox", *body, here="/inbox")
+
+
+def _outbox_table(call: HttpCall) -> Html | None:
+    """Answers that a channel did not take, such as Telegram for a chat that blocked the bot."""
+    found: OutboxPage = list_outbox(replace(call, query=OutboxQuery())).value
+    if not found.messages:
+        return None
+    rows = [_message_row(call, message) for message in found.messages]
+    heads = ("message", "session", "state", "changed", ">tries", "reason", "actions")
+    return tag("section", tag("h2", "Not delivered"), table(heads, rows, "Outgoing, newest first"))
 
 
 def _message_row(call: HttpCall, message: InboxMessage) -> Html:

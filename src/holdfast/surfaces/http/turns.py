@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _WAIT_MAX: Final = 300.0
 """Seconds that a request may wait; proxies end longer ones."""
 _KEY: Final = "idempotency-key"
+_OUTBOX: Final = "outbox:"
+"""The queues of outgoing messages begin with it; the name of the channel follows."""
+_PAGE_MAX: Final = 200
+"""Messages on the largest page."""
 
 
 class SendQuery(HttpQuery, frozen=True):
@@ -47,6 +51,8 @@ class InboxMessage(Given, frozen=True, rename="camel"):
 
     id: int
     """The number of the message."""
+    queue: str
+    """`inbox`, or the outbox of a channel."""
     key: str
     """The key it was sent with; the same key is kept once."""
     session: str
@@ -86,7 +92,7 @@ class InboxQuery(HttpQuery, frozen=True):
     """As `agent/id`."""
     before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
     """Only messages before this id."""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_PAGE_MAX)] = 50
     """The largest number of messages on the page."""
 
 
@@ -97,6 +103,24 @@ class InboxPage(Given, frozen=True):
     """The messages of this page."""
     counts: dict[str, int]
     """The number of messages in each state."""
+    next_before: int | None = None
+    """For the next page; null at the end."""
+
+
+class OutboxQuery(HttpQuery, frozen=True):
+    """A page of outgoing messages."""
+
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
+    """The `nextBefore` of the page before."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_PAGE_MAX)] = 50
+    """The largest number of messages on the page."""
+
+
+class OutboxPage(Given, frozen=True, rename="camel"):
+    """Outgoing messages that were set aside, the newest first."""
+
+    messages: list[InboxMessage]
+    """The messages of this page."""
     next_before: int | None = None
     """For the next page; null at the end."""
 
@@ -169,6 +193,7 @@ def show(message: QueuedMessage, call: HttpCall, reply: str | None = None) -> In
     """A message for a client, with its secrets masked."""
     return InboxMessage(
         id=message.id,
+        queue=message.queue,
         key=message.key,
         session=message.session,
         owner=message.owner,
@@ -204,6 +229,28 @@ def list_inbox(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(InboxPage([show(message, call) for message in found], counts, before))
 
 
+def list_outbox(call: HttpCall) -> HttpAnswer:
+    """Lists what a channel such as Telegram did not take: a chat that blocked the bot, say. Each
+    can be tried again or dropped, as messages of the inbox can."""
+    query: OutboxQuery = call.query
+    found: list[QueuedMessage] = []
+    before, is_end = query.before, False
+    while len(found) < query.limit and not is_end:
+        rows = call.store.queues.messages(
+            owner=call.owner, states=("failed",), before=before, limit=_PAGE_MAX
+        )
+        found += [row for row in rows if row.queue.startswith(_OUTBOX)]
+        is_end = len(rows) < _PAGE_MAX
+        before = rows[-1].id if rows else before
+    shown = found[: query.limit]
+    has_more = len(found) > len(shown) or not is_end
+    return HttpAnswer(
+        OutboxPage(
+            [show(message, call) for message in shown], shown[-1].id if has_more and shown else None
+        )
+    )
+
+
 def _message(call: HttpCall) -> HttpAnswer:
     found = _find(call)
     return HttpAnswer(show(found, call, _reply_text(call, found)))
@@ -232,7 +279,8 @@ def _find(call: HttpCall) -> QueuedMessage:
     text = call.path["message"]
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
     found = call.store.queues.message(number) if number else None
-    if found is None or found.queue != "inbox" or call.owner not in (None, found.owner):
+    is_known = found is not None and (found.queue == "inbox" or found.queue.startswith(_OUTBOX))
+    if found is None or not is_known or call.owner not in (None, found.owner):
         raise Problem(
             404, "there is no such message here", hint="GET /v1/inbox lists those that you may see"
         )
@@ -271,6 +319,15 @@ ROUTES: Final = (
         list_inbox,
         InboxPage,
         query=InboxQuery,
+        action="list",
+    ),
+    Route(
+        "GET",
+        "/v1/outbox",
+        "List outgoing messages that were set aside",
+        list_outbox,
+        OutboxPage,
+        query=OutboxQuery,
         action="list",
     ),
     Route(
