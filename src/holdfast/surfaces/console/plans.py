@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from holdfast.surfaces.request_preview import RequestTerms
 
 _NEAR_RECORDS: Final = 60
-"""The newest records, in which the last call and the window are looked for."""
+"""The newest records, in which the last call and the window are looked for: for a row of a list."""
+_VIEW_RECORDS: Final = 2_000
+"""The same for the pages of one session, where there is time for more."""
 
 
 class LastCall(msgspec.Struct, frozen=True):
@@ -66,10 +68,16 @@ class LastCall(msgspec.Struct, frozen=True):
         return self.size / self.window_tokens
 
 
-def last_call(store: SessionStore, key: SessionKey, turns: TurnTerms | None = None) -> LastCall:
+def last_call(
+    store: SessionStore,
+    key: SessionKey,
+    turns: TurnTerms | None = None,
+    *,
+    near: int = _NEAR_RECORDS,
+) -> LastCall:
     """Look for the newest call among the newest records, and for the window that the session works
     in; `turns` are the terms of its turns in this program."""
-    records = list(store.last(key, _NEAR_RECORDS))
+    records = list(store.last(key, near))
     _provider, model = model_in(records)
     replies = (record for record in reversed(records) if isinstance(record, Assistant))
     usages = (read_usage(record.usage, record.provider or "") for record in replies)
@@ -117,7 +125,8 @@ def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     """Return the title and the top of a page of a session."""
     info = row_of(call.store.info(key), call, session_states(call))
     totals = call.store.totals(key)
-    last = last_call(call.store, key, call.workspace.context.turn_terms(key))
+    turns = call.workspace.context.turn_terms(key)
+    last = last_call(call.store, key, turns, near=_VIEW_RECORDS)
     name = gist(info.label or info.title or str(key), 100)
     used = f"{tokens(last.size)} of {tokens(last.window_tokens)}"
     title = f"{'● running' if info.state == 'running' else info.state} · {name} · {last.share:.0%}"
