@@ -420,6 +420,7 @@ ORIGINALS: list[Any] = [
 @example(ToolUse(tool_use_id="c", name="f", input={"a": 1, "original": {}}), None, True)
 @example(Assistant(content="x", extra={"author": "ann"}), ORIGINALS[0], False)
 @example(ToolResult(tool_use_id="c", content="x", output_ref=REF), 5, False)
+@example(User(content="x", extra={"$extra": {"type": "assistant"}}), ORIGINALS[0], False)
 @example(Unknown(type="peer_item"), ORIGINALS[0], False)
 def test_a_line_with_an_original_is_decoded_by_the_same_rules(
     record: Record, original: object, is_first: bool
