@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from holdfast.surfaces.proxy.upstream import UpstreamClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from holdfast.surfaces.proxy.connections import UpstreamConnection
 
@@ -28,7 +32,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[str]:
+async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """A server that answers each connection."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,9 +43,10 @@ async def serving(answer: Answer) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{port}" if tls is None else f"https://localhost:{port}"
     finally:
         server.close()
 
@@ -272,6 +277,44 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
                     await asyncio.sleep(0.001)
 
     asyncio.run(play())
+
+
+def test_bodies_pass_over_tls_on_connections_that_are_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with the providers: a certificate that is trusted, large bodies, one connection."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("NOT TESTED: openssl is not installed")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made = ["-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "1"]
+    command = [openssl, "req", "-x509", *made, *names]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    connections: list[object] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        while True:
+            head = await head_of(reader)
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            writer.write(frame([await reader.readexactly(int(length)), b"end"], "chunked"))
+            await writer.drain()
+
+    async def play() -> None:
+        pool = make_pool()
+        async with serving(echo, context) as url:
+            for size in (10, 2_000_000, 1):
+                body = b"x" * size
+                origin, connection = await pool.ask("POST", f"{url}/v1", [], body)
+                assert await read_all(connection) == body + b"end"
+                pool.give_back(origin, connection)
+            pool.close()
+
+    asyncio.run(play())
+    assert len(connections) == 1
 
 
 def test_uvloop_serves_as_well() -> None:
