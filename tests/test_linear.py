@@ -201,8 +201,10 @@ MADE: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 NOT_MEASURED: Final = frozenset(
     (
         "holdfast.core.secrets.patterns._tokens",  # reads a table of ours alone
+        "holdfast.core.secrets.encodings._html",  # the second argument is a constant of ours
         "holdfast.engine.safe_regex.matcher",  # compiles at most PATTERN_CHARS_MAX characters
         "holdfast.surfaces.cli.adopt.first_turn.first_turn_notice",  # projects none but long logs
+        "holdfast.surfaces.cli.help._wrap",  # wraps our own texts, with indents of ours
     )
 )
 """Functions that nobody gives a long text, or that begin to work at some length."""
@@ -391,6 +393,27 @@ def test_quadratic_function_is_found() -> None:
             text = text[1:]
 
     assert growth(partial(_read_grown, read, long_texts()[0])) > RATIO_MAX
+
+
+def test_quadratic_function_is_judged_so_far_out() -> None:
+    def read(size: int) -> None:
+        text = "a" * size
+        for place in range(size):
+            text.find("!", place)
+
+    assert is_superlinear(read)
+
+
+def test_work_that_begins_at_some_length_is_linear_work() -> None:
+    """It looks steep between two sizes, whatever it does behind them."""
+
+    def read(size: int) -> None:
+        text = "a" * size
+        for _ in range(400 if size > LARGEST // 4 else 1):
+            text.count("!")
+
+    assert growth(read) > RATIO_MAX
+    assert not is_superlinear(read)
 
 
 def test_exponential_pattern_is_found() -> None:

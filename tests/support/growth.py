@@ -28,6 +28,9 @@ _SHORT: Final = 1 / 8
 """Units. Faster than this, the largest text was not read in quadratic time."""
 GIVEN_UP: Final = 20
 """Units. A reader is stopped here and judged by smaller texts."""
+_FAR_OUT: Final = 16 * LARGEST
+_GIVEN_UP_FAR_OUT: Final = 200
+"""Units, about a second."""
 _REPEATS: Final = 3
 _SUSPECTED: Final = 6
 """Measurements that must all find a call too slow: few calls are measured more than once."""
@@ -99,8 +102,24 @@ def growth(call: Callable[[int], Any]) -> float:
 
 
 def is_superlinear(call: Callable[[int], Any]) -> bool:
-    """Return True where a call takes too long for twice a size each time it is measured."""
-    return all(growth(call) > RATIO_MAX for _ in range(_SUSPECTED))
+    """Return True where a call takes too long for twice a size each time it is measured, and for
+    the longest texts, too: a loop that begins to work at some length looks steep there alone."""
+    return all(growth(call) > RATIO_MAX for _ in range(_SUSPECTED)) and (
+        growth_far_out(call) > RATIO_MAX
+    )
+
+
+def growth_far_out(call: Callable[[int], Any]) -> float:
+    """The growth of a call between the two longest texts that it can read in bounded time."""
+    limit = _GIVEN_UP_FAR_OUT * unit()
+
+    def least(size: int) -> float:
+        return min(_cpu(lambda: call(size), limit) for _ in range(_REPEATS))
+
+    size = _FAR_OUT
+    while (large := least(size)) == math.inf and size > _SMALLEST:
+        size //= _STEP
+    return math.pow(large / max(least(size // _STEP), 1e-9), 1 / math.log2(_STEP))
 
 
 def steepest(cost: Callable[[int], float]) -> float:

@@ -20,6 +20,8 @@ _EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
 _RELATIVE: Final = lazy_pattern(r"\(relative to (/[^\n]{1,400})\)")
 _NEWEST: Final = 200
 """Paths that are looked at for the folder they share."""
+_DEPTH_MAX: Final = 40
+"""Folders above a path that are looked at. A path of nothing but slashes has as many as letters."""
 _HEADING: Final = "## Files changed"
 """The longer of the two headings."""
 
@@ -101,16 +103,20 @@ def common_folder(paths: Sequence[str]) -> str:
         return ""
     saved: Counted[str] = Counted()
     for path in newest:
-        folder = path.rpartition("/")[0]
-        while folder:
-            saved[folder] += len(folder) + 1
-            folder = folder.rpartition("/")[0]
-    best = max(saved, key=lambda folder: saved[folder] - len(folder), default="")
+        end = 0
+        for _ in range(_DEPTH_MAX):
+            end = path.find("/", end + 1)
+            if end < 0:
+                break
+            saved[path[:end]] += end + 1
+    gains = {folder: (saved[folder] - len(folder), len(folder)) for folder in saved}
+    best = max(gains, key=lambda folder: gains[folder], default="")
     return best if saved[best] > len(best) + len(_note_of_folder("/")) else ""
 
 
 def _below(folder: str, paths: Sequence[str]) -> list[str]:
-    return [path.removeprefix(f"{folder}/") if folder else path for path in paths]
+    prefix = f"{folder}/" if folder else ""
+    return [path.removeprefix(prefix) for path in paths]
 
 
 def _note_of_folder(folder: str) -> str:

@@ -222,10 +222,9 @@ def _refine_action(rule: Rule, found: Quantities, seen: _Seen) -> tuple[Action, 
 
 def _without_codes(text: str, code: str) -> str:
     """A text without its error codes, which are numbers but count nothing."""
+    codes = frozenset(code.split())
     text = _SAID_CODE.sub(" ", text)
-    for word in filter(str.isdecimal, code.split()):
-        text = re.sub(rf"(?<!\d){word}(?!\d)", " ", text)
-    return text
+    return re.sub(r"\d+", lambda number: " " if number[0] in codes else number[0], text)
 
 
 _SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"

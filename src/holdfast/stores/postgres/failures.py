@@ -88,7 +88,7 @@ _CONNECT: Final = (
         "check both; write special characters of a password as %XX, or keep it in ~/.pgpass",
     ),
     (
-        lazy_pattern(r'(?i)role ".*" does not exist'),
+        lazy_pattern(r'(?i)role "[^"\n]*+" does not exist'),
         "the server has no such user",
         "check the user of the address, or make it with CREATE ROLE … LOGIN",
     ),

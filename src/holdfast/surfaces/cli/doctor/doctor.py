@@ -125,7 +125,11 @@ def _store(app: App) -> Iterator[CheckResult]:
 
 def _can_be_made(folder: str, agent: str) -> CheckResult:
     """Make a store beside the place of the one to come, and remove it again."""
-    above = next((each for each in Path(folder).parents if os.path.isdir(each)), Path())
+    above = Path()
+    for part in Path(folder).parts[:-1]:
+        if not os.path.isdir(above / part):
+            break
+        above /= part
     try:
         with TemporaryDirectory(dir=above) as trial, open_store(trial) as store:
             return _writable(store, agent)
