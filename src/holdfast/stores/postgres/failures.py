@@ -93,7 +93,7 @@ _CONNECT: Final = (
         "check the user of the address, or make it with CREATE ROLE … LOGIN",
     ),
     (
-        lazy_pattern(r'(?i)database ".*" does not exist'),
+        lazy_pattern(r'(?i)database "[^"\n]*+" does not exist'),
         "the server has no such database",
         "check the name after the last `/`, or make it with CREATE DATABASE",
     ),
