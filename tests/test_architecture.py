@@ -74,8 +74,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *("compression", "payloads", "files", "lines", "sqlite_files", "changes", "blobs"),
-        *("audit", "notes", "search", "summary_files", "queues", "jsonl", "memory_log"),
+        *("compression", "payloads", "files", "disk_use", "lines", "sqlite_files", "changes"),
+        *("blobs", "audit", "notes", "search", "summary_files", "queues", "jsonl", "memory_log"),
         "in_memory",
         *("postgres", "s3", "opening", "copying"),
     ),
@@ -142,7 +142,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.console": (
         *("html", "layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
-        *("inbox", "memory", "console"),
+        *("inbox", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
         *(

@@ -22,7 +22,7 @@ from holdfast.ports.copying import (
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
-from holdfast.ports.place import StorePlace
+from holdfast.ports.place import DiskUse, StorePlace
 from holdfast.ports.queues import Queues
 from holdfast.ports.reading import SessionReader
 from holdfast.ports.search_index import (
@@ -71,6 +71,7 @@ __all__ = [
     "CopiedSession",
     "CopyProgress",
     "CopyReport",
+    "DiskUse",
     "Durability",
     "Entropy",
     "ErasableSession",

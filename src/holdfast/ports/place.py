@@ -5,8 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+
+
+class DiskUse(msgspec.Struct, frozen=True):
+    """The room that a store takes."""
+
+    bytes: int
+    """Bytes that its files or tables take on their disk."""
+    free: int | None = None
+    """Bytes that are free there; None where the store cannot tell."""
+    is_whole: bool = True
+    """False where there is more than it looked at."""
 
 
 class StorePlace(ABC):
@@ -25,4 +38,11 @@ class StorePlace(ABC):
     def local_folder(self) -> str | None:
         """A folder of this machine for files that a person's own client keeps, such as the history
         of its input line; None where the store is not a folder."""
+        return None
+
+    def disk_use(self) -> DiskUse | None:
+        """Return the room that everything of the store takes, also of all owners together.
+
+        The work is bounded. None where there is no disk, or where a store does not tell.
+        """
         return None

@@ -39,6 +39,8 @@ PAGES = (
     "/inbox",
     "/memory",
     "/memory?q=release",
+    "/health?measure=true",
+    "/health/verify",
     "/login",
     SESSION,
     f"{SESSION}/context",
@@ -51,12 +53,13 @@ PAGES = (
     f"{SESSION}/branches",
     f"{SESSION}/inspect",
     f"{SESSION}/evaluate?policy=last&window=32000",
+    f"{SESSION}/verify",
 )
 WAIT = 90_000
 """Milliseconds, on a machine that is busy."""
 expect.set_options(timeout=WAIT)
 DRAWN = {
-    "light": ("/", "/inbox", SESSION, f"{SESSION}/context/what-if?window=12000"),
+    "light": ("/", "/inbox", "/health", SESSION, f"{SESSION}/context/what-if?window=12000"),
     "dark": (f"{SESSION}/context/what-if?window=12000",),
 }
 """Pages of `make test`, which have every part that is drawn."""

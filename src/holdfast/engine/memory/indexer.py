@@ -118,7 +118,7 @@ class Indexer:
         ours = known if readable_owners(self._caller) is None else self._listed
         for name in self._visible(store, infos):
             info, source = infos[name], known.get(("session", name))
-            stamp = f"{info.head} {info.bytes} {info.records}"
+            stamp = session_stamp(info)
             if source is None or source.stamp != stamp:
                 self._read_session(store, info.key, stamp, source)
         gone = [
@@ -148,6 +148,11 @@ class Indexer:
         head = records[-1].id if records else ""
         found = list(_record_passages(records))
         self._index.replace("session", str(key), stamp=stamp, head=head, passages=found)
+
+
+def session_stamp(info: SessionInfo) -> str:
+    """Return the stamp that a session has in the index while it is as these facts say."""
+    return f"{info.head} {info.bytes} {info.records}"
 
 
 def _record_passages(records: Iterable[Record]) -> Iterator[IndexPassage]:

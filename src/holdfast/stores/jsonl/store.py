@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
+    from holdfast.ports import BlobStore, Clock, DiskUse, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
     from holdfast.stores.files import Disk
     from holdfast.stores.jsonl.folders import Folders
@@ -139,6 +139,11 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
     @property
     def local_folder(self) -> str:
         return self.root
+
+    def disk_use(self) -> DiskUse:
+        from holdfast.stores.disk_use import measure_folder
+
+        return measure_folder(self.root)
 
     @property
     def leases(self) -> FileLeases:

@@ -11,7 +11,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Final
 
-from holdfast.ports import Appended, SessionStore, SideStores
+from holdfast.ports import Appended, DiskUse, SessionStore, SideStores
 from holdfast.ports.following import follow, follower_of
 from holdfast.stores.postgres.appending import Appender
 from holdfast.stores.postgres.connections import CONNECTIONS_MAX
@@ -40,6 +40,11 @@ _SYNC: Final = """UPDATE {s}.logs SET size = size
   WHERE agent = %s AND session = %s AND state = 0 RETURNING id,
   set_config('synchronous_commit', CASE current_setting('synchronous_commit')
     WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
+
+_SIZE: Final = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = %s AND c.relkind = 'r'"""
+"""With indexes and large values, and without payloads that are kept elsewhere."""
 
 
 class PostgresSideStores(SideStores):
@@ -138,6 +143,11 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         address = self._connections.address
         where = f"{address.shown}, schema {address.schema}"
         return where if key is None else f"{where}, session {key}"
+
+    def disk_use(self) -> DiskUse:
+        schema = self._connections.address.schema
+        ((size,),) = self._connections.rows("measure the tables", _SIZE, [schema])
+        return DiskUse(int(size))
 
     def append_batch(
         self,

@@ -1,4 +1,4 @@
-"""The page of the inbox: messages with their states, retry and drop, leases, health."""
+"""The page of the inbox: messages with their states, retry and drop, leases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from holdfast import __version__
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.errors import HoldfastError
 from holdfast.ports import MESSAGE_STATES
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -53,7 +51,7 @@ class InboxPageQuery(HttpQuery, frozen=True):
 
 
 def show_inbox(call: HttpCall) -> HttpAnswer:
-    """Messages and their states, and the health of the server."""
+    """Messages and their states."""
     query: InboxPageQuery = call.query
     asked = InboxQuery(
         state=query.state or None, session=query.session or None, before=query.before
@@ -87,7 +85,7 @@ def show_inbox(call: HttpCall) -> HttpAnswer:
         address = urlencode({name: value for name, value in given.items() if value})
         body.append(tag("p", tag("a", "Older messages", href=f"/inbox?{address}")))
     body.append(_outbox_table(call))
-    body.append(_health(call))
+    body.append(tag("p", tag("a", "Health of the store and the server", href="/health")))
     return page("Inbox", *body, here="/inbox")
 
 
@@ -149,27 +147,6 @@ def _actions(message: InboxMessage) -> Html:
             for action in actions
         )
     )
-
-
-def _health(call: HttpCall) -> Html:
-    try:
-        call.store.sessions(limit=1)
-        state = "answers"
-    except HoldfastError as error:
-        state = f"does not answer: {error.code}"
-    pairs: list[tuple[str, object]] = [("version", __version__), ("store", state)]
-    if call.client.is_operator:
-        pairs.append(("sessions are in", call.workspace.mask(call.store.describe())))
-        for service in call.gateway.services:
-            status = service.status
-            told = [tag("span", status.state, class_=f"state {status.state}")]
-            said = call.workspace.mask(status.detail)
-            pairs.append((status.name, [*told, " since ", moment(status.since), f" {said}"]))
-        pairs.append(("metrics", tag("a", "/metrics", href="/metrics")))
-        pairs.append(("API", tag("a", "/openapi.json", href="/openapi.json")))
-    if caveat := call.store.caveat:
-        pairs.append(("note", caveat))
-    return tag("section", tag("h2", "Health"), facts(*pairs))
 
 
 def retry(call: HttpCall) -> HttpAnswer:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.problems import Problem
 
 MEDIA_TYPE: Final = "text/html; charset=utf-8"
-_NAV: Final = (("/", "Sessions"), ("/inbox", "Inbox"), ("/memory", "Memory"))
+_NAV: Final = (
+    ("/", "Sessions"),
+    ("/inbox", "Inbox"),
+    ("/memory", "Memory"),
+    ("/health", "Health"),
+)
 _TABS: Final = (
     ("", "Conversation"),
     ("/context", "Context"),

@@ -27,7 +27,7 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import cost_text, last_call, running_text
 from holdfast.surfaces.http.route import JsonBody, Name, Route
-from holdfast.surfaces.http.session_types import LabelText, SessionsQuery, write_cursor
+from holdfast.surfaces.http.session_types import LabelText, SessionsQuery, cursor_after
 from holdfast.surfaces.http.sessions import create_session, list_sessions
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _find_lines(call: HttpCall, query: SessionListQuery) -> tuple[list[_Line], J
                 continue
             lines.append(line)
             if len(lines) == query.limit and not is_ordered and query.state:
-                return lines, {"cursor": write_cursor(call.store.info(line.key))}
+                return lines, {"cursor": cursor_after(info)}
         cursor = found.next_cursor or ""
         if not cursor or not (query.state or is_ordered):
             break

@@ -35,6 +35,19 @@ class Metrics:
             if seconds <= bound:
                 self._seconds[bound] += 1
 
+    @property
+    def start_time(self) -> float:
+        """When this process started, in seconds since 1970."""
+        return self._started
+
+    def errors(self) -> dict[int, int]:
+        """Return the number of answers by status, of those that are errors."""
+        found: dict[int, int] = defaultdict(int)
+        for (_method, _route, status), number in list(self._requests.items()):
+            if status >= 400:
+                found[status] += number
+        return dict(sorted(found.items()))
+
     def text(self, gateway: Gateway) -> str:
         """Return everything there is to measure now."""
         lines = [

@@ -175,7 +175,16 @@ class HistoryQuery(HttpQuery, frozen=True):
 
 def write_cursor(info: SessionInfo) -> str:
     """Return the place after a session in the listing."""
-    place = msgspec.json.encode([info.last_active, info.key.agent, info.key.session])
+    return _cursor_at(info.last_active, info.key.agent, info.key.session)
+
+
+def cursor_after(row: SessionRow) -> str:
+    """Return the place after a session as it was listed, also where it has changed since."""
+    return _cursor_at(row.last_active, row.agent, row.id)
+
+
+def _cursor_at(last_active: float, agent: str, session: str) -> str:
+    place = msgspec.json.encode([last_active, agent, session])
     return base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 

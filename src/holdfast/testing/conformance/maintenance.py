@@ -145,3 +145,13 @@ def _foreign_log() -> list[bytes]:
         *(encode(header) + b"\n", b"\n", b" \t\r\n", encode(one) + b"\n"),
         *(b"no json \xff\x00\n", seal, b"  " + encode(two) + b"\n"),
     ]
+
+
+def a_store_tells_its_room_or_that_it_cannot(store: SessionStore) -> None:
+    """`disk_use` is None, or it counts bytes once something is stored."""
+    store.create(KEY)
+    store.append(KEY, [message("a")], expect=ANY_HEAD)
+    use = store.disk_use()
+    if use is not None:
+        assert use.bytes > 0
+        assert use.free is None or use.free >= 0
