@@ -1026,3 +1026,61 @@ def test_time_has_costs_gaps_and_windows(store: SessionStore) -> None:
             assert "the heron is grey" in now.partition("Recalled and added to turns")[2]
 
     run(scenario)
+
+
+@pytest.mark.parametrize("since", [10, 100, 500, 1_900])
+def test_list_and_pages_find_one_window(store: SessionStore, since: int) -> None:
+    """However long ago it was recorded, as far as any of them looks: the list, the top of a page,
+    the time line, the status and the next request name one window."""
+    key, model = SessionKey("main", "far"), "claude-sonnet-4-5"
+    store.create(key)
+    said: list[Record] = [ModelChange(model=model, provider="anthropic", window=54_321)]
+    for number in range(since // 2):
+        said.append(User(content=f"question {number}"))
+        said.append(Assistant(content="yes", model=model, provider="anthropic", usage=USAGE))
+    store.append(key, said, expect=ANY_HEAD)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for address in ("/", "/s/main/far", "/s/main/far/context/time"):
+                text = (await client.get(address)).text.replace("\u202f", "")
+                assert "54321" in text, address
+                assert "200000 tok" not in text, address
+            for address in ("status", "context"):
+                found = (await client.get(f"/v1/sessions/main/far/{address}")).json()
+                assert found["window"]["tokens"] == 54_321, address
+
+    run(scenario)
+
+
+def test_a_list_reads_a_session_once_until_it_changes(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list shows what was appended, and reads no records of a session that is as it was."""
+    for name in ("a", "b", "c"):
+        talk(store, name, 2)
+
+    async def scenario() -> list[int]:
+        counts = []
+        async with serving(store) as client:
+            with counted(store, monkeypatch) as counter:
+                for more in ([], [], [ModelChange(model="another-model", window=9_000)]):
+                    if more:
+                        store.append(SessionKey("main", "b"), more, expect=ANY_HEAD)
+                    for address in ("/", "/?sort=window", "/?sort=records&state=idle"):
+                        counter.records = 0
+                        text = (await client.get(address)).text
+                        assert ("another-model" in text) == bool(more)
+                        counts.append(counter.records)
+        return counts
+
+    counts: list[int] = []
+
+    async def both() -> None:
+        counts.extend(await scenario())
+
+    run(both)
+    assert counts[0] > 0
+    assert counts[1:6] == [0] * 5
+    assert 0 < counts[6] < counts[0]
+    assert counts[7:] == [0, 0]

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Model
 
-_NEAR_RECORDS: Final = 200
-"""The newest records, in which the model of a session is looked for."""
+NEAR_RECORDS: Final = 2_000
+"""The newest records, in which every surface looks for the model and the window of a session."""
 
 
 class TurnTerms(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ class WorkspaceContext:
     def _window(self, key: SessionKey) -> Window:
         """The window that a session works in, as its log tells, or its model's."""
         model, terms = self._model_name(key), self.turn_terms(key)
-        newest = list(islice(self._base.store.back(key), _NEAR_RECORDS))
+        newest = list(islice(self._base.store.back(key), NEAR_RECORDS))
         found = likely_window(newest[::-1], model)
         if found is not None:
             return Window(*found, "learned")
@@ -240,7 +240,7 @@ class WorkspaceContext:
         terms = self.turn_terms(key)
         if terms is not None and terms.is_stated:
             return terms.target.model
-        for record in islice(self._base.store.back(key), _NEAR_RECORDS):
+        for record in islice(self._base.store.back(key), NEAR_RECORDS):
             if isinstance(record, Assistant | ModelChange) and record.model:
                 return record.model
         return terms.target.model if terms is not None else ""

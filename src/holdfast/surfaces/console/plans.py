@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import likely_window, turn_window
+from holdfast.engine.memory.indexer import session_stamp
 from holdfast.engine.session.totals import price_calls
+from holdfast.engine.workspace.context import NEAR_RECORDS
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import price_of, window_of
 from holdfast.surfaces.console.charts import small_bar
@@ -30,6 +35,7 @@ from holdfast.surfaces.request_preview import model_in
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.models.usage import Usage
     from holdfast.engine.session.prepare import Prepared
@@ -39,10 +45,8 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.request_preview import RequestTerms
 
-_NEAR_RECORDS: Final = 60
-"""The newest records, in which the last call and the window are looked for: for a row of a list."""
-_VIEW_RECORDS: Final = 2_000
-"""The same for the pages of one session, where there is time for more."""
+_KNOWN_SESSIONS_MAX: Final = 2_000
+"""Sessions of a store whose last calls are remembered: twice those that a list looks at."""
 
 
 class LastCall(msgspec.Struct, frozen=True):
@@ -68,16 +72,61 @@ class LastCall(msgspec.Struct, frozen=True):
         return self.size / self.window_tokens
 
 
-def last_call(
-    store: SessionStore,
-    key: SessionKey,
-    turns: TurnTerms | None = None,
-    *,
-    near: int = _NEAR_RECORDS,
-) -> LastCall:
+class _KnownCalls:
+    """The last calls of sessions that did not change since they were read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: OrderedDict[SessionKey, tuple[Json, LastCall]] = OrderedDict()
+
+    def find(self, key: SessionKey, stamp: Json) -> LastCall | None:
+        with self._lock:
+            known = self._calls.get(key)
+            if known is None or known[0] != stamp:
+                return None
+            self._calls.move_to_end(key)
+            return known[1]
+
+    def keep(self, key: SessionKey, stamp: Json, found: LastCall) -> None:
+        with self._lock:
+            self._calls[key] = stamp, found
+            self._calls.move_to_end(key)
+            while len(self._calls) > _KNOWN_SESSIONS_MAX:
+                self._calls.popitem(last=False)
+
+
+_known_calls: Final[WeakKeyDictionary[SessionStore, _KnownCalls]] = WeakKeyDictionary()
+
+
+def last_call(store: SessionStore, key: SessionKey, turns: TurnTerms | None = None) -> LastCall:
     """Look for the newest call among the newest records, and for the window that the session works
-    in; `turns` are the terms of its turns in this program."""
-    records = list(store.last(key, near))
+    in; `turns` are the terms of its turns in this program.
+
+    A list and the pages of a session ask the same. A session that did not change is read once.
+    """
+    known = _known_calls.setdefault(store, _KnownCalls())
+    stamp = {"log": session_stamp(store.info(key)), "turns": _turns_stamp(turns)}
+    found = known.find(key, stamp)
+    if found is None:
+        found = _read_last_call(store, key, turns)
+        known.keep(key, stamp, found)
+    return found
+
+
+def _turns_stamp(turns: TurnTerms | None) -> Json | None:
+    """Return everything of the terms that the answer depends on."""
+    if turns is None:
+        return None
+    return {
+        "model": turns.target.model,
+        "window": turns.window,
+        "floor": turns.floor,
+        "is_stated": turns.is_stated,
+    }
+
+
+def _read_last_call(store: SessionStore, key: SessionKey, turns: TurnTerms | None) -> LastCall:
+    records = list(store.last(key, NEAR_RECORDS))
     _provider, model = model_in(records)
     replies = (record for record in reversed(records) if isinstance(record, Assistant))
     usages = (read_usage(record.usage, record.provider or "") for record in replies)
@@ -126,7 +175,7 @@ def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     info = row_of(call.store.info(key), call, session_states(call))
     totals = call.store.totals(key)
     turns = call.workspace.context.turn_terms(key)
-    last = last_call(call.store, key, turns, near=_VIEW_RECORDS)
+    last = last_call(call.store, key, turns)
     name = gist(info.label or info.title or str(key), 100)
     used = f"{tokens(last.size)} of {tokens(last.window_tokens)}"
     title = f"{'● running' if info.state == 'running' else info.state} · {name} · {last.share:.0%}"

@@ -118,29 +118,33 @@ def _find_lines(call: HttpCall, query: SessionListQuery) -> tuple[list[_Line], J
     failed = _count_failed(call)
     is_ordered = query.sort != "active"
     step = _LOOK_SESSIONS if is_ordered or query.state else query.limit
-    lines: list[_Line] = []
+    chosen: list[SessionRow] = []
     cursor, looked = query.cursor, 0
     while looked < _LOOK_SESSIONS_MAX:
         asked = msgspec.structs.replace(query, limit=step, cursor=cursor)
         found: SessionsPage = list_sessions(replace(call, query=asked)).value
         looked += step
         for info in found.sessions:
-            line = _line(call, info, failed)
-            if query.state and query.state not in _states(line):
+            if query.state and query.state not in _states(info, failed):
                 continue
-            lines.append(line)
-            if len(lines) == query.limit and not is_ordered and query.state:
-                return lines, {"cursor": cursor_after(info)}
+            chosen.append(info)
+            if len(chosen) == query.limit and not is_ordered and query.state:
+                return _lines(call, chosen, failed), {"cursor": cursor_after(info)}
         cursor = found.next_cursor or ""
         if not cursor or not (query.state or is_ordered):
             break
     if is_ordered:
-        lines.sort(key=lambda line: -_order(line, query.sort))
+        chosen.sort(key=lambda info: -_order(call, info, query.sort))
         end = query.start + query.limit
-        if end < len(lines):
-            return lines[query.start : end], {"start": end}
-        lines = lines[query.start :]
-    return lines, {"cursor": cursor, "start": 0} if cursor else {}
+        if end < len(chosen):
+            return _lines(call, chosen[query.start : end], failed), {"start": end}
+        chosen = chosen[query.start :]
+    return _lines(call, chosen, failed), {"cursor": cursor, "start": 0} if cursor else {}
+
+
+def _lines(call: HttpCall, infos: list[SessionRow], failed: dict[str, int]) -> list[_Line]:
+    """Return what only the rows of a page need."""
+    return [_line(call, info, failed) for info in infos]
 
 
 def _count_failed(call: HttpCall) -> dict[str, int]:
@@ -171,17 +175,19 @@ def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
     )
 
 
-def _states(line: _Line) -> list[str]:
+def _states(info: SessionRow, failed: dict[str, int]) -> list[str]:
     return [
-        line.info.state,
-        *(["failed"] if line.failed else []),
-        *(["damaged"] if line.info.damaged else []),
+        info.state,
+        *(["failed"] if failed.get(f"{info.agent}/{info.id}") else []),
+        *(["damaged"] if info.damaged else []),
     ]
 
 
-def _order(line: _Line, sort: str) -> float:
-    by = {"cost": line.cost, "window": line.share, "records": float(line.info.records)}
-    return by[sort]
+def _order(call: HttpCall, info: SessionRow, sort: str) -> float:
+    if sort == "records":
+        return float(info.records)
+    line = _line(call, info, {})
+    return line.cost if sort == "cost" else line.share
 
 
 def _table(call: HttpCall, lines: list[_Line], *, with_owner: bool) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from holdfast.core.models.window import Window, likely_window
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.workspace.context import NEAR_RECORDS
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpCall
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
-_NEAR_RECORDS: Final = 200
-"""The newest records, in which the model of a session is looked for."""
 
 
 class StatusQuery(HttpQuery, frozen=True):
@@ -159,7 +159,7 @@ def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
     if base is not None:
         return terms_of_turn(base)
     turns = call.workspace.context.turn_terms(key)
-    records = list(call.store.last(key, _NEAR_RECORDS))
+    records = list(call.store.last(key, NEAR_RECORDS))
     provider, model = model_in(records)
     found = likely_window(records, model)
     if found is not None:
@@ -173,11 +173,17 @@ def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
 def prepare_next(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
     """The next request of a session; for the model that answered last, if the terms name none."""
     if terms.base is None:
-        provider, model = model_in(list(store.last(key, _NEAR_RECORDS)))
+        provider, model = _model_of(store, key)
         terms = msgspec.structs.replace(
             terms, model=terms.model or model, provider=provider or terms.provider
         )
     return preview(session_records(store, key, terms.window or _window_tokens(terms)), terms)
+
+
+def _model_of(store: SessionStore, key: SessionKey) -> tuple[str, str]:
+    """The provider and model that answered last; reads no further than to them."""
+    newest = (model_in([record]) for record in islice(store.back(key), NEAR_RECORDS))
+    return next((found for found in newest if found[1]), ("", ""))
 
 
 def _window_tokens(terms: RequestTerms) -> int:
