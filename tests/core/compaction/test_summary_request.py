@@ -23,7 +23,7 @@ from holdfast.core.compaction.summary_request import (
     read_ask,
 )
 from holdfast.core.extract.carryover import carry_over
-from holdfast.core.log.records import Compaction, Record, User
+from holdfast.core.log.records import Compaction, Record, Undo, User
 from holdfast.core.text.fences import TAGS, escape, is_wrapped, tag_text, unescape, unwrap
 from holdfast.core.tokens.counting import Estimator
 
@@ -154,3 +154,12 @@ def test_prose_of_a_session_is_that_of_its_newest_compaction() -> None:
     ]
     assert prose_of(cuts[:1]) == prose_of(cuts) == prose
     assert prose_of([User(content="x")]) == ""
+
+
+@pytest.mark.parametrize("undone_cuts", [(), ("b",), ("a",), ("a", "b")])
+def test_prose_is_that_of_the_newest_cut_that_stands(undone_cuts: tuple[str, ...]) -> None:
+    """A compaction that was undone is not brought up to date by the next one."""
+    cuts = [Compaction(id=name, summary=f"### Goal\nThe goal of {name}.") for name in ("a", "b")]
+    records: list[Record] = [*cuts, *(Undo(target=name) for name in undone_cuts)]
+    left = [cut.summary for cut in cuts if cut.id not in undone_cuts]
+    assert prose_of(records) == (left[-1] if left else "")

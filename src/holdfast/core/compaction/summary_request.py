@@ -20,6 +20,7 @@ from holdfast.core.compaction.summary_input import parts, transcript
 from holdfast.core.extract import carryover
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.log.records import Compaction
+from holdfast.core.log.replay import undone
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import ASK, escape, tag_text, unescape
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -165,9 +166,13 @@ def overhead(*, previous: str, focus: str, cap_tokens: int, counter: Counter) ->
 
 
 def prose_of(records: Sequence[Record]) -> str:
-    """Return the model's prose in the newest compaction, or in the one it was carried over from."""
+    """Return the model's prose in the newest compaction, or in the one it was carried over from.
+
+    One that was undone says nothing: what it replaced is in view again.
+    """
+    gone = undone(records)
     cuts = (record for record in reversed(records) if isinstance(record, Compaction))
-    newest = next(cuts, None)
+    newest = next((cut for cut in cuts if cut.id not in gone), None)
     return carryover.prose_of(newest.carry or newest.summary) if newest is not None else ""
 
 
