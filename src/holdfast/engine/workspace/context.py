@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.core.checkpoint.state import State
+    from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
@@ -129,14 +130,22 @@ class WorkspaceContext:
         focus: str = "",
         preview: bool = False,
         wait: float = TURN_WAIT_SECONDS,
+        make: Callable[[], CompactionFinished] | None = None,
     ) -> str:
-        """Compact the view of a session now. A preview only reports what that would do."""
+        """Compact the view of a session now. A preview only reports what that would do.
+
+        `make` compacts in place of the workspace, which asks no model unless it was given one.
+        """
 
         def give() -> GivenReply:
             find = self._base.resolve if preview else self._base.resolve_to_change
             key, reason = find(session)
-            result = self._open(key, None, is_preview=preview).compact(
-                focus, preview=preview, wait=wait
+            result = (
+                make()
+                if make is not None
+                else self._open(key, None, is_preview=preview).compact(
+                    focus, preview=preview, wait=wait
+                )
             )
             reply = {"sessionKey": str(key), **camel(msgspec.to_builtins(result))}
             return GivenReply(self._base.encode(reply, "summary"), reason)

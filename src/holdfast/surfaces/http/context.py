@@ -13,8 +13,10 @@ from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.window import Window, likely_window
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.engine.workspace.context import NEAR_RECORDS
+from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
@@ -36,6 +38,9 @@ from holdfast.surfaces.request_preview import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.projection.policy import Policy
@@ -207,12 +212,41 @@ def read_policy(text: str, now: Policy) -> Policy:
     return policy_from({**msgspec.structs.asdict(now), **given})
 
 
-def _compact(call: HttpCall) -> HttpAnswer:
+async def _compact(call: HttpCall) -> HttpAnswer:
     body: CompactBody = call.body
-    key = call.session(to_change=not body.preview)
-    return text_answer(
-        call.workspace.context.compact(str(key), focus=body.focus, preview=body.preview, wait=0)
-    )
+    return await compact_session(call, body.focus, preview=body.preview)
+
+
+async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) -> HttpAnswer:
+    """Compact the session in the address. Where the settings name its agent, that is done as its
+    turns do it: with their model. A preview asks no model."""
+    key = await run_in_thread(lambda: call.session(to_change=not preview))
+    terms = await run_in_thread(call.workspace.context.turn_terms, key)
+    is_turn = not preview and terms is not None and terms.is_stated
+    make = await _compact_as_turn(call, key, focus) if is_turn else None
+
+    def answer() -> HttpAnswer:
+        compact = call.workspace.context.compact
+        return text_answer(compact(str(key), focus=focus, preview=preview, wait=0, make=make))
+
+    return await run_in_thread(answer)
+
+
+async def _compact_as_turn(
+    call: HttpCall, key: SessionKey, focus: str
+) -> Callable[[], CompactionFinished]:
+    """Compact in the session that the gateway holds open; returns what gives the result."""
+    try:
+        async with call.gateway.sessions.use(key) as session:
+            result = await session.compact(focus, wait=0)
+    except HoldfastError as error:
+        refused = error  # raised where the workspace can audit it
+
+        def refuse() -> CompactionFinished:
+            raise refused
+
+        return refuse
+    return lambda: result
 
 
 def _checkpoint(call: HttpCall) -> HttpAnswer:

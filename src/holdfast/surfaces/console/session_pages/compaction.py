@@ -16,13 +16,15 @@ from holdfast.core.log.records import (
     text_of,
     tool_calls,
 )
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import moment, number, session_path, tokens
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.formatting import money
+from holdfast.surfaces.http.context import compact_session
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 from holdfast.surfaces.http.sessions import undo_change
 
 if TYPE_CHECKING:
@@ -292,16 +294,16 @@ def _compact_form(key: SessionKey, cut: Compaction | None) -> Html:
     )
 
 
-def compact_now(call: HttpCall) -> HttpAnswer:
+async def compact_now(call: HttpCall) -> HttpAnswer:
     """Compact with a focus, in place of another compaction where the form names one.
 
     What the old one replaced is in the view again if the new one then fails; the page says so.
     """
     form: CompactForm = call.body
-    key = call.session(to_change=True)
+    key = await run_in_thread(lambda: call.session(to_change=True))
     if form.record:
-        undo_change(replace(call, body=UndoForm(form.record)))
-    reply = text_answer(call.workspace.context.compact(str(key), focus=form.focus, wait=0))
+        await run_in_thread(undo_change, replace(call, body=UndoForm(form.record)))
+    reply = await compact_session(call, form.focus)
     made = msgspec.json.decode(bytes(reply.value))
     if made.get("outcome") != "applied":
         undone = f"; the compaction `{form.record}` stays undone" if form.record else ""
