@@ -246,7 +246,7 @@ with open_store(sys.argv[1]) as source, open_store(sys.argv[2]) as target:
     print(peak() - before, report.sessions[0].bytes)
 """
 WAYS = [("folder", "postgres"), ("postgres", "folder")]
-LARGE = (50, 400) if is_whole() else (6, 48)
+LARGE = (50, 400) if is_whole() else (16, 64)
 """Megabytes of a session, and of a larger one."""
 MEGABYTE = 1_000_000
 

@@ -45,7 +45,7 @@ def test_one_process_has_every_way_in(tmp_path: Path) -> None:
             server.wait_for_texts(1)
             assert "tg_99" in read(f"{process.url}/v1/sessions")
             assert "Heron" in read(f"{process.url}/s/main/tg_99")
-            health = read(f"{process.url}/inbox")
+            health = read(f"{process.url}/health")
             assert "@loopback_bot is listening" in health
             metrics = read(f"{process.url}/metrics")
             assert 'holdfast_service_up{service="telegram"} 1' in metrics
@@ -78,7 +78,7 @@ def test_a_bot_that_cannot_run_leaves_the_rest(tmp_path: Path) -> None:
             server.wait_for(lambda: "getMe" in server.calls)
             while "does not run" not in process.log():
                 time.sleep(0.05)
-            health = read(f"{process.url}/inbox")
+            health = read(f"{process.url}/health")
             assert "the token is wrong" in health
             assert 'holdfast_service_up{service="telegram"} 0' in read(f"{process.url}/metrics")
             assert process.stop() in (0, -15), process.log()
