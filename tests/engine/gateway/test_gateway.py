@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.models.replies import Reply
+    from holdfast.core.queues.resets import ResetReason
     from holdfast.ports import QueuedMessage, SessionStore
 
 A, B = SessionKey("main", "a"), SessionKey("main", "b")
@@ -223,6 +224,9 @@ def test_a_turn_has_a_limit(store: SessionStore) -> None:
             heard.append(reply.text)
 
         async def on_failure(self, message: QueuedMessage, reason: str) -> None:
+            heard.append(reason)
+
+        async def on_reset(self, message: QueuedMessage, reason: ResetReason) -> None:
             heard.append(reason)
 
     async def scenario() -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.replies import Reply
+    from holdfast.core.queues.resets import ResetReason
     from holdfast.engine.gateway.services import Service
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.ports import Clock, QueuedMessage, SessionStore
@@ -49,9 +50,7 @@ _FORGET_SECONDS: Final = 3_600.0
 class Channel(Protocol):
     """A way in that wants to hear of outcomes, such as a messenger.
 
-    A call may be repeated after a crash: what it stores must be stored once. A channel that has
-    `on_reset(message, reason)` is told before a message begins a fresh session, because the last
-    one was `idle` or for the `daily` reset.
+    A call may be repeated after a crash: what it stores must be stored once.
     """
 
     async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
@@ -59,6 +58,9 @@ class Channel(Protocol):
 
     async def on_failure(self, message: QueuedMessage, reason: str) -> None:
         """Take that there will be no answer."""
+
+    async def on_reset(self, message: QueuedMessage, reason: ResetReason) -> None:
+        """Take that the message is about to begin a fresh session, and why."""
 
 
 class MessageChanged(msgspec.Struct, frozen=True):

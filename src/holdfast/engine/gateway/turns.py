@@ -120,9 +120,8 @@ class MessageTurns:
         """Begin a fresh session. It is announced before: after a crash both are done again."""
         sessions = self._gateway.sessions
         channel = self._gateway.channels.get(message.body.get("channel", ""))
-        on_reset = getattr(channel, "on_reset", None)
-        if on_reset is not None:
-            await on_reset(message, reason)
+        if channel is not None:
+            await channel.on_reset(message, reason)
         async with sessions.use(key) as session:
             old = session.key
             fresh = await session.reset(moves_name=True)
