@@ -291,7 +291,7 @@ def test_types_are_resolved_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> No
             busy.release()
         return real(kind)
 
-    records._decoder.cache_clear()
+    records.record_decoder.cache_clear()
     monkeypatch.setattr(msgspec.json, "Decoder", make)
     ready = threading.Barrier(8)
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Header, Record
+    from holdfast.core.log.replay import Live
     from holdfast.core.log.tree import Branch
-    from holdfast.core.log.views import Live, LogEntry, LogReport
+    from holdfast.core.log.views import LogEntry, LogReport
     from holdfast.core.log.walk import OpenLog
 
 

@@ -3,8 +3,8 @@
 
 from holdfast.core.log.batch import Batch as Batch
 from holdfast.core.log.damage import Finding as Finding
+from holdfast.core.log.replay import Live as Live
 from holdfast.core.log.views import (
-    Live as Live,
     LogEntry as LogEntry,
     LogReport as LogReport,
 )

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import records
+from tests.support.runs import examples
 
-from holdfast.core.log.records import Assistant, Compaction, ToolResult, ToolUse, User
-from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    ToolResult,
+    ToolUse,
+    Undo,
+    User,
+    decode,
+    encode,
+)
+from holdfast.core.log.replay import (
+    Boundaries,
+    SeenCalls,
+    decode_lines,
+    live_at_end,
+    without_doubles,
+)
+from holdfast.core.log.views import live
+from holdfast.stores.memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
@@ -117,3 +137,105 @@ def test_binds_for_the_same_window_and_smaller_ones(
 ) -> None:
     """A compaction holds up to the window it was made for; without one, for every window."""
     assert Boundaries(window).is_one(Compaction(summary="s", window=made_for)) is expected
+
+
+# The newest lines at once
+
+_ODD_LINES = [
+    b'{"type":"user","content":"x","$extra":{"key":"k"}}',
+    b'{"type":"user","content":"x","\\u0024extra":{"key":"k"}}',
+    b'{"type":"tool_result","tool_use_id":"t","output_ref":{"sha256":"a","bytes":1,"$extra":{"b":1}}}',
+    b'{"type":"prune","decisions":[{"record":"a","action":"trim","$extra":{"b":1}}]}',
+    b'{"type":"user","content":"x","key":"k"}',
+    b'{"type":"user","content":"x","original":{"a":[1]}}',
+    b'{"type":"of another version","a":1}',
+    b'{"type":"user","content":"\\ud800"}',
+]
+"""Lines that are records, and that no struct describes as they are."""
+
+
+@given(st.lists(st.one_of(records().map(encode), st.sampled_from(_ODD_LINES)), min_size=1))
+@examples(200)
+@example(_ODD_LINES)
+@example([encode(User(content="x")), *_ODD_LINES[:1]])
+@example([encode(User(content="x")), *_ODD_LINES[2:3]])
+@example([encode(User(content="x")), *_ODD_LINES[3:4]])
+def test_lines_decoded_at_once_are_those_decoded_one_by_one(lines: list[bytes]) -> None:
+    """Whatever a record holds, a reader of many lines gets what a reader of one gets."""
+    assert decode_lines(b"\n".join(lines), len(lines)) == [decode(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b'{"type":"user"', b'"content":"x"}'],
+        [b'{"type":"user","content":"x"} {"type":"user","content":"y"}'],
+        [b'{"type":"user","content":"x"}', b""],
+        [b'{"type":"user","content":"x"}', b"\x18"],
+        [b'{"type":"user","content":"x"}', b"garbage"],
+    ],
+)
+def test_lines_that_are_no_records_are_not_decoded_at_once(lines: list[bytes]) -> None:
+    """A caller that was wrong about its lines has to look at each of them."""
+    assert decode_lines(b"\n".join(lines), len(lines)) is None
+
+
+def _log_of(stored: list[Record]) -> MemoryLog:
+    log = MemoryLog(SessionKey("main", "s"))
+    log.add(b"".join(encode(record) + b"\n" for record in stored), ())
+    return log
+
+
+_PARTS = st.one_of(
+    st.builds(User, content=st.sampled_from(["a", "b"])),
+    st.builds(Assistant, content=st.sampled_from(["a", [call("t1")], [call("t2")]])),
+    st.builds(ToolUse, tool_use_id=st.sampled_from(["t1", "t2"])),
+    st.builds(ToolResult, tool_use_id=st.just("t1"), content=st.just("ok")),
+    st.builds(
+        Compaction,
+        summary=st.just("so far"),
+        first_kept=st.sampled_from([None, "r0", "r1", "r3", "r7", "nothing"]),
+        window=st.sampled_from([None, 100]),
+    ),
+    st.builds(Undo, target=st.sampled_from(["r1", "r4", "r6"])),
+)
+
+
+def _path(*parts: Record) -> list[Record]:
+    return [
+        msgspec.structs.replace(part, id=f"r{number}", ts=1.0) for number, part in enumerate(parts)
+    ]
+
+
+@given(
+    st.lists(_PARTS, min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.sampled_from([None, 50, 200]),
+    st.sampled_from([{}, {}, {"parent": "r0"}, {"id": "r1"}, {"id": ""}]),
+)
+@examples(1_000)
+@example([User(content="a"), Compaction(summary="s"), User(content="b")], 1, None, {})
+@example(
+    [User(content="a"), Compaction(summary="s", first_kept="r0"), User(content="b")], 1, None, {}
+)
+@example([Compaction(summary="s"), User(content="a")], 0, None, {"parent": "r0"})
+@example([Compaction(summary="s"), Undo(target="r0"), User(content="a")], 0, None, {})
+@example([User(content="a"), Assistant(content=[call("t1")]), ToolUse(tool_use_id="t1")], 0, 50, {})
+@example([Compaction(summary="s", first_kept="r1"), User(content="a")], 0, None, {})
+def test_the_view_from_the_newest_lines_is_the_view_of_the_log(
+    parts: list[Record], first: int, window: int | None, last: dict[str, Any]
+) -> None:
+    """Where the newest lines tell what the next turn needs, they tell what the whole log does."""
+    stored = _path(*parts)
+    stored[-1] = msgspec.structs.replace(stored[-1], **last)
+    log = _log_of(stored)
+    lines = [encode(record) for record in stored][first:]
+    found = live_at_end(b"\n".join(lines), len(lines), window, is_whole=first == 0)
+    whole = live(log, window)
+    assert found in (None, whole)
+    ids = [record.id for record in stored]
+    boundary = whole.boundary
+    kept = ids[0] if boundary is None else boundary.first_kept or boundary.id
+    newest = ids[-1] if boundary is None else boundary.id
+    if not last and kept in ids[first : ids.index(newest) + 1]:
+        assert found == whole

@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError, LogConflict, NoSuchRecord
 from holdfast.ports import ANY_HEAD, SessionCatalogue, SessionInfo
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.postgres.reading import _LIVE
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.testing.conformance.samples import one_of_each
 
@@ -90,8 +91,10 @@ def test_every_text_is_kept(store: PostgresStore, text: str) -> None:
 
 
 def test_an_append_is_one_statement(store: PostgresStore) -> None:
-    """With a head, without one, with a lease; and opening a session to continue it is two."""
+    """With a head, without one, with a lease; so is opening a session, two where it has a
+    branch."""
     head = store.create(KEY)
+    assert _count_statements(store, lambda: store.live(KEY)) == 1
     token = store.leases.acquire(KEY, "turn", 600)
     appends: list[Callable[[], object]] = [
         lambda: store.append(KEY, [User(content="a")], expect=head),
@@ -113,7 +116,36 @@ def test_live_reads_one_range_however_old_the_session_is(store: PostgresStore) -
         store.append(KEY, [Compaction(summary="so far", first_kept=kept)], expect=ANY_HEAD)
         assert len(store.live(KEY).records) == 401
         asked.append(_count_statements(store, lambda: store.live(KEY)))
-    assert asked == [2, 2, 2]
+    assert asked == [1, 1, 1]
+
+
+def test_live_reads_a_range_of_the_index_whatever_the_planner_knows(store: PostgresStore) -> None:
+    """With one session that holds nearly all rows, and statistics that say so, no table is
+    scanned and nothing is joined to it."""
+    for name in ("s", "small"):
+        store.create(SessionKey("main", name))
+    store.append_each(KEY, [User(content="x" * 100)] * 5_000)
+    store.append_each(KEY, [Compaction(summary="so far"), *[User(content="y")] * 50])
+    with store._connections.use() as connection:
+        connection.execute(store._sql("ANALYZE {s}.records; ANALYZE {s}.logs"))
+        query = store._sql(_LIVE).decode().replace("$1", "'main'").replace("$2", "'s'")
+        explained = connection.execute(f"EXPLAIN {query.replace('$3', '4000000')}".encode())
+        plan = "\n".join(row[0] for row in explained.fetchall())
+    assert "Index Scan using records_pkey" in plan
+    assert "Index Cond: ((log = l.id) AND" in plan
+    assert "Hash" not in plan
+    assert len(store.live(KEY).records) == 51
+
+
+def test_a_session_that_is_not_plain_is_opened_line_by_line(store: PostgresStore) -> None:
+    """A log with damage, copied from elsewhere, shows the same view as a file does."""
+    store.create(KEY)
+    store.append(KEY, [Compaction(summary="so far"), User(content="a")], expect=ANY_HEAD)
+    size = store.info(KEY).bytes
+    store.extend_log(KEY, b'garbage\n{"type":"user","id":"z","content":"b"}\n', at=size)
+    found = store.live(KEY)
+    assert [finding.kind for finding in found.findings] == ["garbage"]
+    assert found.records[-1] == User(id="z", content="b")
 
 
 def test_a_record_is_found_by_its_index(store: PostgresStore) -> None:

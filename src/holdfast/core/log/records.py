@@ -363,7 +363,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[_Known]:
+def record_decoder() -> msgspec.json.Decoder[_Known]:
     """Return the decoder of a line, made on first use: it resolves the types of all records."""
     return decoder_of(_Known)
 
@@ -401,7 +401,7 @@ def encode_lines(records: Sequence[Record]) -> bytes:
                 break
         else:
             data = _encoder.encode_lines(records)
-            read = _decoder().decode_lines(data)
+            read = record_decoder().decode_lines(data)
             levels = RECORD_NESTING_MAX
             if not may_be_deep(data, levels, len(records)) or not is_too_deep(read, levels + 1):
                 return data
@@ -435,9 +435,9 @@ def decode(line: bytes) -> Record | Flaw:
         place = line.rfind(_ORIGINAL_START)
         if place > 0:
             return _check_depth(_decode_with_original(line, place), line)
-        found = record = _decoder().decode(line)
-        if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
-            found = _decode_carefully(line)  # only a field that is really called `$extra`
+        found = record = record_decoder().decode(line)
+        if has_odd_names(record):
+            found = _decode_carefully(line)
     except msgspec.ValidationError:
         found = _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -448,12 +448,11 @@ def decode(line: bytes) -> Record | Flaw:
 def _decode_with_original(line: bytes, place: int) -> Record | Flaw:
     """Decode the typed fields of a line by themselves: its last field would have them refused."""
     try:
-        record = _decoder().decode(line[:place] + b"}")
+        record = record_decoder().decode(line[:place] + b"}")
         kept = msgspec.json.decode(line[place + len(_ORIGINAL_START) : -1])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_carefully(line)  # it is not the last field, or there are others
-    has_extra = record.extra or (type(record) in _CAREFUL and _has_nested_extra(record))
-    if has_extra or line[-1:] != b"}":
+    if has_odd_names(record) or line[-1:] != b"}":
         return _decode_carefully(line)
     msgspec.structs.force_setattr(record, "extra", {ORIGINAL_FIELD: kept})  # nobody has it yet
     return record
@@ -468,10 +467,12 @@ def _check_depth(found: Record | Flaw, line: bytes) -> Record | Flaw:
 
 
 def _is_plain_text(found: Record | Flaw) -> bool:
-    """True for a user's text or a tool's, with nothing beside it that could be nested."""
-    if type(found) is User or (type(found) is ToolResult and found.details is None):
-        return type(found.content) is str and not found.extra
-    return False
+    """True for a message that is one text, with nothing beside it that could be nested."""
+    if type(found) is ToolResult:
+        return found.details is None and type(found.content) is str and not found.extra
+    if type(found) is Assistant:
+        return found.usage is None and type(found.content) is str and not found.extra
+    return type(found) is User and type(found.content) is str and not found.extra
 
 
 def from_json(value: object) -> Record | Flaw:
@@ -492,7 +493,7 @@ def from_json(value: object) -> Record | Flaw:
         for name in _NESTED_IN[kind]:
             if name in folded:
                 folded = {**folded, name: fold_nested(folded[name], _NESTED[name])}
-        return _convert(folded, kind)
+        return convert_typed(folded, BY_TYPE[kind])
     except msgspec.ValidationError as error:
         return Flaw("shape", f"{kind}: {error}")
 
@@ -529,7 +530,10 @@ def _needs_care(record: Record) -> bool:
     )
 
 
-def _has_nested_extra(record: Record) -> bool:
+def has_odd_names(record: Record) -> bool:
+    """Return whether a record was decoded from a line with a field that is called `$extra`."""
+    if record.extra or type(record) not in _CAREFUL:
+        return bool(record.extra)
     if isinstance(record, ToolResult):
         return record.output_ref is not None and bool(record.output_ref.extra)
     return isinstance(record, Prune) and any(decision.extra for decision in record.decisions)
@@ -542,10 +546,6 @@ def _as_json(record: Record) -> Json:
     for tag in ("type", "$type"):
         plain.pop(tag, None)
     return {"type": record.kind, **unfold(plain)}
-
-
-def _convert(value: Json, kind: str) -> _Known:
-    return convert_typed(value, BY_TYPE[kind])
 
 
 def _decode_carefully(line: bytes) -> Record | Flaw:

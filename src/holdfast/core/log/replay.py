@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.log.damage import Finding, Flaw
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.records import Assistant, Compaction, Record, ToolUse, Undo, User, tool_calls
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Record,
+    ToolUse,
+    Undo,
+    User,
+    decode,
+    has_odd_names,
+    record_decoder,
+    tool_calls,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Content
+
+
+_TURNING: Final = frozenset((Compaction, Undo, ToolUse))
+"""Records that decide about others in the view."""
+
+
+def decode_lines(data: bytes, count: int) -> list[Record] | None:
+    """Return the records of `count` lines, the last one without its newline.
+
+    The caller knows that `decode` finds a record in each of them. None where that is not so.
+    """
+    try:
+        records: list[Record] = record_decoder().decode_lines(data)  # type: ignore[assignment]
+        if len(records) == count and not any(has_odd_names(record) for record in records):
+            return records
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass  # fields that this version does not know
+    found = [decode(line) for line in data.split(b"\n")]
+    records = [item for item in found if not isinstance(item, Flaw)]
+    return records if len(records) == count == len(found) else None
 
 
 def without_doubles(records: Iterable[Record]) -> Iterator[Record]:
@@ -88,3 +120,49 @@ def undone(records: Iterable[Record]) -> set[str]:
 def _binds(compaction: Compaction, window: int | None) -> bool:
     """A compaction made for one window holds for that and smaller ones, not for larger ones."""
     return window is None or compaction.window is None or window <= compaction.window
+
+
+# The newest part of a log
+
+
+class Live(msgspec.Struct, frozen=True):
+    """The records that the next turn needs: from the newest boundary to the head."""
+
+    records: tuple[Record, ...]
+    """The records of the view, oldest first."""
+    boundary: Compaction | None
+    """The compaction that the view starts with."""
+    head: str
+    """The newest record of the path."""
+    findings: tuple[Finding, ...] = ()
+    """Damage that was met on the way."""
+
+
+def live_at_end(data: bytes, count: int, window: int | None, *, is_whole: bool) -> Live | None:
+    """Return what `views.live` returns, from the newest `count` lines of a log, the last one
+    without its newline; `is_whole` where these are all.
+
+    The caller knows that each line of the log is a record, and part of an append that is complete.
+    None where the lines do not tell: the path leaves them, or an id occurs twice.
+    """
+    records = decode_lines(data, count)
+    if not records or {record.parent for record in records} != {None}:
+        return None
+    ids = [record.id for record in records]
+    if len(set(ids)) < len(ids) or "" in ids:
+        return None
+    turning = [index for index, record in enumerate(records) if type(record) in _TURNING]
+    boundaries = Boundaries(window)
+    newest = next((index for index in reversed(turning) if boundaries.is_one(records[index])), None)
+    if newest is None:
+        found = Live(tuple(without_doubles(records)), None, ids[-1])
+        return found if is_whole else None
+    boundary = records[newest]
+    assert isinstance(boundary, Compaction)
+    kept = boundary.first_kept or ids[newest]
+    if kept not in ids[: newest + 1]:
+        return None
+    live_records = records[ids.index(kept) :]
+    if any(type(records[index]) is ToolUse for index in turning):
+        live_records = list(without_doubles(live_records))
+    return Live(tuple(live_records), boundary, ids[-1])

@@ -25,7 +25,7 @@ from holdfast.core.log.records import (
     Record,
     User,
 )
-from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
+from holdfast.core.log.replay import Boundaries, Live, SeenCalls, without_doubles
 from holdfast.core.log.speakers import user_text
 from holdfast.core.log.tree import Outline, settled_ids
 from holdfast.core.log.walk import (
@@ -63,19 +63,6 @@ class LogEntry(msgspec.Struct, frozen=True):
     """The record."""
     standing: Standing
     """Its state in the whole log."""
-
-
-class Live(msgspec.Struct, frozen=True):
-    """The records that the next turn needs: from the newest boundary to the head."""
-
-    records: tuple[Record, ...]
-    """The records of the view, oldest first."""
-    boundary: Compaction | None
-    """The compaction that the view starts with."""
-    head: str
-    """The newest record of the path."""
-    findings: tuple[Finding, ...] = ()
-    """Damage that was met on the way."""
 
 
 class LogReport(msgspec.Struct, frozen=True):

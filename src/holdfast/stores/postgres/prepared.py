@@ -39,6 +39,8 @@ TYPES: Final = {
     "jsonb[]": 3807,
 }
 """The numbers of built-in types, the same on every server."""
+TRUE: Final = b"\1"
+"""A `bool` that is true."""
 _BINARY: Final = 1
 _IDLE: Final = 0  # as in `psycopg.pq`, whose names are dear to import at every call
 _BAD: Final = 1
@@ -48,6 +50,7 @@ _TRIES_MAX: Final = 100
 """Times that a pooler may hand out a connection for which we guessed wrong."""
 
 _pack_number = struct.Struct(">q").pack
+_unpack_number = struct.Struct(">q").unpack
 _pack_float = struct.Struct(">d").pack
 _pack_length = struct.Struct(">i").pack
 _pack_array = struct.Struct(">iiiii").pack
@@ -70,7 +73,7 @@ def pack_float(value: float) -> bytes:
 
 def pack_bool(value: object) -> bytes:
     """Return a `bool`."""
-    return b"\1" if value else b"\0"
+    return TRUE if value else b"\0"
 
 
 def pack_jsonb(text: str | None) -> bytes | None:
@@ -100,6 +103,11 @@ def pack_int_array(items: Sequence[int]) -> bytes:
     return head + b"".join([_pack_item(8, item) for item in items])
 
 
+def unpack_int(data: bytes) -> int:
+    """Return the number of an `int8`."""
+    return int(_unpack_number(data)[0])
+
+
 def unpack_int_array(data: bytes) -> list[int]:
     """Return the numbers of an `int8[]`."""
     return [item for _length, item in _iterate_items(data[_ARRAY_HEAD_BYTES:])]
@@ -117,7 +125,7 @@ class PreparedStatement:
         """The connections on which it was found or prepared."""
 
     def run(self, connection: Connection, calls: Sequence[Values]) -> list[Row]:
-        """Run the statement once for each of `calls`; returns the row of each.
+        """Run the statement once for each of `calls`; returns the row of each, empty for none.
 
         They are one transaction and one round trip, or a part of the transaction that is open.
         """
@@ -223,6 +231,6 @@ def _raise_errors(pgconn: PGconn, results: list[PGresult]) -> list[PGresult]:
 
 def _rows(results: list[PGresult]) -> list[Row]:
     return [
-        tuple([result.get_value(0, column) for column in range(result.nfields)])
+        tuple([result.get_value(0, column) for column in range(result.nfields * result.ntuples)])
         for result in results
     ]
