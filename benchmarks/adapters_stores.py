@@ -58,6 +58,21 @@ def _chat_turn(mark: str) -> list[dict[str, Any]]:
     ]
 
 
+def _await(call: Any) -> Any:
+    """Return what a coroutine returns.
+
+    Not as the result of the task: `asyncio.run` of Python 3.11 makes a text of that, which may take
+    longer than the call.
+    """
+    found: list[Any] = []
+
+    async def keep() -> None:
+        found.append(await call)
+
+    asyncio.run(keep())
+    return found[0]
+
+
 _TURNS_FILE = "turns.jsonl"
 
 
@@ -100,7 +115,7 @@ def _openai(*, is_ours: bool) -> StoreSide:
 
     def read(place: Path) -> Any:
         session = _openai_session(place, is_ours=is_ours)
-        found = asyncio.run(session.get_items())
+        found = _await(session.get_items())
         session.close()
         return found
 
@@ -233,7 +248,7 @@ def _pydantic(*, is_ours: bool) -> StoreSide:
 
     def read(place: Path) -> Any:
         store = _pydantic_store(place, is_ours=is_ours)
-        found = asyncio.run(store.load("bench"))
+        found = _await(store.load("bench"))
         if is_ours:
             store.close()
         return found.messages
@@ -355,7 +370,7 @@ def _strands_snapshots(*, is_ours: bool) -> StoreSide:
 
     def read(place: Path) -> Any:
         kept = storage(place)
-        found = json.loads(asyncio.run(kept.read(key)))
+        found = json.loads(_await(kept.read(key)))
         if is_ours:
             kept.close()
         return found
@@ -439,7 +454,7 @@ def _adk(*, is_ours: bool) -> StoreSide:
 
     def read(place: Path) -> Any:
         service = _adk_service(place, is_ours=is_ours)
-        found = asyncio.run(service.get_session(**_ADK))
+        found = _await(service.get_session(**_ADK))
         if is_ours:
             service.close()
         return [event.content for event in found.events]
@@ -473,7 +488,7 @@ def _claude(*, is_ours: bool) -> StoreSide:
 
     def read(place: Path) -> Any:
         store = open_store(place)
-        found = asyncio.run(store.load(key))
+        found = _await(store.load(key))
         if is_ours:
             store.close()
         return found

@@ -27,13 +27,14 @@ from holdfast.core.log.records import (
 )
 from holdfast.importers import detect, read
 from holdfast.importers.common.base import Source
-from holdfast.integrations.claude_agent.entries import entries_from_records, records_from_entry
+from holdfast.integrations.claude_agent.entries import entries_from_items, records_from_entry
 from holdfast.integrations.common import langchain_messages as langchain
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     rebuild_items,
     records_from_items,
 )
+from holdfast.integrations.common.stored_items import items_of
 from holdfast.integrations.google_adk.events import events_as_json, records_from_event
 from holdfast.integrations.strands import messages as strands
 
@@ -132,7 +133,7 @@ def test_lines_of_claude_code_come_back_and_mean_the_same() -> None:
         source = Source((need_data() / file).read_bytes(), file)
         lines = [line.value for line in islice(source.lines, MESSAGES_MAX)]
         records = [stored(record) for line in lines for record in records_from_entry(line)]
-        assert json.dumps(entries_from_records(records, "s")) == json.dumps(lines)
+        assert json.dumps(_claude_lines(records)) == json.dumps(lines)
         calls = {
             block["id"]
             for line in lines
@@ -177,6 +178,15 @@ def _adk_records(events: list[Any]) -> list[Record]:
     return [r for event in events for r in records_from_event(event, json.dumps(event))]
 
 
+def _adk_events(records: list[Record]) -> list[Any]:
+    items = items_of(records, "google-adk")
+    return [json.loads(event) for event, _item in events_as_json(items, "helper")]
+
+
+def _claude_lines(records: list[Record]) -> list[Any]:
+    return entries_from_items(items_of(records, "claude-code"), "s")
+
+
 CODECS = (
     Codec(
         "responses",
@@ -190,12 +200,12 @@ CODECS = (
     ),
     Codec(
         "google_adk",
-        lambda records: [json.loads(event) for event, _r in events_as_json(records, "helper")],
+        _adk_events,
         _adk_records,
     ),
     Codec(
         "claude_agent",
-        lambda records: entries_from_records(records, "s"),
+        _claude_lines,
         lambda lines: [record for line in lines for record in records_from_entry(line)],
     ),
 )

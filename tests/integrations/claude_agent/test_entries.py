@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Assistant, Compaction, Label, decode, encode
-from holdfast.integrations.claude_agent.entries import entries_from_records, records_from_entry
+from holdfast.integrations.claude_agent.entries import (
+    FORMAT_NAME,
+    entries_from_items,
+    records_from_entry,
+)
+from holdfast.integrations.common.stored_items import items_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -42,10 +47,11 @@ MESSAGES = st.fixed_dictionaries({"role": KINDS, "content": JSON | BLOCKS})
 def test_any_line_comes_back_to_the_byte(entry: dict[str, Any]) -> None:
     records = []
     for record in records_from_entry(entry):
-        found = decode(encode(record))
-        assert not isinstance(found, Flaw)
-        records.append(found)
-    assert json.dumps(entries_from_records(records, "s")) == json.dumps([entry])
+        stored = decode(encode(record))
+        assert not isinstance(stored, Flaw)
+        records.append(stored)
+    found = entries_from_items(items_of(records, FORMAT_NAME), "s")
+    assert json.dumps(found) == json.dumps([entry])
 
 
 def test_title_summary_and_usage_are_told_as_ours() -> None:

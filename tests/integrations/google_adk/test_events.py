@@ -20,7 +20,9 @@ from holdfast.core.log.records import (
     encode,
     text_of,
 )
+from holdfast.integrations.common.stored_items import items_of
 from holdfast.integrations.google_adk.events import (
+    FORMAT_NAME,
     events_as_json,
     has_event,
     records_from_event,
@@ -54,6 +56,10 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
+def items(records: list[Any]) -> Any:
+    return items_of(records, FORMAT_NAME)
+
+
 def stored(records: list[Any]) -> list[Any]:
     return [decode(encode(msgspec.structs.replace(r, id=f"r{n}"))) for n, r in enumerate(records)]
 
@@ -83,7 +89,7 @@ def meaning(records: list[Any]) -> list[Any]:
 @examples(100)
 def test_every_event_comes_back_exactly(events: list[Any]) -> None:
     records = [r for event in events for r in records_from_event(event, json.dumps(event))]
-    back = [json.loads(event) for event, _record in events_as_json(stored(records), "helper")]
+    back = [json.loads(event) for event, _item in events_as_json(items(stored(records)), "helper")]
     assert json.dumps(back) == json.dumps(events)
     assert sum(has_event(record) for record in records) == len(events)
 
@@ -98,7 +104,7 @@ def test_without_the_kept_events_roles_texts_and_pairs_are_the_same(events: list
         )
         for record in records
     ]
-    rebuilt = [json.loads(event) for event, _record in events_as_json(bare, "helper")]
+    rebuilt = [json.loads(event) for event, _item in events_as_json(items(bare), "helper")]
     again = stored([r for e in rebuilt for r in records_from_event(e, json.dumps(e))])
     assert meaning(again) == meaning(bare)
 
@@ -116,7 +122,7 @@ def test_what_other_programs_wrote_is_an_event() -> None:
         ToolUse(tool_use_id="c2", name="look", input={}, id="e", ts=5.0),
         User(content="", id="f", ts=6.0),
     ]
-    found = [json.loads(event) for event, _record in events_as_json(records, "app")]
+    found = [json.loads(event) for event, _item in events_as_json(items(records), "app")]
     authors = ["app", "root", "user", "root", "root", "root"]
     assert [event["author"] for event in found] == authors
     answer = found[4]["content"]["parts"][0]["function_response"]

@@ -13,12 +13,13 @@ from holdfast.errors import BadItem
 from holdfast.importers.agents.claude_code import read
 from holdfast.importers.common.base import Source
 from holdfast.importers.export_messages import export_messages
-from holdfast.integrations.common.originals import keep_originals, original_of, spell_item
+from holdfast.integrations.common.originals import keep_originals, read_original, spell_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Json, Record
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "claude-code"
 _NAMESPACE: Final = uuid.UUID("6f9d9f0e-62f1-4b52-9a0e-6d0a52b9d6a5")
@@ -36,17 +37,17 @@ def records_from_entry(entry: Any) -> list[Record]:
     return keep_originals(_read_entry(entry, spelled), spelled, FORMAT_NAME)
 
 
-def entries_from_records(records: Iterable[Record], session_id: str) -> list[Any]:
+def entries_from_items(items: Iterable[StoredItem], session_id: str) -> list[Any]:
     """Return the lines of a log: those that were stored, and lines for the messages of others."""
     entries: list[Any] = []
-    for record in records:
-        kept = original_of(record, FORMAT_NAME)
+    for item in items:
+        kept = read_original(item.spelled)
         if kept is not None:
             entries += kept
             continue
         uuids = (entry.get("uuid") for entry in reversed(entries) if isinstance(entry, dict))
         before = next((found for found in uuids if isinstance(found, str)), None)
-        entries += _rebuild(record, before, session_id)
+        entries += _rebuild(item.record, before, session_id)
     return entries
 
 
@@ -71,7 +72,7 @@ def _with_own_usage(record: Record) -> Record:
     return record
 
 
-def _rebuild(record: Record, before: str | None, session_id: str) -> Sequence[Json]:
+def _rebuild(record: Record | None, before: str | None, session_id: str) -> Sequence[Json]:
     if isinstance(record, Compaction):
         message: Json = {"role": "user", "content": record.summary}
         return [_line(record, message, before, session_id, isCompactSummary=True)]

@@ -11,8 +11,9 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Unknown
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.claude_agent.entries import FORMAT_NAME, records_from_entry
-from holdfast.integrations.common.originals import original_of
+from holdfast.integrations.common.originals import read_original
 from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.stored_items import read_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
+    from holdfast.integrations.common.stored_items import StoredItem
 
 _SUMMARY_TYPE: Final = "peer_summary"
 """The type of a record that holds the SDK's summary of the lines before it."""
@@ -97,22 +99,20 @@ class Transcripts:
     def _transcript(self, key: SessionKey) -> _Transcript:
         """Return a transcript as it is now in the store."""
         known = _Transcript(self._home.store.head(key), set(), None, 0)
-        for record in self.read(key):
-            if record.kind == _SUMMARY_TYPE:
-                known.summary, known.since = _read(record), 0
+        for item in self.read(key):
+            if item.kind == _SUMMARY_TYPE:
+                known.summary, known.since = _read(item.record), 0
                 continue
             known.since += 1
-            for entry in original_of(record, FORMAT_NAME) or ():
+            for entry in read_original(item.spelled) or ():
                 if isinstance(entry, dict) and isinstance(entry.get("uuid"), str):
                     known.uuids.add(entry["uuid"])
         self._known.put(key, known)
         return known
 
-    def read(self, key: SessionKey) -> Iterator[Record]:
-        """Yield every record in the order it was written, on whichever branch."""
-        for entry in self._home.store.read_all(key):
-            if entry.standing in ("path", "branch"):
-                yield entry.record
+    def read(self, key: SessionKey) -> Iterator[StoredItem]:
+        """Yield every record in the order it was written, on whichever branch, with its line."""
+        return read_items(self._home.store, key, FORMAT_NAME, is_everything=True)
 
     def summary(self, key: SessionKey) -> Any:
         """Return the SDK's summary of a transcript; None where there is none."""
@@ -141,8 +141,10 @@ def _spell(summary: Any) -> str:
     return json.dumps(summary, separators=(",", ":"))
 
 
-def _read(record: Record) -> Any:
+def _read(record: Record | None) -> Any:
     """Return the summary that a record holds; None where it holds none."""
+    if record is None:
+        return None
     try:
         found = json.loads(record.extra["json"])
     except (KeyError, TypeError, ValueError):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.log.records import Json, Record
+    from holdfast.integrations.common.stored_items import StoredItem
 
 ITEM_TYPE: Final = "peer_item"
 """The type of a record for an item that has no counterpart among ours."""
@@ -75,7 +76,11 @@ def original_of(record: Record, form: str) -> list[Any] | None:
 
     The list is empty for a record whose item is kept by the one before it.
     """
-    spelled = original_json(record, form)
+    return read_original(original_json(record, form))
+
+
+def read_original(spelled: str | None) -> list[Any] | None:
+    """Return the item of a JSON that `original_json` returned, as `original_of` does."""
     if not spelled:
         return None if spelled is None else []
     try:
@@ -101,7 +106,7 @@ def original_json(record: Record, form: str) -> str | None:
 
 
 @contextmanager
-def reading_item(record: Record) -> Iterator[None]:
+def reading_item(record: Record | StoredItem) -> Iterator[None]:
     """Raise `BadItem` where a record holds an item in a shape that cannot be read.
 
     Such a record was written by a newer release, or by hand. Leaving it out would show a

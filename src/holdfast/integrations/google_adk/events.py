@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "google-adk"
 _USER: Final = "user"
+_REPLY: Final = str(Assistant.__struct_config__.tag)
 _STANDARD: Final = str.maketrans("-_", "+/")
 """ADK writes bytes in the alphabet of base64 that is safe in addresses; records have the usual."""
 
@@ -62,31 +64,37 @@ def standard_parts(parts: Iterable[Json]) -> Iterator[Json]:
         yield part
 
 
-def events_as_json(records: Iterable[Record], author: str) -> Iterator[tuple[str, Record]]:
+def events_as_json(items: Iterable[StoredItem], author: str) -> Iterator[tuple[str, StoredItem]]:
     """Yield the JSON of the events of records in their order, each with the first of its records.
 
     What another program wrote is an event too: `author` is the agent of the first reply, and then
     the agent that spoke last.
     """
     names: dict[str, str] = {}
-    before: list[str] = []  # since the last record of another program: only its event needs them
-    for record in records:
-        spelled = event_json(record)
-        if spelled is None:
-            author = next(filter(None, map(_agent_of, reversed(before))), author)
+    before: list[StoredItem] = []  # since the last record of another program: only it needs them
+    for item in items:
+        if item.spelled:
+            yield item.spelled, item
+        elif item.spelled is None and (record := item.record) is not None:
+            said = [each.spelled for each in reversed(before) if each.spelled]
+            author = next(filter(None, map(_agent_of, said)), author)
+            names |= _call_names(before)
             before.clear()
             made = _event_from_record(record, author, names)
             if made is not None:
-                yield spell_item(made), record
-        elif spelled:
-            before.append(spelled)
-            yield spelled, record
-        if isinstance(record, Assistant):
-            names |= {
-                str(block.get("id")): str(block.get("name"))
-                for block in blocks.blocks_of(record.content)
-                if block.get("type") == "tool_use"
-            }
+                yield spell_item(made), item
+        before.append(item)
+
+
+def _call_names(items: Iterable[StoredItem]) -> dict[str, str]:
+    """Return the names of the tools that replies call, by the ids of the calls."""
+    return {
+        str(block.get("id")): str(block.get("name"))
+        for item in items
+        if item.kind == _REPLY and isinstance(record := item.record, Assistant)
+        for block in blocks.blocks_of(record.content)
+        if block.get("type") == "tool_use"
+    }
 
 
 def has_event(record: Record) -> bool:

@@ -16,6 +16,7 @@ from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.common.names import read_name, session_id_for
 from holdfast.integrations.common.originals import original_of, spell_item
 from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.stored_items import items_of, read_items
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
     events_as_json,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.integrations.common.home import Delete
     from holdfast.integrations.common.names import PeerName
+    from holdfast.integrations.common.stored_items import StoredItem
     from holdfast.ports import SessionStore
 
 _STATES_MAX: Final = 1_000
@@ -134,7 +136,32 @@ class SessionLogReader:
         key = home.key_for(name.peer_name)
         if not home.exists(key):
             return None
-        events = 0
+        try:
+            state, items = self._read(home, key, newest, after)
+        except NoSuchSession:
+            return None  # removed meanwhile
+        found = list(events_as_json(items, name.app))
+        if newest is not None:
+            found = found[-newest:] if newest else []
+        if after is not None:
+            times = [_event_time(item) for _event, item in found]
+            late = [place for place, time in enumerate(times) if time < after]
+            found = found[late[-1] + 1 :] if late else found
+        return msgspec.structs.replace(
+            self._describe(name, state), events=tuple(event for event, _item in found)
+        )
+
+    def _read(
+        self, home: PeerHome, key: SessionKey, newest: int | None, after: float | None
+    ) -> tuple[StateAtHead, list[StoredItem]]:
+        """Return a session as it is now, and at least the records of the events that are wanted,
+        oldest first. Raises `NoSuchSession`."""
+        if newest is None and after is None:
+            state = self._state(home, key)
+            items = list(read_items(home.store, key, FORMAT_NAME))
+            if items and items[-1].id == state.head:
+                return state, items
+        events = 0  # of one view of the log: another writer came in between, or some are wanted
 
         def is_enough(record: Record) -> bool:
             nonlocal events
@@ -144,22 +171,10 @@ class SessionLogReader:
                     return True
             return newest is not None and events >= newest
 
-        try:
-            records = self._newest(home, key, is_enough)
-        except NoSuchSession:
-            return None  # removed meanwhile
+        records = self._newest(home, key, is_enough)
         state = fold(records)
         self._states.put(key, state)
-        found = list(events_as_json(reversed(records), name.app))
-        if newest is not None:
-            found = found[-newest:] if newest else []
-        if after is not None:
-            times = [event_facts(record)[2] for _event, record in found]
-            late = [place for place, time in enumerate(times) if time < after]
-            found = found[late[-1] + 1 :] if late else found
-        return msgspec.structs.replace(
-            self._describe(name, state), events=tuple(event for event, _record in found)
-        )
+        return state, list(items_of(reversed(records), FORMAT_NAME))
 
     def list_sessions(self, app: str, user: str | None) -> list[FoundSession]:
         """Return the sessions of an app, or of one of its users, without their events."""
@@ -348,6 +363,12 @@ class SessionLogs(SessionLogReader):
     def _update_shared(self, name: SessionName, scopes: dict[str, Json]) -> None:
         self._app_state(name.app).update(scopes["app"])
         self._user_state(name.app, name.user).update(scopes["user"])
+
+
+def _event_time(item: StoredItem) -> float:
+    """Return the time of the event that begins with a record."""
+    record = item.record
+    return 0.0 if record is None else event_facts(record)[2]
 
 
 def _refuse_stale(known: SeenRevision, event: Json, delta: Json) -> None:

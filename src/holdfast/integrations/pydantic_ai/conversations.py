@@ -8,6 +8,7 @@ a copy of what it shares, so that deleting one never takes from another.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,11 +20,11 @@ from holdfast.core.text.typed import decode_typed
 from holdfast.errors import BadItem, LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import (
     keep_originals,
-    original_json,
     original_of,
     reading_item,
 )
 from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.stored_items import items_of, read_items
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "pydantic-ai"
 _STATE_TYPE: Final = "peer_state"
@@ -123,7 +125,7 @@ class Conversations:
                 newest.append(found)
         except NoSuchSession:
             return None  # removed meanwhile
-        later = list(_parse(reversed(newest), key))
+        later = _parse(items_of(reversed(newest), FORMAT_NAME), key)
         if record is None and not later:
             return None
         if record is None or later:  # another program wrote to the session
@@ -162,26 +164,31 @@ class Conversations:
         """Return the entries of a session up to one, at least the last `limit`; none where it has
         no such entry."""
         store = self._home.store
-        newest: list[Record] = []
-        entries = 0
-        for record in store.back(key):
-            newest.append(record)
-            if limit is not None:
-                entries += _begins_entry(record)
-                if entries > limit:
-                    break
-        history = list(_parse(reversed(newest), key))
+        history = self._newest_entries(key, limit)
         if history and history[-1].id == head_id:
             return history if limit is None else history[-limit:]
         last = ""
-        all_records = (e.record for e in store.read_all(key) if e.standing in ("path", "branch"))
-        for entry in _parse(all_records, key):
+        for entry in _parse(read_items(store, key, FORMAT_NAME, is_everything=True), key):
             if entry.id == head_id:
                 last = entry.last
         if not last:
             return []
-        history = list(_parse(store.read_branch(key, last), key))
+        history = _parse(items_of(store.read_branch(key, last), FORMAT_NAME), key)
         return history if limit is None else history[-limit:]
+
+    def _newest_entries(self, key: SessionKey, limit: int | None) -> list[_Entry]:
+        """Return the entries on the path, oldest first: all of them, or at least `limit`."""
+        store = self._home.store
+        if limit is None:
+            return _parse(read_items(store, key, FORMAT_NAME), key)
+        newest: list[Record] = []
+        entries = 0
+        for record in store.back(key):
+            newest.append(record)
+            entries += _begins_entry(record)
+            if entries > limit:
+                break
+        return _parse(items_of(reversed(newest), FORMAT_NAME), key)
 
     def _remember(self, key: SessionKey, entry_ids: Iterable[str | None]) -> None:
         if len(self._places) > _PLACES_MAX:
@@ -282,43 +289,54 @@ class Conversations:
         self._home.remove(key)
 
 
-def _parse(records: Iterable[Record], key: SessionKey) -> Iterator[_Entry]:
-    """Yield the entries of records in their order: those stored, and those of others' messages."""
-    entry: _Entry | None = None
-    before: str | None = None
-    for record in records:
-        spelled = original_json(record, FORMAT_NAME)
-        if spelled == "" and entry is not None:
-            entry.last = record.id
-            continue
-        made = _entry_of(record, spelled, before, key)
-        if made is not None:
-            if entry is not None:
-                yield entry
-            entry, before = made, made.id
-    if entry is not None:
-        yield entry
+def _parse(items: Iterable[StoredItem], key: SessionKey) -> list[_Entry]:
+    """Return the entries of records in their order: those stored, and those of others' messages."""
+    entries: list[_Entry] = []
+    stored: list[tuple[_Entry, StoredItem]] = []
+    for item in items:
+        if item.spelled == "" and entries:
+            entries[-1].last = item.id
+        elif item.spelled:
+            with _explaining(item):
+                found = decode_typed(item.spelled, _StoredEntry)
+            entries.append(_Entry(found.id, found.parent_id, bytes(found.message), item.id))
+            stored.append((entries[-1], item))
+        elif (record := item.record) is not None and item.spelled is None:
+            before = entries[-1].id if entries else None
+            entries += [
+                _Entry(f"{key}/{item.id}", before, message, item.id)
+                for message in messages_from_record(record)[:1]
+            ]
+    _load_messages(stored)
+    return entries
 
 
-def _entry_of(
-    record: Record, spelled: str | None, before: str | None, key: SessionKey
-) -> _Entry | None:
-    """Return the entry of a record, from the JSON that it keeps or from its own fields."""
-    if spelled:
-        from pydantic_ai.exceptions import UserError
-        from pydantic_ai.messages import ModelMessagesTypeAdapter
+def _load_messages(stored: Sequence[tuple[_Entry, StoredItem]]) -> None:
+    """Put the framework's messages in the place of their JSON. Raises its `UserError`."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-        try:
-            with reading_item(record):
-                found = decode_typed(spelled, _StoredEntry)
-                (message,) = ModelMessagesTypeAdapter.validate_json(b"[%b]" % bytes(found.message))
-                return _Entry(found.id, found.parent_id, message, record.id)
-        except BadItem as error:
-            raise UserError(f"{error} ({error.hint})") from error
-    if spelled is None:
-        for message in messages_from_record(record):
-            return _Entry(f"{key}/{record.id}", before, message, record.id)
-    return None
+    if len(stored) > 1:
+        spelled = b"[%b]" % b",".join(entry.message for entry, _item in stored)
+        with suppress(ValueError):  # one of them is none: each by itself tells which
+            messages = ModelMessagesTypeAdapter.validate_json(spelled)
+            for (entry, _item), message in zip(stored, messages, strict=True):
+                entry.message = message
+            return
+    for entry, item in stored:
+        with _explaining(item):
+            (entry.message,) = ModelMessagesTypeAdapter.validate_json(b"[%b]" % entry.message)
+
+
+@contextmanager
+def _explaining(item: StoredItem) -> Iterator[None]:
+    """Raise the framework's `UserError` for an item that cannot be read."""
+    from pydantic_ai.exceptions import UserError
+
+    try:
+        with reading_item(item):
+            yield
+    except BadItem as error:
+        raise UserError(f"{error} ({error.hint})") from error
 
 
 def _begins_entry(record: Record) -> bool:

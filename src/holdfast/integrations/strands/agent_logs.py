@@ -14,11 +14,13 @@ from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSes
 from holdfast.integrations.common.originals import (
     keep_originals,
     original_of,
+    read_original,
     reading_item,
     spell_item,
 )
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
+from holdfast.integrations.common.stored_items import read_items
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "strands"
 _STATE_TYPE: Final = "peer_state"
@@ -131,7 +134,7 @@ class AgentLogs:
             key = self._home.key_for(name)
             if not self._home.exists(key):
                 return []
-            return [found for found, _record in _parse(self._home.store.read(key))]
+            return list(_parse(read_items(self._home.store, key, FORMAT_NAME)))
 
     def find_message(self, name: PeerName, number: int) -> Any:
         """Return a message by its number, from the newest back; None where there is none."""
@@ -191,26 +194,31 @@ def message_records(session_message: Any) -> list[Record]:
     return keep_originals(records, spelled, FORMAT_NAME)
 
 
-def _parse(records: Iterable[Record]) -> Iterator[tuple[Any, Record]]:
+def _parse(items: Iterable[StoredItem]) -> Iterator[Any]:
     """Yield the messages of records: those stored, and those of others, numbered after them."""
     from strands.types.session import SessionMessage
 
     number = -1
-    for record in records:
-        kept = original_of(record, FORMAT_NAME)
-        if kept is None:
-            at = iso_utc(record.ts)
-            made = [
-                {"message": message, "message_id": number + 1, "created_at": at, "updated_at": at}
-                for message in messages_from_record(record)
-            ]
-        else:
-            made = kept
-        for item in made:
-            with reading_item(record):
-                found = SessionMessage.from_dict(item)
+    for item in items:
+        made = read_original(item.spelled)
+        if made is None:
+            made = _made_from(item.record, number + 1)
+        for message in made:
+            with reading_item(item):
+                found = SessionMessage.from_dict(message)
                 number = int(found.message_id)
-            yield found, record
+            yield found
+
+
+def _made_from(record: Record | None, number: int) -> list[Any]:
+    """Return the messages of Strands for a record of another program."""
+    if record is None:
+        return []
+    at = iso_utc(record.ts)
+    return [
+        {"message": message, "message_id": number, "created_at": at, "updated_at": at}
+        for message in messages_from_record(record)
+    ]
 
 
 def problem(text: str) -> Exception:

@@ -1,0 +1,152 @@
+"""Items of a framework, read without their records: the same as those of the records."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.runs import examples
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, ToolUse, Unknown, User
+from holdfast.integrations.common import stored_items
+from holdfast.integrations.common.stored_items import items_of, read_items
+from holdfast.ports import ANY_HEAD
+from holdfast.stores import JsonlStore, MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from holdfast.core.log.records import Record
+    from holdfast.ports import SessionStore
+
+FORM = "peer"
+KEY = SessionKey("main", "s")
+KEPT: list[Any] = [
+    {"format": FORM, "json": '{"a":[1]}'},
+    {"format": FORM, "json": ""},
+    {"format": FORM},
+    {"format": "other", "json": "{}"},
+    {"format": FORM, "json": '{"original":"é\\ud800"}'},
+    {"format": FORM, "json": 5},
+    [FORM],
+    None,
+]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["one", "several", "rewind", "call"]), st.integers(0, len(KEPT) - 1)),
+    max_size=12,
+)
+
+
+def record_of(kept: Any, number: int) -> Record:
+    extra = {} if number % 3 == 0 else {ORIGINAL_FIELD: kept}
+    made: Record = User(content=f"words {number}", extra=extra)
+    return made if number % 4 else Unknown(type="peer_item", extra=extra)
+
+
+def write(store: SessionStore, steps: list[tuple[str, int]]) -> None:
+    """Write a log with appends of one record and of several, branches and doubled calls."""
+    store.create(KEY, label="x")
+    ids = [store.head(KEY)]
+    for number, (step, choice) in enumerate(steps):
+        records = [record_of(KEPT[choice], number)]
+        if step == "several":
+            records += [
+                record_of(KEPT[(choice + more) % len(KEPT)], number + more) for more in (1, 2)
+            ]
+        elif step == "rewind":
+            records = [Rewind(to=ids[choice % len(ids)])]
+        elif step == "call":
+            records = [ToolUse(tool_use_id=f"c{choice}", name="f", input={})]
+        ids += store.append(KEY, records, expect=ANY_HEAD).ids
+
+
+def check_same(store: SessionStore) -> None:
+    """The items are those of the records, and so are the records."""
+    entries = [e.record for e in store.read_all(KEY) if e.standing in ("path", "branch")]
+    for is_everything, records in ((False, list(store.read(KEY))), (True, entries)):
+        expected = list(items_of(records, FORM))
+        found = list(read_items(store, KEY, FORM, is_everything=is_everything))
+        assert [item[:3] for item in found] == [item[:3] for item in expected]
+        assert [item.record for item in found] == records
+
+
+@given(STEPS)
+@example([])
+@example([("several", 0), ("one", 1), ("several", 4)])
+@example([("one", 0), ("rewind", 0), ("several", 2)])
+@example([("one", 0), ("call", 1), ("call", 1), ("one", 3)])
+@example([("one", 5), ("one", 6), ("one", 7)])
+@examples(200)
+def test_items_are_those_of_the_records(steps: list[tuple[str, int]]) -> None:
+    store = MemoryStore()
+    write(store, steps)
+    check_same(store)
+
+
+@given(STEPS, st.integers(0, 1_000_000))
+@example([("several", 0), ("one", 0), ("several", 1)], 1)
+@examples(200)
+def test_a_damaged_log_gives_every_item_that_its_records_give(
+    steps: list[tuple[str, int]], seed: int
+) -> None:
+    """Bytes are changed, cut off or doubled. An item may be read whose record has other damage."""
+    rng = random.Random(seed)
+    sound = MemoryStore(clock=lambda: 1.5, entropy=rng.getrandbits)
+    write(sound, steps)
+    data = bytearray(b"".join(sound.export(KEY)))
+    first = data.index(b"\n") + 1
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(first, len(data)) if first < len(data) else first
+        match rng.randrange(4):
+            case 0:
+                data[place : place + 1] = bytes([rng.randrange(256)])
+            case 1:
+                del data[place:]
+            case 2:
+                data[place:place] = data[first:place]
+            case _:
+                data[place:place] = rng.choice([b"\n", b"\x00", b"\x18\n", b"{}\n", b" "])
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    store = MemoryStore()
+    store.extend_log(KEY, bytes(data), at=0)
+    told = [item[:3] for item in items_of(store.read(KEY), FORM) if item.spelled]
+    found = [item[:3] for item in read_items(store, KEY, FORM) if item.spelled]
+    places = iter(found)
+    assert all(item in places for item in told)
+
+
+def test_no_record_is_decoded_for_its_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume of any length decodes the records that keep no item, and no other."""
+    decoded: list[bytes] = []
+    real = stored_items.decode
+    monkeypatch.setattr(stored_items, "decode", lambda line: decoded.append(line) or real(line))
+    with JsonlStore(str(tmp_path)) as store:
+        store.create(KEY)
+        kept = {ORIGINAL_FIELD: KEPT[0]}
+        for number in range(50):
+            records = [User(content=f"{number}", extra=kept), User(content="and", extra=kept)]
+            store.append(KEY, records, expect=ANY_HEAD)
+        monkeypatch.setattr("holdfast.stores.lines.decode", None)  # of no store either
+        items = list(read_items(store, KEY, FORM))
+        assert [item.spelled for item in items] == [None, *['{"a":[1]}'] * 100]
+        assert not decoded
+        assert items[1].record is not None
+        assert len(decoded) == 1
+
+
+def test_damaged_fields_leave_the_item() -> None:
+    """Of a record that a hand has changed, the framework's item is still there."""
+    store = MemoryStore()
+    store.create(KEY)
+    line = {"type": "user", "id": "zz", "content": 5, "original": KEPT[0]}
+    size = store.info(KEY).bytes
+    store.extend_log(KEY, msgspec.json.encode(line) + b"\n", at=size)
+    *_, item = read_items(store, KEY, FORM)
+    assert (item.id, item.spelled, item.record) == ("zz", '{"a":[1]}', None)
