@@ -7,8 +7,6 @@ a copy of what it shares, so that deleting one never takes from another.
 
 from __future__ import annotations
 
-import json
-from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +14,15 @@ import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
-from holdfast.core.text.typed import decode_typed
-from holdfast.errors import BadItem, LogConflict, NoSuchSession
-from holdfast.integrations.common.originals import (
-    keep_originals,
-    original_of,
-    reading_item,
-)
+from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.stored_items import items_of, read_items
-from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
+from holdfast.integrations.pydantic_ai.entries import (
+    FORMAT_NAME,
+    newest_entries,
+    parse_entries,
+    records_from_entry,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,37 +30,14 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
-    from holdfast.integrations.common.stored_items import StoredItem
+    from holdfast.integrations.pydantic_ai.entries import StoredEntry
 
-FORMAT_NAME: Final = "pydantic-ai"
 _STATE_TYPE: Final = "peer_state"
 """The type of a record that holds the framework's record of the conversation so far."""
 _PLACES_MAX: Final = 10_000
 """Entries whose session is remembered; that of another one is looked for."""
 _STATES_MAX: Final = 256
 """Conversations whose record is remembered; that of another one is read from its log."""
-
-
-class _Entry(msgspec.Struct):
-    """An entry of a conversation's history, and the last of its records."""
-
-    id: str
-    parent_id: str | None
-    message: Any
-    last: str
-
-    def read(self) -> Any:
-        from pydantic_ai.conversation_store import ConversationEntry
-
-        return ConversationEntry(id=self.id, parent_id=self.parent_id, message=self.message)
-
-
-class _StoredEntry(msgspec.Struct):
-    """An entry as a record keeps it; its message is left to the framework."""
-
-    id: str
-    parent_id: str | None
-    message: msgspec.Raw
 
 
 class _State(msgspec.Struct):
@@ -125,7 +99,7 @@ class Conversations:
                 newest.append(found)
         except NoSuchSession:
             return None  # removed meanwhile
-        later = _parse(items_of(reversed(newest), FORMAT_NAME), key)
+        later = parse_entries(items_of(reversed(newest), FORMAT_NAME), key)
         if record is None and not later:
             return None
         if record is None or later:  # another program wrote to the session
@@ -138,7 +112,9 @@ class Conversations:
         _key, history = self._find_history(head_id, limit)
         return [entry.read() for entry in history]
 
-    def _find_history(self, head_id: str, limit: int | None) -> tuple[SessionKey, list[_Entry]]:
+    def _find_history(
+        self, head_id: str, limit: int | None
+    ) -> tuple[SessionKey, list[StoredEntry]]:
         """Return the session of an entry, and the entries up to it. Raises `KeyError`."""
         for key in self._candidates(head_id):
             try:
@@ -160,35 +136,21 @@ class Conversations:
             if key != known:
                 yield key
 
-    def _history_in(self, key: SessionKey, head_id: str, limit: int | None) -> list[_Entry]:
+    def _history_in(self, key: SessionKey, head_id: str, limit: int | None) -> list[StoredEntry]:
         """Return the entries of a session up to one, at least the last `limit`; none where it has
         no such entry."""
         store = self._home.store
-        history = self._newest_entries(key, limit)
+        history = newest_entries(store, key, limit)
         if history and history[-1].id == head_id:
             return history if limit is None else history[-limit:]
         last = ""
-        for entry in _parse(read_items(store, key, FORMAT_NAME, is_everything=True), key):
+        for entry in parse_entries(read_items(store, key, FORMAT_NAME, is_everything=True), key):
             if entry.id == head_id:
                 last = entry.last
         if not last:
             return []
-        history = _parse(items_of(store.read_branch(key, last), FORMAT_NAME), key)
+        history = parse_entries(items_of(store.read_branch(key, last), FORMAT_NAME), key)
         return history if limit is None else history[-limit:]
-
-    def _newest_entries(self, key: SessionKey, limit: int | None) -> list[_Entry]:
-        """Return the entries on the path, oldest first: all of them, or at least `limit`."""
-        store = self._home.store
-        if limit is None:
-            return _parse(read_items(store, key, FORMAT_NAME), key)
-        newest: list[Record] = []
-        entries = 0
-        for record in store.back(key):
-            newest.append(record)
-            entries += _begins_entry(record)
-            if entries > limit:
-                break
-        return _parse(items_of(reversed(newest), FORMAT_NAME), key)
 
     def _remember(self, key: SessionKey, entry_ids: Iterable[str | None]) -> None:
         if len(self._places) > _PLACES_MAX:
@@ -200,7 +162,7 @@ class Conversations:
     def write(self, record: Any, new_entries: list[Any], expected: str | None) -> None:
         """Store a record and its new entries together. Raises `ConversationConflict`."""
         conversation_id: str = record.conversation_id
-        written = [made for entry in new_entries for made in _records_of(entry)]
+        written = [made for entry in new_entries for made in records_from_entry(entry)]
         written.append(_write_state(record))
         base = new_entries[0].parent_id if new_entries else record.head_id
         if self._append_next(record, written, base, expected):
@@ -258,7 +220,7 @@ class Conversations:
             raise ConversationConflict(conversation_id) from None
         if place == key:
             return [Rewind(to=history[-1].last)]
-        copied = [made for entry in history for made in _records_of(entry)]
+        copied = [made for entry in history for made in records_from_entry(entry)]
         if state is None:
             return copied
         return [Rewind(to=self._home.store.header(key).id), *copied]
@@ -289,77 +251,7 @@ class Conversations:
         self._home.remove(key)
 
 
-def _parse(items: Iterable[StoredItem], key: SessionKey) -> list[_Entry]:
-    """Return the entries of records in their order: those stored, and those of others' messages."""
-    entries: list[_Entry] = []
-    stored: list[tuple[_Entry, StoredItem]] = []
-    for item in items:
-        if item.spelled == "" and entries:
-            entries[-1].last = item.id
-        elif item.spelled:
-            with _explaining(item):
-                found = decode_typed(item.spelled, _StoredEntry)
-            entries.append(_Entry(found.id, found.parent_id, bytes(found.message), item.id))
-            stored.append((entries[-1], item))
-        elif (record := item.record) is not None and item.spelled is None:
-            before = entries[-1].id if entries else None
-            entries += [
-                _Entry(f"{key}/{item.id}", before, message, item.id)
-                for message in messages_from_record(record)[:1]
-            ]
-    _load_messages(stored)
-    return entries
-
-
-def _load_messages(stored: Sequence[tuple[_Entry, StoredItem]]) -> None:
-    """Put the framework's messages in the place of their JSON. Raises its `UserError`."""
-    from pydantic_ai.messages import ModelMessagesTypeAdapter
-
-    if len(stored) > 1:
-        spelled = b"[%b]" % b",".join(entry.message for entry, _item in stored)
-        with suppress(ValueError):  # one of them is none: each by itself tells which
-            messages = ModelMessagesTypeAdapter.validate_json(spelled)
-            for (entry, _item), message in zip(stored, messages, strict=True):
-                entry.message = message
-            return
-    for entry, item in stored:
-        with _explaining(item):
-            (entry.message,) = ModelMessagesTypeAdapter.validate_json(b"[%b]" % entry.message)
-
-
-@contextmanager
-def _explaining(item: StoredItem) -> Iterator[None]:
-    """Raise the framework's `UserError` for an item that cannot be read."""
-    from pydantic_ai.exceptions import UserError
-
-    try:
-        with reading_item(item):
-            yield
-    except BadItem as error:
-        raise UserError(f"{error} ({error.hint})") from error
-
-
-def _begins_entry(record: Record) -> bool:
-    kept = original_of(record, FORMAT_NAME)
-    return bool(messages_from_record(record) if kept is None else kept)
-
-
-def _records_of(entry: Any) -> list[Record]:
-    """Return the records of an entry. Raises the framework's `UserError`."""
-    from pydantic_ai.exceptions import UserError
-    from pydantic_ai.messages import ModelMessagesTypeAdapter
-    from pydantic_core import PydanticSerializationError
-
-    try:
-        (message,) = json.loads(ModelMessagesTypeAdapter.dump_json([entry.message]))
-    except (PydanticSerializationError, ValueError) as error:
-        raise UserError(f"cannot store a message: {error}; nothing was stored") from error
-    item = {"id": entry.id, "parent_id": entry.parent_id, "message": message}
-    spelled = json.dumps(item, separators=(",", ":"))
-    return keep_originals(records_from_message(entry.message), spelled, FORMAT_NAME)
-
-
-def _continue(record: Any, conversation_id: str, last: _Entry, log_head: str) -> Any:
+def _continue(record: Any, conversation_id: str, last: StoredEntry, log_head: str) -> Any:
     """Return the record of a conversation that another program began or continued."""
     from dataclasses import replace
     from datetime import UTC, datetime

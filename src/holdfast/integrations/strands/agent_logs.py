@@ -202,7 +202,7 @@ def _parse(items: Iterable[StoredItem]) -> Iterator[Any]:
     for item in items:
         made = read_original(item.spelled)
         if made is None:
-            made = _made_from(item.record, number + 1)
+            made = _rebuild_messages(item.record, number + 1)
         for message in made:
             with reading_item(item):
                 found = SessionMessage.from_dict(message)
@@ -210,7 +210,7 @@ def _parse(items: Iterable[StoredItem]) -> Iterator[Any]:
             yield found
 
 
-def _made_from(record: Record | None, number: int) -> list[Any]:
+def _rebuild_messages(record: Record | None, number: int) -> list[Any]:
     """Return the messages of Strands for a record of another program."""
     if record is None:
         return []
