@@ -32,6 +32,7 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.log.refs import AS_TEXT, refs_of, restore, without_refs
+from holdfast.core.log.speakers import SILENT_FIELDS
 from holdfast.core.outputs.excerpts import Excerpt, excerpt
 from holdfast.core.outputs.selections import selection
 from holdfast.core.text.cut import cut, scrub
@@ -287,7 +288,9 @@ def _find_in_record(record: Record) -> FoundOutput:
 
 def _record_text(record: Record) -> tuple[str, str]:
     """Return the text of a record, and its kind."""
-    if record.extra:  # fields that this version does not know are what it says, too
+    if (
+        set(record.extra) - SILENT_FIELDS
+    ):  # fields that this version does not know are what it says, too
         return _indent(encode(record)), "json"
     match record:
         case User(content=content) | Assistant(content=content) | ToolResult(content=content):

@@ -27,6 +27,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
 from holdfast.core.log.refs import IN_DETAILS, ref_in
+from holdfast.core.log.speakers import SILENT_FIELDS
 from holdfast.core.outputs.binaries import placeholder, replace_payload, with_refs, without_payloads
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -162,13 +163,12 @@ def clean_record(record: Record, redactor: Redacts, names: Mapping[str, str]) ->
     cleaner = _Cleaner(record.id, names)
     if isinstance(record, ToolResult) and _tool_of(record, names) in OWN_TOOLS:
         fields["content"] = cleaner.own_output(_tool_of(record, names))
-    taken = record.extra.keys() & {*_FRAME, *fields}
+    taken = record.extra.keys() & {*_FRAME, *fields, *SILENT_FIELDS}
     extra = {name: item for name, item in record.extra.items() if name not in taken}
     body = cleaner.as_one_text(cleaner.fields({**fields, **extra}, 0, "block"))
     redacted = _drop_payloads(redactor.value({"id": record.id, "body": body}), redactor)
-    frame = {"id": scrub(str(redacted["id"])), "ts": record.ts, "role": role, **refs}
     return Clean(
-        frame=frame,
+        frame={"id": scrub(str(redacted["id"])), "ts": record.ts, "role": role, **refs},
         body=redacted["body"],
         is_cut=cleaner.is_cut or bool(taken),
         is_redacted=redacted["id"] != record.id or redacted["body"] != body,

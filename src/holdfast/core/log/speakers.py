@@ -20,6 +20,8 @@ META: Final = "meta"
 ORIGINAL_PROMPT: Final = "original_prompt"
 """The field of a `user` record that holds the user's own words, where a program put more around
 them."""
+SILENT_FIELDS: Final = frozenset(("chain", "terms", "response", "wire", "round"))
+"""Fields of a message that the proxy keeps for itself: they say nothing beside its content."""
 
 
 def is_from_program(record: User) -> bool:
