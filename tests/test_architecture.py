@@ -72,6 +72,11 @@ ORDER: dict[str, tuple[str, ...]] = {
         "queues",
         *("turn", "proxy"),
     ),
+    "core.proxy": (
+        *("digests", "gemini_atoms", "atoms", "branches", "joining", "gemini_edit", "edit"),
+        *("endpoints", "error_body", "event_stream", "headers", "identity", "known_prefix"),
+        *("reply_limit", "terms"),
+    ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *("compression", "payloads", "files", "disk_use", "lines", "sqlite_files", "changes"),

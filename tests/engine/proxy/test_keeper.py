@@ -428,10 +428,10 @@ def test_a_session_that_is_forgotten_in_use_stays_one(monkeypatch: pytest.Monkey
     for number in range(5):
         other = Client("anthropic")
         walk(keeper, other, 1, f"o{number}")
-    assert begun._session is not None
-    key = begun._session.key
+    assert begun._log is not None
+    key = begun._log.session.key
     assert key not in keeper._pool._sessions
-    assert keeper._pool.get(key) is begun._session
+    assert keeper._pool.get(key) is begun._log.session
 
 
 class CountingStore(MemoryStore):

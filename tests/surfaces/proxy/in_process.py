@@ -100,9 +100,15 @@ class InProcessProxy:
         await self._life
 
     async def post(
-        self, path: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+        self,
+        path: str,
+        body: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        hang_up_after: int | None = None,
     ) -> ClientAnswer:
-        """Send a request, and return what a client would see, chunk by chunk."""
+        """Send a request, and return what a client would see, chunk by chunk; at most
+        `hang_up_after` of them, after which the client is gone."""
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -121,14 +127,15 @@ class InProcessProxy:
         }
         answer = ClientAnswer(0, {}, [])
         is_asked = False
+        is_gone = asyncio.Event()
 
         async def receive() -> dict[str, Any]:
             nonlocal is_asked
             if not is_asked:
                 is_asked = True
                 return {"type": "http.request", "body": body, "more_body": False}
-            await asyncio.Event().wait()
-            raise AssertionError("a client that waits hangs up")
+            await is_gone.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -136,6 +143,9 @@ class InProcessProxy:
                 answer.headers = {n.decode(): v.decode() for n, v in message["headers"]}
             elif message.get("body"):
                 answer.chunks.append(message["body"])
+                if len(answer.chunks) == hang_up_after:
+                    is_gone.set()
+                    await asyncio.Event().wait()  # until the request is cancelled
 
         await self._app(scope, receive, send)
         return answer

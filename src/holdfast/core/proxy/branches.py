@@ -37,6 +37,13 @@ RESPONSE_FIELD: Final = "response"
 """The field of a reply that holds the id by which the next request of the Responses API may name
 it: the provider keeps the history then, and the request has no chain."""
 
+WIRE_FIELD: Final = "wire"
+"""The field of a reply and of a result that holds them as messages for the provider, where the
+proxy answered a call of its own tools: the client's messages have nothing of that."""
+ROUND_FIELD: Final = "round"
+"""The field of a reply that the proxy answered itself, so that the client's reply goes on in the
+next record. It has no chain: the last one has that of all rounds."""
+
 
 class ChainPlace(msgspec.Struct):
     """A point of a conversation in the log."""
@@ -52,6 +59,8 @@ class ChainPlace(msgspec.Struct):
     """The size up to here as the provider measured it; 0 where it did not."""
     terms: dict[str, str] = {}
     """The digest of each term that holds here, as the path to it says."""
+    asked: ChainPlace | None = None
+    """The place that a reply answers which is not at its end here."""
 
 
 class Branches:
@@ -85,9 +94,11 @@ class Branches:
             case Header():
                 self.root = record.id
                 self._at_tip[record.id] = ChainPlace(record.id)
-            case User() | Assistant() | ToolResult():
+            case User() | Assistant():
                 self._add_message(record, place)
-            case _:  # decisions, terms and failures say nothing, and stand on the way
+            case ToolResult() if WIRE_FIELD not in record.extra:
+                self._add_message(record, place)
+            case _:  # decisions, terms, failures and results of ours stand on the way
                 if isinstance(record, ModelChange):
                     self._add_terms(record)
                 # The record is on the way to what follows, so it is the new tip.
@@ -108,9 +119,11 @@ class Branches:
         usage = None
         if isinstance(record, Assistant):
             usage = read_usage(record.usage, record.provider or "")
-            is_whole = not record.extra.get("cause")
-            if before is not None and is_whole:
-                before.is_answered = True
+            asked = before if before is None or before.asked is None else before.asked
+            if record.extra.get(ROUND_FIELD):
+                place.asked = asked
+            elif asked is not None and not record.extra.get("cause"):
+                asked.is_answered = True
         if usage is not None:
             place.tokens = usage.prompt + (usage.output or 0)
         self._at_tip[record.id] = place

@@ -13,7 +13,8 @@ import msgspec
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall, arguments_json
 from holdfast.core.proxy import gemini_edit
 from holdfast.core.proxy.atoms import leading_terms
-from holdfast.core.proxy.branches import chains_of
+from holdfast.core.proxy.branches import WIRE_FIELD, chains_of
+from holdfast.core.proxy.joining.items import with_result_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ class ConversationMap:
         """The field of an item that holds its blocks."""
         self.static = 0 if dialect == "anthropic" else leading_terms(items)
         """Items at the beginning that are instructions, and stay."""
+        self.wires = {record.id: wire for record in path if (wire := _wire_of(record)) is not None}
+        """The messages of rounds that the proxy answered itself, of which the client knows less."""
         owners = _owners(atoms, chains, path)
         self._blocks: dict[int, dict[int | None, str]] = {}
         for atom, owner in zip(atoms, owners, strict=True):
@@ -94,6 +97,11 @@ def _owners(atoms: Sequence[Atom], chains: Sequence[bytes], path: Sequence[Recor
     return owners
 
 
+def _wire_of(record: Record) -> list[Json] | None:
+    wire = record.extra.get(WIRE_FIELD)
+    return wire if isinstance(wire, list) else None
+
+
 def edit_items(
     conversation: ConversationMap,
     units: Sequence[ContextUnit],
@@ -103,7 +111,9 @@ def edit_items(
     edited = _EditedItems(conversation)
     for unit in units:
         for part in unit.parts:
-            if part.record not in conversation.places:
+            if part.record in conversation.wires:
+                edited.add_round(part, is_whole=whole.get(part.record) == part.blocks)
+            elif part.record not in conversation.places:
                 edited.add_text(part)
             elif whole.get(part.record) == part.blocks:
                 edited.add_record(part.record)
@@ -120,10 +130,40 @@ class _EditedItems:
         self._out: list[Any] = list(conversation.items[: conversation.static])
         self._open: tuple[int, list[Any]] | None = None
         """The index of an item whose blocks come one by one, and those so far."""
+        self._results: set[int] = set()
+        """The places of results that are ours."""
 
     def items(self) -> list[Any]:
         self._close()
-        return self._out
+        return _join_results(self._out, self._results, self._from.content_field)
+
+    def add_round(self, part: MessagePart, *, is_whole: bool) -> None:
+        """Add what the proxy has logged of a round, as the provider knows it."""
+        self._close()
+        items = self._from.wires[part.record]
+        if part.role != "assistant":
+            self._results.add(len(self._out))
+            self._out += items if is_whole else with_result_text(items, _text_of(part))
+            return
+        if not is_whole:
+            is_gemini = self._from.dialect == "gemini"
+            items = (gemini_edit.shorten_reply if is_gemini else _shorten_reply)(items, part)
+        self._out += self._with_marks(items, part.record)
+
+    def _with_marks(self, items: Sequence[Json], record: str) -> list[Json]:
+        """A reply of several rounds with the cache mark that the client set in it."""
+        blocks = [
+            block
+            for index in self._from.places.get(record, ())
+            for block in self._from.items[index].get("content") or ()
+            if isinstance(block, dict) and block.get("cache_control")
+        ]
+        if not blocks or not items or self._from.dialect != "anthropic":
+            return list(items)
+        content = list(items[-1]["content"])
+        if content[-1].get("type") not in ("thinking", "redacted_thinking"):
+            content[-1] = {**content[-1], "cache_control": blocks[-1]["cache_control"]}
+        return [*items[:-1], {**items[-1], "content": content}]
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:
@@ -212,6 +252,40 @@ class _EditedItems:
         )
         self._out.append(item if is_same else {**item, field: blocks})
         self._open = None
+
+
+def _text_of(part: MessagePart) -> str:
+    answers = [block for block in part.blocks if isinstance(block, ToolAnswer)]
+    return "\n".join(
+        piece.text for answer in answers for piece in answer.content if isinstance(piece, Text)
+    )
+
+
+def _join_results(items: list[Any], results: set[int], field: str) -> list[Any]:
+    """The messages with results of ours in one message with what the user's side says beside them:
+    some APIs want the results of all calls of a reply in the message that follows it."""
+    joined: list[Any] = []
+    is_open = False
+    for place, item in enumerate(items):
+        is_ours = place in results
+        can_join = bool(joined) and _is_user(joined[-1]) and _is_user(item)
+        if can_join and (is_open or is_ours):
+            said = [*_blocks_in(joined[-1], field), *_blocks_in(item, field)]
+            joined[-1] = {**joined[-1], field: said}
+            is_open = True
+        else:
+            joined.append(item)
+            is_open = is_ours
+    return joined
+
+
+def _is_user(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "user"
+
+
+def _blocks_in(item: Json, field: str) -> list[Any]:
+    said = item.get(field)
+    return said if isinstance(said, list) else [{"type": "text", "text": said}]
 
 
 def _shorten_gemini(

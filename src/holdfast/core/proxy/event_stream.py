@@ -70,3 +70,61 @@ class EventReader:
             self._size += len(data)
             if self._size < _EVENT_BYTES_MAX:
                 self._data.append(data)
+
+
+class EventSplitter:
+    """Takes the bytes of a stream as they come, and returns whole events: as they came, and the
+    data in them."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._line = self._searched = 0
+        """The beginning of the next line, and the end of what was searched for its end."""
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+        """The events that this chunk completes. Comments between them are events without data."""
+        self._pending += chunk
+        events: list[tuple[bytes, bytes]] = []
+        while (line := self._next_line()) is not None:
+            self._read(line)
+            if not line:
+                events.append(self._take())
+        if len(self._pending) > _EVENT_BYTES_MAX:  # no event of an API that we know
+            self._line = len(self._pending)
+            self._data.clear()
+            events.append(self._take())
+        return events
+
+    def end(self) -> list[tuple[bytes, bytes]]:
+        """The rest of a stream that has ended: an event whose closing line never came."""
+        self._read(bytes(self._pending[self._line :]).rstrip(b"\r\n"))
+        self._line = len(self._pending)
+        return [self._take()] if self._pending else []
+
+    def _read(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+
+    def _next_line(self) -> bytes | None:
+        """The next whole line; None where its end has not come."""
+        pending = self._pending
+        feed = pending.find(b"\n", self._searched)
+        end = pending.find(b"\r", self._searched, len(pending) if feed < 0 else feed)
+        if end < 0 and feed < 0:
+            self._searched = len(pending)
+            return None
+        if end == len(pending) - 1:
+            self._searched = end  # its line feed may still come
+            return None
+        after = feed + 1 if end in (-1, feed - 1) else end + 1
+        line = bytes(pending[self._line : feed if end < 0 else end])
+        self._line = self._searched = after
+        return line
+
+    def _take(self) -> tuple[bytes, bytes]:
+        event = bytes(self._pending[: self._line]), b"\n".join(self._data)
+        del self._pending[: self._line]
+        self._line = self._searched = 0
+        self._data = []
+        return event

@@ -53,6 +53,18 @@ def without_encoding(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() != b"content-encoding"]
 
 
+def without_compression(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The headers of a request whose reply is to come plain."""
+    kept = [(name, value) for name, value in headers if name.lower() != b"accept-encoding"]
+    return [*kept, (b"accept-encoding", b"identity")]
+
+
+def without_size(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer whose body is not as it came."""
+    left_out = (b"content-length", b"content-encoding")
+    return [(name, value) for name, value in headers if name.lower() not in left_out]
+
+
 def readable_encodings(value: bytes) -> bytes:
     """Of the encodings that a client takes, those that can be read here, in its order."""
     offered = [part.strip() for part in value.split(b",")]

@@ -9,21 +9,21 @@ import msgspec
 
 from holdfast.core.log.records import CallFailure
 from holdfast.core.models.dialects import target
-from holdfast.core.proxy.atoms import reply_atoms
-from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
-from holdfast.core.proxy.digests import extend_chain
+from holdfast.core.proxy.branches import ROUND_FIELD
+from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.core.proxy.headers import without_compression, without_encoding
 from holdfast.core.turn.replies import assistant_record
+from holdfast.engine.proxy.exchange_log import ExchangeLog
 from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
+from holdfast.engine.proxy.own_rounds import OwnRounds
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
-from holdfast.errors import HoldfastError
 from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.log.records import Record
-    from holdfast.core.models.replies import Reply
     from holdfast.core.proxy.branches import ChainPlace
+    from holdfast.core.proxy.headers import Headers
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.reply_reading import ChunkState
     from holdfast.engine.proxy.request import ClientRequest
@@ -45,27 +45,27 @@ class ProxyExchange:
         *,
         is_whole: bool = True,
     ) -> None:
-        self._keeper = keeper
+        """`is_whole` is True where the request holds the whole conversation."""
         self._request = request
-        self._session = session
-        self._after = after
-        self._is_whole = is_whole
-        """True where the request holds the whole conversation."""
         self._target = target(request.dialect, provider=request.provider, model=request.model)
         self.reader: ReplyReader | None = None
         """The answer, once it has begun."""
-        self._is_stored = False
+        self.rounds: OwnRounds | None = None
+        """The rounds of a reply that may call our tools; then the client's is not as it came."""
         self._calls = 1
+        self._log: ExchangeLog | None = None
         self._fitting: Fitting | None = None
-        is_cuttable = is_whole and request.holds_history
-        if session is not None and is_cuttable and keeper.mode != "observe":
+        if session is None:
+            return
+        self._log = ExchangeLog(keeper, request, session, after, is_whole=is_whole)
+        if is_whole and request.holds_history and keeper.mode != "observe":
             self._fitting = Fitting(keeper, request, session, self._target)
             with session.lock:
-                self._after = self._fitting.decide(after, place)
+                self._log.after = self._fitting.decide(after, place)
 
     @property
     def is_logged(self) -> bool:
-        return self._session is not None
+        return self._log is not None
 
     @property
     def body(self) -> bytes:
@@ -79,23 +79,19 @@ class ProxyExchange:
         """True where the body is not the client's: then it is not compressed."""
         return self._fitting is not None and self._fitting.body is not self._request.data
 
-    @property
-    def is_cut_off(self) -> bool:
-        """True where a stream ended in good form, and the reply had not."""
-        reader = self.reader
-        if reader is None or not reader.is_stream or reader.is_complete or reader.error is not None:
-            return False
-        # The other two have no event that ends a stream.
-        has_end = self._request.dialect in ("anthropic", "openai-responses")
-        return reader.is_between_events and has_end
+    def request_headers(self, passed: Headers) -> Headers:
+        """The headers to send with the body, of those that pass."""
+        headers = without_encoding(passed) if self.is_changed else passed
+        has_tools = self._fitting is not None and self._fitting.tools is not None
+        return without_compression(headers) if has_tools else headers
 
     def headers(self) -> dict[str, str]:
         """The proxy's own response headers."""
-        if self._session is None:
+        if self._log is None:
             return {"x-holdfast-action": "passed"}
         changed = {} if self._fitting is None else self._fitting.headers()
         return {
-            "x-holdfast-session": self._session.key.session,
+            "x-holdfast-session": self._log.session.key.session,
             "x-holdfast-action": "passed",
             "x-holdfast-calls": str(self._calls),
             **changed,
@@ -104,33 +100,86 @@ class ProxyExchange:
     def open(self, content_type: str, encoding: str) -> ReplyReader:
         """Begin to read an answer."""
         self.reader = ReplyReader(self._target, content_type, encoding)
+        tools = None if self._fitting is None else self._fitting.tools
+        if self.rounds is None and tools is not None and self.reader.is_readable:
+            self.rounds = OwnRounds(self._request, self._target, tools)
         return self.reader
 
     def take(self, chunk: bytes) -> ChunkState:
         assert self.reader is not None
-        return self.reader.take(chunk) if self._session is not None else "pass"
+        return self.reader.take(chunk) if self._log is not None else "pass"
 
-    def refuse(self, status: int, headers: Mapping[str, str], data: bytes) -> bool:
-        """Take a refusal; True where `body` is now a smaller request to send instead."""
+    def pass_on(self, chunk: bytes) -> list[bytes]:
+        """The chunks for the client after one of the provider's, which was taken."""
+        reader, rounds = self.reader, self.rounds
+        if rounds is None or reader is None:
+            return [chunk]
+        if not reader.is_readable:
+            raise ProxyProblem(502, "the upstream's stream is not in the encoding that it names")
+        return rounds.pass_on(reader.plain)
+
+    def end_stream(self) -> tuple[list[bytes], bool]:
+        """Store the reply of a stream; returns the chunks that end it, and True where it goes on
+        in the reply to another request, which `body` then is."""
+        rounds = self.rounds
+        if rounds is None or self._log is None or self._log.is_stored:
+            self.finish()
+            return [], False
+        if self._go_on():
+            return rounds.end_round(), True
+        ending = rounds.finish()
+        self.finish()
+        return ending, False
+
+    def end_whole(self, data: bytes) -> bytes | None:
+        """Store a reply that is not streamed; returns the client's, or None where it goes on."""
+        reader, rounds = self.reader, self.rounds
+        if rounds is None or reader is None or not reader.is_readable:
+            self.finish()
+            return data
+        data = rounds.take_whole(reader.plain_body)
+        if self._go_on():
+            return None
+        self.finish()
+        return data
+
+    def _go_on(self) -> bool:
+        """Answer calls of our tools, where the reply has no other ones."""
+        rounds, log, fitting = self.rounds, self._log, self._fitting
+        found = None if self.reader is None else self.reader.reply()
+        if rounds is None or log is None or fitting is None or found is None:
+            return False
+        reply, is_whole = found
+        if not is_whole or not rounds.goes_on(reply):
+            return False
+        record = assistant_record(reply, self._request.provider, self._request.model)
+        extra = {**record.extra, ROUND_FIELD: True, **rounds.wire_of(reply)}
+        results = rounds.answer(reply, goes_on=True)
+        log.append([msgspec.structs.replace(record, extra=extra), *results])
+        self.reader = None  # it is stored
+        with log.session.lock:
+            after = fitting.go_on(log.after)
+        if after is None:
+            raise ProxyProblem(
+                502, "the conversation does not fit with what the model read", "try again"
+            )
+        log.after = after
+        self._calls += 1
+        return True
+
+    def refuse(self, status: int | None, headers: Mapping[str, str], data: bytes) -> bool:
+        """Take a refusal; True where `body` is now a smaller request to send instead. One that
+        came as the first event of a stream has no status."""
         plain = decompress(data, headers.get("content-encoding", ""))
-        return self._refuse(UpstreamRefusal(status, dict(headers), plain))
-
-    def refuse_stream(self) -> bool:
-        """Take an error that came as the first event of a stream."""
-        assert self.reader is not None
-        body = msgspec.json.encode(self.reader.error or {})
-        return self._refuse(UpstreamRefusal(None, {}, body))
-
-    def _refuse(self, refusal: UpstreamRefusal) -> bool:
-        failure = name_failure(refusal)
-        session = self._session
-        if session is None:
+        refusal = UpstreamRefusal(status, dict(headers), plain)
+        failure, log = name_failure(refusal), self._log
+        if log is None:
             return False
         if self._fitting is not None:
-            with session.lock:
-                smaller = self._fitting.shrink(failure, self._after)
+            with log.session.lock:
+                smaller = self._fitting.shrink(failure, log.after)
             if smaller is not None:
-                self._after = smaller
+                log.after = smaller
                 self._calls += 1
                 return True
         record = CallFailure(
@@ -138,79 +187,35 @@ class ProxyExchange:
             failure=failure.kind,
             status=refusal.status_code,
         )
-        self._store(record)
+        log.store(record, self._fitting)
         return False
 
     def finish(self) -> None:
         """Store the reply. Raises `ProxyProblem` where that fails and the mode promises a log."""
-        reader, session = self.reader, self._session
-        if self._is_stored or reader is None or session is None:
+        reader, log = self.reader, self._log
+        if reader is None or log is None or log.is_stored:
             return
         found = reader.reply()
         if found is None:
             said = msgspec.json.encode(reader.error).decode() if reader.error else ""
             cause = said[:2_000] or "the upstream's answer cannot be read"
-            self._store(CallFailure(cause=cause))
+            log.store(CallFailure(cause=cause), self._fitting)
             return
         reply, is_whole = found
         cause = "" if is_whole else "the upstream ended before the reply was whole"
-        self._store_reply(reply, cause)
+        log.store_reply(reply, cause, self._fitting, self.rounds)
 
     def break_off(self, cause: str) -> None:
         """Store what came before either side hung up, with the cause. Never raises."""
-        if self._is_stored or self._session is None:
+        log = self._log
+        if log is None or log.is_stored:
             return
         found = None if self.reader is None else self.reader.reply()
         try:
             if found is not None:
-                self._store_reply(found[0], "" if found[1] else cause)
+                why = "" if found[1] else cause
+                log.store_reply(found[0], why, self._fitting, self.rounds)
             else:
-                self._store(CallFailure(cause=cause))
+                log.store(CallFailure(cause=cause), self._fitting)
         except Exception as error:  # there is nobody left to tell
             _log.warning("what came before the end cannot be stored (%s): %s", cause, error)
-
-    def _store_reply(self, reply: Reply, cause: str) -> None:
-        session, request = self._session, self._request
-        assert session is not None
-        record = assistant_record(reply, request.provider, request.model)
-        extra = {**record.extra, **({"cause": cause} if cause else {})}
-        if self._is_whole and not cause:
-            extra[CHAIN_FIELD] = _reply_chains(request, reply)
-        response = _response_id(reply) if request.dialect == "openai-responses" else ""
-        if response:
-            extra[RESPONSE_FIELD] = response
-        stored = self._store(msgspec.structs.replace(record, extra=extra))
-        if response and stored:
-            self._keeper.remember_response(response, session.key, stored)
-
-    def _store(self, record: Record) -> str:
-        session = self._session
-        assert session is not None
-        self._is_stored = True
-        learned = [] if self._fitting is None else self._fitting.window_records(record)
-        try:
-            with session.lock:
-                self._after = session.append([record, *learned], self._after)
-        except (HoldfastError, OSError) as error:
-            self._keeper.warn_or_raise(error)
-            return ""
-        return self._after
-
-
-def _reply_chains(request: ClientRequest, reply: Reply) -> list[str]:
-    """The chain of the conversation with this reply, and the one without the last message."""
-    digests = reply_atoms(reply.content, request.dialect)
-    atoms, chains = request.atoms, request.chains
-    found = [extend_chain(chains[-1], digests).hex()]
-    before = len(atoms) - 1
-    while before >= 0 and atoms[before].item == atoms[-1].item:
-        before -= 1
-    if before >= 0 and atoms[-1].kind == "user" and atoms[before].kind != "assistant":
-        found.append(extend_chain(chains[before], digests).hex())
-    return found
-
-
-def _response_id(reply: Reply) -> str:
-    raw = msgspec.json.decode(reply.raw) if isinstance(reply.raw, bytes) else reply.raw
-    found = raw.get("id") if isinstance(raw, dict) else None
-    return found if isinstance(found, str) else ""

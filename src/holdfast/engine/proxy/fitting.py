@@ -16,6 +16,7 @@ from holdfast.core.proxy.edit import ConversationMap, edit_items
 from holdfast.core.proxy.reply_limit import limit_reply, read_output_limit
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import window_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import Pressure
     from holdfast.core.proxy.branches import ChainPlace
     from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.own_tools import OwnTools
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
 
@@ -93,6 +95,9 @@ class Fitting:
         self._weighed: Plan | None = None
         self._stated: set[int] = set()
         self._note = ""
+        self.tools: OwnTools | None = None
+        """Our tools, where the request that is sent has them."""
+        self._offer = ToolOffer(keeper, request, session.key)
 
     @property
     def window(self) -> Window:
@@ -116,6 +121,8 @@ class Fitting:
         if self._sent is not None:
             told["x-holdfast-tokens"] = str(self._sent.tokens.total)
             told["x-holdfast-tokens-before"] = str(self._whole().tokens.total)
+        if self.tools is not None:
+            told["x-holdfast-tools"] = ", ".join(tool.name for tool in self.tools.tools)
         return told | ({"x-holdfast-note": self._note} if self._note else {})
 
     def decide(self, after: str, place: ChainPlace | None) -> str:
@@ -166,6 +173,15 @@ class Fitting:
             return None
         return self._use(plan, after)
 
+    def go_on(self, after: str) -> str | None:
+        """Make the request that follows a reply to which the proxy answered itself; the record
+        that the next reply follows, or None where there can be none."""
+        self._read_path(after)
+        try:
+            return self._use(self._project("hold"), after)
+        except CannotFit:
+            return None
+
     def _last_request(self) -> Plan:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
         no more than its share of the window."""
@@ -209,30 +225,31 @@ class Fitting:
 
     def _whole(self) -> Plan:
         """The request as the client sent it, weighed; once for each path."""
-        if self._weighed is None:
-            self._weighed = self._weigh()
-        return self._weighed
-
-    def _weigh(self) -> Plan:
+        if self._weighed is not None:
+            return self._weighed
         request = msgspec.structs.replace(
             self._projection(), window=_ENDLESS, pressure="hold", at_most=None
         )
         asked = self._request.output_tokens or output_reserve(self.window.tokens)
         asked = min(asked, _REPLY_MAX)
-        return project(
-            msgspec.structs.replace(request, output_tokens=asked, target=self._target),
+        self._weighed = project(
+            msgspec.structs.replace(
+                request, tools=self._request.tools, output_tokens=asked, target=self._target
+            ),
             cache_for(self._target),
         )
+        return self._weighed
 
     def _projection(self, pressure: Pressure = "hold") -> ProjectionRequest:
         request, window, bounds = self._request, self.window, self._bounds
         output = min(request.output_tokens or 10**9, output_reserve(window.tokens))
+        own = self._offer.tools_for(self.window)
         return ProjectionRequest(
             self._path,
             window,
             bounds.target or self._target,
             system=request.system,
-            tools=request.tools,
+            tools=request.tools if own is None else (*request.tools, *own.tools),
             output_tokens=min(output, bounds.output or output),
             prompt_cache=_prompt_cache(self._path),
             floor=min(WINDOW_FLOOR_TOKENS, window.tokens),
@@ -258,8 +275,11 @@ class Fitting:
             body = limit_reply(body, request.dialect, self._bounds.output)
         if body == request.body or not _breaks_nothing_new(body, request.body, self._target):
             return None
+        own = self._offer.tools_for(self.window)
+        if own is not None:
+            body = add_tools(body, own.tools, self._target)
         after = self._session.append(list(plan.decisions), after)
-        self._sent = plan
+        self._sent, self.tools = plan, own
         self._send(body)
         return after
 

@@ -46,8 +46,12 @@ class ProxyKeeper:
         owner: str = "",
         mode: ProxyMode = "guard",
         window: int | None = None,
+        has_tools: bool = False,
     ) -> None:
         self.store = store
+        self.owner = owner
+        self.has_tools = has_tools
+        """True where the proxy gives models of cut conversations its own tools."""
         self.mode: ProxyMode = mode
         self.window = window
         """The window that the user stated; None for the model's own."""

@@ -61,14 +61,25 @@ class ReplyReader:
         self._is_damaged = False
         """True once an event could not be read: what is kept is not the whole reply."""
         self._is_done = False
+        self.plain = b""
+        """The last chunk without its encoding."""
 
     @property
     def is_between_events(self) -> bool:
         return self._is_plain and self._events.is_between_events
 
+    @property
+    def is_cut_off(self) -> bool:
+        """True where a stream ended in good form, and the reply had not."""
+        if not self.is_stream or self.is_complete or self.error is not None:
+            return False
+        # The other two have no event that ends a stream.
+        has_end = self._target.dialect.name in ("anthropic", "openai-responses")
+        return self.is_between_events and has_end
+
     def take(self, chunk: bytes) -> ChunkState:
         """Read a chunk as it passes."""
-        data = self._plain(chunk)
+        data = self.plain = self._plain(chunk)
         if not self.is_stream:
             self._size += len(data)
             if self._size <= _REPLY_BYTES_MAX:
@@ -110,6 +121,11 @@ class ReplyReader:
         if event.get("type") not in _OPENINGS:
             self._has_content = True
 
+    @property
+    def plain_body(self) -> bytes:
+        """The body of a reply that is not streamed, without its encoding."""
+        return b"".join(self._parts)
+
     def reply(self) -> tuple[Reply, bool] | None:
         """The reply so far, and True where it is whole; None where there is nothing to keep."""
         try:
@@ -126,7 +142,7 @@ class ReplyReader:
             is_whole = self.is_complete and self.error is None and not self._is_damaged
             return (partial, is_whole) if is_whole or _says_something(partial) else None
         try:
-            return read_reply(b"".join(self._parts), self._target, takes_words=False), True
+            return read_reply(self.plain_body, self._target, takes_words=False), True
         except ReplyFailed as failed:
             self.error = failed.body
             return None

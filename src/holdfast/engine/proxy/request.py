@@ -38,6 +38,8 @@ class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
     """The session that the path names."""
     path_model: str = ""
     """The model, where the address names it."""
+    can_join: bool = True
+    """False where the reply comes in a form in which rounds cannot be joined."""
     sent: bytes | None = None
     """The bytes that the client sent, where `data` is what they hold without compression."""
 

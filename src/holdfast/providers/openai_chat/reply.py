@@ -162,7 +162,7 @@ class ChatStream:
         heard: list[Delta] = []
         thought = next((name for name in _THOUGHTS if as_text(delta.get(name))), "")
         if thought:
-            heard += self._hear(_THOUGHTS[0], delta[thought], is_thought=True)
+            heard += self._hear(thought, delta[thought], is_thought=True)
         if isinstance(delta.get("content"), list):
             heard += self._take_parts(as_dicts(delta["content"]))
         else:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from holdfast.core.proxy.error_body import ProxyProblem, error_event
-from holdfast.core.proxy.headers import request_headers, response_headers, without_encoding
+from holdfast.core.proxy.headers import request_headers, response_headers, without_size
 from holdfast.engine.proxy.encodings import decode_body
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -72,6 +72,7 @@ class TurnRunner:
             session=self._endpoint.session,
             data=body,
             path_model=unquote(self._endpoint.model),
+            can_join=_can_join(self._address),
         )
         await run_while_connected(self._run(request, scope, send), receive)
         if self._problem is not None:
@@ -87,7 +88,7 @@ class TurnRunner:
         try:
             is_answered = False
             while not is_answered:
-                headers = without_encoding(passed) if exchange.is_changed else passed
+                headers = exchange.request_headers(passed)
                 reply = await self._client.send(
                     scope["method"], self._upstream, self._address, headers, exchange.body
                 )
@@ -122,6 +123,7 @@ class TurnRunner:
         if reply.status >= _ERRORS:
             data = await reply.read()
             if data is not None:
+                self._refuse_amid_stream(reply.status)
                 if await run_in_thread(exchange.refuse, reply.status, _pairs(reply), data):
                     return False
                 await self._start(reply, exchange, send)
@@ -129,6 +131,7 @@ class TurnRunner:
                 return True
         reader = exchange.open(reply.header("content-type"), reply.header("content-encoding"))
         if not reader.is_stream:
+            self._refuse_amid_stream(reply.status)
             return await self._deliver_whole(reply, exchange, send)
         return await self._deliver_stream(reply, exchange, send)
 
@@ -139,9 +142,11 @@ class TurnRunner:
         while (chunk := await reply.next_chunk()) is not None:
             parts.append(chunk)
             exchange.take(chunk)
-        await run_in_thread(exchange.finish)
+        body = await run_in_thread(exchange.end_whole, b"".join(parts))
+        if body is None:
+            return False
         await self._start(reply, exchange, send)
-        await send({"type": "http.response.body", "body": b"".join(parts)})
+        await send({"type": "http.response.body", "body": body})
         return True
 
     async def _deliver_stream(
@@ -151,24 +156,48 @@ class TurnRunner:
         while (chunk := await self._next(reply, exchange, held, send)) is not None:
             state = exchange.take(chunk)
             if state == "refused" and not self._is_started:
-                if await run_in_thread(exchange.refuse_stream):
+                error = None if exchange.reader is None else exchange.reader.error
+                if await run_in_thread(exchange.refuse, None, {}, msgspec.json.encode(error or {})):
                     return False
                 state = "pass"
-            held.append(chunk)
+            held += exchange.pass_on(chunk)
             if state == "hold":
                 continue
-            if state == "last":
-                await run_in_thread(exchange.finish)
+            if state == "last" and await self._end(exchange, held):
+                await self._flush_some(reply, exchange, held, send)
+                return False
             await self._flush(reply, exchange, held, send)
-        await run_in_thread(exchange.finish)
+        if await self._end(exchange, held):
+            await self._flush_some(reply, exchange, held, send)
+            return False
         await self._flush(reply, exchange, held, send)
-        if exchange.is_cut_off:
+        if exchange.reader is not None and exchange.reader.is_cut_off:
             problem = ProxyProblem(
                 502, "the upstream ended the stream before the reply was whole", "try again"
             )
             await send_chunk(send, error_event(problem, self._endpoint.dialect))
         await send({"type": "http.response.body", "body": b""})
         return True
+
+    async def _end(self, exchange: ProxyExchange, held: list[bytes]) -> bool:
+        """Store the reply that has ended; True where it goes on in that to another request."""
+        ending, goes_on = await run_in_thread(exchange.end_stream)
+        held += ending
+        return goes_on
+
+    async def _flush_some(
+        self, reply: UpstreamReply, exchange: ProxyExchange, held: list[bytes], send: Send
+    ) -> None:
+        """Pass on what there is of a reply that goes on."""
+        if held:
+            await self._flush(reply, exchange, held, send)
+
+    def _refuse_amid_stream(self, status: int) -> None:
+        """Raise where an answer that is no stream comes amid one."""
+        if self._is_started:
+            raise ProxyProblem(
+                502, f"the upstream ended the reply with status {status}", "try again"
+            )
 
     async def _next(
         self, reply: UpstreamReply, exchange: ProxyExchange, held: list[bytes], send: Send
@@ -180,7 +209,8 @@ class TurnRunner:
         try:
             await asyncio.wait((coming,), timeout=_HOLD_SECONDS)
             if not coming.done():
-                if exchange.reader is not None and exchange.reader.is_complete:
+                is_whole = exchange.reader is not None and exchange.reader.is_complete
+                if is_whole and exchange.rounds is None:
                     await run_in_thread(exchange.finish)
                 await self._flush(reply, exchange, held, send)
             return await coming
@@ -202,9 +232,17 @@ class TurnRunner:
             {
                 "type": "http.response.start",
                 "status": reply.status,
-                "headers": response_headers(reply.headers, exchange.headers()),
+                "headers": response_headers(
+                    without_size(reply.headers) if exchange.rounds else reply.headers,
+                    exchange.headers(),
+                ),
             }
         )
+
+
+def _can_join(address: str) -> bool:
+    """False for a stream of Gemini's that is one JSON list."""
+    return ":streamGenerateContent" not in address or "alt=sse" in address
 
 
 def _pairs(reply: UpstreamReply) -> dict[str, str]:

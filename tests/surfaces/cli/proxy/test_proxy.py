@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.proxy.conversations import Client, exchange
 from tests.support.cli import run_in_process
+from tests.surfaces.proxy.test_turns import long_client
 
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores import JsonlStore
-from holdfast.testing import Loopback
+from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _proxy(root: Path, upstream: str) -> Iterator[str]:
+def _proxy(root: Path, upstream: str, *more: str) -> Iterator[str]:
     command = [sys.executable, "-m", "holdfast", "proxy", "--root", str(root), "--port", "0"]
     options = ["--upstream", f"anthropic={upstream}", "--upstream", f"openai={upstream}/v1"]
-    process = subprocess.Popen([*command, *options, "--json"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, *options, *more, "--json"], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["listening"]
@@ -38,7 +41,10 @@ def _proxy(root: Path, upstream: str) -> Iterator[str]:
 
 
 def _say(url: str, messages: list[Any]) -> Any:
-    body = {"model": "claude-opus-4-8", "max_tokens": 100, "messages": messages}
+    return _ask(url, {"model": "claude-opus-4-8", "max_tokens": 100, "messages": messages})
+
+
+def _ask(url: str, body: Any) -> Any:
     request = urllib.request.Request(
         f"{url}/v1/messages", json.dumps(body).encode(), {"content-type": "application/json"}
     )
@@ -102,6 +108,32 @@ def test_context_counts_the_logged_system_prompt_and_tools(
     shown = json.loads(run_in_process(args, capfd).out)
     assert shown["budget"]["system"] > 1_000
     assert shown["budget"]["tools"] > 10
+
+
+@pytest.mark.files_only("the proxy is another process")
+def test_own_tools_are_off_until_they_are_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With `--own-tools` a process answers its tools itself; what they did is in the log."""
+    body = long_client("anthropic").request().body
+    root = tmp_path / "root"
+
+    def read_once(asked: Any) -> Answer:
+        if not any(tool.name == "output_read" for tool in asked.tools):
+            return Answer("no tools")
+        is_read = any("output_read" in str(message.blocks) for message in asked.messages)
+        return Answer("read") if is_read else Answer("", (Call("output_read", {"ref": "nothing"}),))
+
+    with Loopback(read_once) as upstream:
+        for options, text in (([], "no tools"), (["--own-tools"], "read")):
+            with _proxy(root, upstream.url, "--window", "12000", *options) as url:
+                assert _ask(url, body)["content"] == [{"type": "text", "text": text}]
+    with JsonlStore(str(root)) as store:
+        session = _only(store).session
+    shown = run_in_process(["log", session, "--root", str(root)], capfd)
+    assert "output_read" in shown.out
+    context = run_in_process(["context", session, "--root", str(root)], capfd)
+    assert context.status == 0
 
 
 def _only(store: JsonlStore) -> SessionKey:

@@ -27,7 +27,7 @@ def check_upstreams(given: Sequence[str], app: App) -> Iterator[tuple[str, int, 
     Yields its name, the status of the answer, and what the proxy said where there was none.
     """
     options = argparse.Namespace(
-        upstream=list(given), mode="observe", window=None, silent_seconds=_SECONDS
+        upstream=list(given), mode="observe", window=None, own_tools=False, silent_seconds=_SECONDS
     )
     proxy = build_app(options, app)
     from holdfast.surfaces.proxy.running import ProxyThread

@@ -46,6 +46,12 @@ def add_proxy(parser: argparse.ArgumentParser) -> None:
         "--window", type=int, metavar="N", help="the context window, where it is not the model's"
     )
     parser.add_argument(
+        "--own-tools",
+        action="store_true",
+        help="give the model of a conversation that was cut two tools that the proxy answers "
+        "itself: output_read and sessions_history (off)",
+    )
+    parser.add_argument(
         "--silent-seconds",
         type=float,
         default=600.0,
@@ -108,6 +114,7 @@ def build_app(args: argparse.Namespace, app: App, defaults: Sequence[str] = ()) 
         owner=app.owner or "",
         mode=args.mode,
         window=args.window,
+        has_tools=args.own_tools,
     )
     upstreams = read_upstreams([*defaults, *args.upstream])
     settings = ProxySettings(upstreams=dict(upstreams), silent_seconds=args.silent_seconds)

@@ -1,0 +1,1 @@
+"""Rounds of a reply, in which the proxy answered calls of its own tools, as one reply."""

@@ -1,0 +1,131 @@
+"""Rounds of the Responses API as one response."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.proxy.joining.rounds import add_usage, as_object, as_objects, write_event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Json
+
+_OPENINGS: Final = ("response.created", "response.in_progress", "response.queued")
+_ENDS: Final = ("response.completed", "response.incomplete")
+_IDENTITY: Final = ("id", "created_at")
+
+
+class ResponsesJoiner:
+    """Items of all rounds have one numbering, and all events one sequence."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._identity: Json = {}
+        self._is_first = True
+        self._sequence = 0
+        self._next = 0
+        self._places: dict[int, int | None] = {}
+        """The client's index of each item of this round; None for a call of our own."""
+        self._done: list[Json] = []
+        """The items of this round that the client has seen whole."""
+        self._items: list[Json] = []
+        """The items of the rounds that have ended."""
+        self._usage: Any = None
+        self._before: Any = None
+        self._held: list[tuple[Json, bytes]] = []
+
+    def take(self, event: Json, raw: bytes) -> list[bytes]:
+        kind = event.get("type")
+        if kind in _OPENINGS:
+            response = as_object(event.get("response"))
+            if not self._is_first:
+                return []
+            self._identity = {name: response[name] for name in _IDENTITY if name in response}
+            return [self._write({**event, "response": self._without_tools(response)}, event, raw)]
+        if kind in _ENDS:
+            self._usage = as_object(event.get("response")).get("usage")
+            self._held.append((event, raw))
+            return []
+        if "output_index" not in event:
+            return [self._write(event, event, raw)]
+        item = as_object(event.get("item"))
+        index = event["output_index"]
+        if index not in self._places:
+            self._open(index, item)
+        place = self._places[index]
+        if place is None:
+            return []
+        if kind == "response.output_item.done":
+            self._done.append(item)
+        return [self._write({**event, "output_index": place}, event, raw)]
+
+    def _open(self, index: int, item: Json) -> None:
+        if self._is_own(item):
+            self._places[index] = None
+            return
+        self._places[index] = self._next
+        self._next += 1
+
+    def _is_own(self, item: Json) -> bool:
+        return item.get("type") == "function_call" and item.get("name") in self._names
+
+    def _write(self, event: Json, given: Json, raw: bytes) -> bytes:
+        """An event with the next number of the sequence."""
+        if "sequence_number" in event:
+            event = {**event, "sequence_number": self._sequence}
+            self._sequence += 1
+        return raw if raw and event == given else write_event(event, str(event.get("type")))
+
+    def _without_tools(self, response: Json) -> Json:
+        """A response without the echo of our own tools."""
+        tools = response.get("tools")
+        if not isinstance(tools, list):
+            return response
+        kept = [tool for tool in tools if as_object(tool).get("name") not in self._names]
+        return {**response, "tools": kept}
+
+    def hold(self, raw: bytes) -> None:
+        self._held.append(({}, raw))
+
+    def end_round(self) -> list[bytes]:
+        self._items += self._client_items()
+        self._before = add_usage(self._before, self._usage)
+        self._is_first = False
+        self._places, self._done, self._held, self._usage = {}, [], [], None
+        return []
+
+    def _client_items(self) -> list[Json]:
+        """The client's items of this round."""
+        responses = [as_object(event.get("response")) for event, _raw in self._held]
+        output = next((found["output"] for found in responses if found.get("output")), None)
+        items = as_objects(output) or self._done  # some hosts leave the last event's output empty
+        return [item for item in items if not self._is_own(item)]
+
+    def finish(self) -> list[bytes]:
+        ended = [self._end(event, raw) for event, raw in self._held]
+        self._held = []
+        return ended
+
+    def _end(self, event: Json, raw: bytes) -> bytes:
+        if not event:
+            return raw
+        given = as_object(event.get("response"))
+        response = {**self._without_tools(given), **self._identity}
+        output = [*self._items, *self._client_items()]
+        if given.get("output") or self._items:
+            response["output"] = output
+        if self._before is not None:
+            response["usage"] = add_usage(self._before, self._usage)
+        return self._write({**event, "response": response}, event, raw)
+
+    def join(self, bodies: Sequence[Json]) -> Json:
+        last = self._without_tools(bodies[-1])
+        found = [item for body in bodies for item in as_objects(body.get("output"))]
+        output = [item for item in found if not self._is_own(item)]
+        if len(bodies) == 1 and len(output) == len(found):
+            return last
+        usage: Any = None
+        for body in bodies:
+            usage = add_usage(usage, body.get("usage"))
+        return {**last, "output": output, **({"usage": usage} if usage else {})}
