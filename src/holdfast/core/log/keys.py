@@ -20,7 +20,7 @@ MESSAGE_KEY: Final = "key"
 
 def key_of(record: object) -> str:
     """Return the key of a user's message; empty where it has none."""
-    key = record.extra.get(MESSAGE_KEY) if isinstance(record, User) else None
+    key = record.extra.get(MESSAGE_KEY) if type(record) is User else None
     return key if isinstance(key, str) else ""
 
 

@@ -39,18 +39,17 @@ class Facts(msgspec.Struct):
         self.records += 1
         self.messages += item.kind in MESSAGES
         self.created = self.created or item.ts
-        self.last_active = max(self.last_active, item.ts)
+        if item.ts > self.last_active:
+            self.last_active = item.ts
         self.head = item.id or positional_id(position)
-        match item:
-            case Header(label=label) if self.records == 1:
-                self.label, self.parent_session = label, item.parent_session
-                self.reason = item.reason
-            case Label(label=label, target=None):
-                self.label = label
-            case User() if not self.title:
-                self.title = title_of(user_text(item))
-            case _:
-                pass  # the other records add nothing to a listing
+        # By exact type: to ask a struct's class for its instances takes several times as long.
+        if type(item) is User:
+            self.title = self.title or title_of(user_text(item))
+        elif type(item) is Label:
+            self.label = item.label if item.target is None else self.label
+        elif type(item) is Header and self.records == 1:
+            self.label, self.parent_session = item.label, item.parent_session
+            self.reason = item.reason
 
 
 def title_of(text: str) -> str:

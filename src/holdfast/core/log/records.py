@@ -391,10 +391,8 @@ def encode(record: Record) -> bytes:
 
 
 def encode_lines(records: Sequence[Record]) -> bytes:
-    """Several lines, each with its newline, that will be read as records again.
-
-    A struct takes any value for any field; what a reader would not accept is refused here.
-    """
+    """Several lines, each with its newline, that will be read as records again. A struct takes any
+    value for any field; what a reader would not accept is refused here."""
     try:
         for record in records:
             if record.extra or (type(record) in _CAREFUL and _needs_care(record)):
@@ -402,8 +400,9 @@ def encode_lines(records: Sequence[Record]) -> bytes:
         else:
             data = _encoder.encode_lines(records)
             read = record_decoder().decode_lines(data)
-            levels = RECORD_NESTING_MAX
-            if not may_be_deep(data, levels, len(records)) or not is_too_deep(read, levels + 1):
+            nested = [record for record in read if not _is_plain_text(record)]
+            levels, lines = RECORD_NESTING_MAX, _encoder.encode_lines(nested)
+            if not may_be_deep(lines, levels, len(nested)) or not is_too_deep(nested, levels + 1):
                 return data
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         pass  # said better one by one, or mended there

@@ -77,7 +77,7 @@ class AppendCall(msgspec.Struct, frozen=True):
             pack_int(self.token),
             [to_bytes(record_id) for record_id in self.batch.claimed],
             [id_for_index(record_id) for record_id in self.lines.ids],
-            [key_for_index(record) for record in self.batch.records],
+            [key_for_index(record) if record.extra else None for record in self.batch.records],
             starts,
             lines,
             pack_int(size),

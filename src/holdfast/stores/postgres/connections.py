@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.errors import StoreUnavailable, UsageError
@@ -58,8 +58,8 @@ class Connections:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._free = threading.BoundedSemaphore(self._limit)
-        self._mutex = threading.Lock()
         self._idle: list[Connection] = []
+        """Added to and taken from in one step each, which needs no lock."""
 
     def rows(
         self, doing: str, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
@@ -107,6 +107,17 @@ class Connections:
     @contextmanager
     def use(self) -> Iterator[Connection]:
         """Hold a connection. One that fails is closed, and not used again."""
+        connection = self._take()
+        try:
+            yield connection
+        except BaseException as error:
+            if not _is_clean(connection, error):
+                connection.close()
+            raise
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> Connection:
         if self._pid != os.getpid():
             _abandoned.extend(self._idle)
             self._reset()
@@ -116,31 +127,28 @@ class Connections:
                 f"were busy for {_WAIT_SECONDS:g} s",
                 hint="nothing was changed; use more processes, or look for statements that hang",
             )
-        connection: Connection | None = None
         try:
-            with self._mutex:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                connection = self.connect()
-            yield connection
-        except BaseException as error:
-            if connection is not None and not _is_clean(connection, error):
-                connection.close()
-            raise
-        finally:
-            if connection is not None and not connection.closed:
-                with self._mutex:
-                    self._idle.append(connection)
+            return self._idle.pop()
+        except IndexError:
+            pass
+        try:
+            return self.connect()
+        except BaseException:
             self._free.release()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        if not connection.closed:
+            self._idle.append(connection)
+        self._free.release()
 
     def close(self) -> None:
         """Close what is open and not in use."""
         if self._pid != os.getpid():
             return
-        with self._mutex:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        while self._idle:
+            with suppress(IndexError):  # another thread took it
+                self._idle.pop().close()
 
     def format(self, query: str) -> str:
         """Return a statement with the name of the schema in it."""

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import HoldfastError
@@ -190,6 +190,7 @@ def _start(work: Callable[[threading.Event], None], closing: threading.Event) ->
     return thread
 
 
+@lru_cache(maxsize=1_000)
 def _name(key: SessionKey) -> str:
     """Return the name of a session in a bell: of one length, and telling nothing about it."""
     return hashlib.sha256(str(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -50,8 +50,9 @@ class _Waiting:
     def __init__(self, order: Any, parameters: Parameters) -> None:
         self.order = order
         self.parameters = parameters
-        self.wake: threading.Event | None = None
-        """Set where it does not lead from the start."""
+        self.wake = threading.Lock()
+        """Held until it has its answer, or leads."""
+        self.wake.acquire()
         self.answer: Row | None = None
         self.error: BaseException = InterruptedError("the thread that sends was interrupted")
         self.is_alone = False
@@ -80,15 +81,19 @@ class GroupCommit:
         """
         if self._pid != os.getpid():
             self._reset()  # what waited in a parent process is sent there
-        mine = _Waiting(order, parameters)
         with self._mutex:
-            self._queue.append(mine)
-            mine.is_leader = self._leaders < LEADERS_MAX
-            self._leaders += mine.is_leader
-            if not mine.is_leader:
-                mine.wake = threading.Event()
-        if mine.wake is not None:
-            self._wait(mine, mine.wake)
+            is_first = self._leaders < LEADERS_MAX  # then nothing waits
+            if is_first:
+                self._leaders += 1
+            else:
+                mine = _Waiting(order, parameters)
+                self._queue.append(mine)
+        if is_first:
+            try:
+                return self._send([parameters])[0]
+            finally:
+                self._hand_over()
+        self._wait(mine)
         if mine.is_leader:
             self._lead(mine)
         if mine.answer is not None:
@@ -97,9 +102,9 @@ class GroupCommit:
             raise mine.error
         return mine.error
 
-    def _wait(self, mine: _Waiting, wake: threading.Event) -> None:
+    def _wait(self, mine: _Waiting) -> None:
         try:
-            wake.wait()
+            mine.wake.acquire()
         except BaseException:  # interrupted: nobody waits for a leader that has gone
             with self._mutex:
                 if mine in self._queue:
@@ -132,8 +137,8 @@ class GroupCommit:
                 waiting.error = error
         finally:
             for waiting in group:
-                if waiting is not mine and waiting.wake is not None:
-                    waiting.wake.set()
+                if waiting is not mine:
+                    waiting.wake.release()
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -143,8 +148,7 @@ class GroupCommit:
                 self._leaders -= 1
                 return
             following.is_leader = True
-        if following.wake is not None:
-            following.wake.set()
+        following.wake.release()
 
 
 LEFT_ALONE: Final = (b"alone", b"", None)
@@ -263,20 +267,20 @@ def _values(call: PackedAppend) -> tuple[bytes | None, ...]:
 
 def _group_values(calls: Sequence[PackedAppend]) -> tuple[bytes | None, ...]:
     counts = [len(call.ids) for call in calls]
-    keys = list(chain.from_iterable(call.keys for call in calls))
+    columns = dict(zip(PackedAppend._fields, zip(*calls, strict=True), strict=True))
+    ids, keys, starts, lines = (
+        list(chain.from_iterable(columns[name])) for name in ("ids", "keys", "starts", "lines")
+    )
     numbers = chain.from_iterable([number] * count for number, count in enumerate(counts, 1))
     return (
         calls[0].writer,
-        *(
-            pack_array(kind, [getattr(call, name) for call in calls])
-            for name, kind in _EACH.items()
-        ),
+        *(pack_array(kind, columns[name]) for name, kind in _EACH.items()),
         pack_bytes_array([call.ids[0] for call in calls]),
         pack_bytes_array([call.ids[-1] for call in calls]),
         pack_int_array(counts),
         pack_int_array(list(numbers)),
-        pack_int_array(list(chain.from_iterable(call.starts for call in calls))),
-        pack_bytes_array(list(chain.from_iterable(call.ids for call in calls))),
+        pack_int_array(starts),
+        pack_bytes_array(ids),
         pack_bytes_array(keys) if any(keys) else None,
-        pack_bytes_array(list(chain.from_iterable(call.lines for call in calls))),
+        pack_bytes_array(lines),
     )

@@ -83,13 +83,10 @@ def pack_jsonb(text: str | None) -> bytes | None:
 
 def pack_array(kind: str, items: Sequence[bytes | None]) -> bytes:
     """Return an array that is not empty, of values of a type that are packed."""
-    parts = [_pack_array(1, None in items, TYPES[kind], len(items), 1)]
-    for item in items:
-        if item is None:
-            parts.append(_NULL_ITEM)
-        else:
-            parts += (_pack_length(len(item)), item)
-    return b"".join(parts)
+    head = _pack_array(1, None in items, TYPES[kind], len(items), 1)
+    return head + b"".join(
+        [_NULL_ITEM if item is None else _pack_length(len(item)) + item for item in items]
+    )
 
 
 def pack_bytes_array(items: Sequence[bytes | None]) -> bytes:
@@ -200,12 +197,12 @@ def _receive_pipeline(pgconn: PGconn) -> list[PGresult]:
 def _poller(pgconn: PGconn) -> Callable[[], object]:
     """Send what waits to be sent; returns a function that waits for input."""
     poller = select.poll()
-    poller.register(pgconn.socket, select.POLLIN | select.POLLOUT)
     while pgconn.flush():
+        poller.register(pgconn.socket, select.POLLIN | select.POLLOUT)
         for _fd, events in poller.poll():
             if events & ~select.POLLOUT:
                 pgconn.consume_input()  # the server may wait until we read
-    poller.modify(pgconn.socket, select.POLLIN)
+    poller.register(pgconn.socket, select.POLLIN)
     return poller.poll
 
 

@@ -28,7 +28,12 @@ COUNTS: Final = ("turns", "calls", "tools", "unknown")
 """The totals that nearly every append changes: columns, which are cheaper to add to."""
 _BY_MODEL: Final = ("replies", "helpers")
 """The totals that are kept for each model."""
-_SUMS: Final = [name for name in SessionTotals.__struct_fields__ if name not in COUNTS]
+_SUMS: Final = [
+    name
+    for name in SessionTotals.__struct_fields__
+    if name not in (*COUNTS, *_BY_MODEL, "stated_cost")
+]
+"""The other totals that are numbers of things."""
 FILL: Final = """UPDATE {s}.logs SET size = %s, head = %s, writer = %s, label = %s, title = %s,
   created = %s, last_active = %s, active_slot = floor(%s / 8.0), records = %s, messages = %s,
   damaged = %s, turns = %s, calls = %s, tools = %s, unknown = %s,
@@ -99,15 +104,17 @@ def additions(
     for record, record_id in zip(records, ids, strict=True):
         facts.add(0, record)
         totals.add(record)
-        if isinstance(record, Label) and record.target is None:
+        if type(record) is Label and record.target is None:
             label = record.label
-        elif isinstance(record, Compaction):
+        elif type(record) is Compaction:
             boundary, kept = record_id, record.first_kept
+    moment = round(now, 3)
+    has_new = not all(record.ts for record in records)  # one gets its time now
     return Additions(
         title=b"" if is_titled else to_bytes(facts.title),
         label=None if label is None else to_bytes(label),
-        created=facts.created or round(now, 3),
-        last_active=max(facts.last_active, round(now, 3) if _has_new(records) else 0.0),
+        created=facts.created or moment,
+        last_active=max(facts.last_active, moment) if has_new else facts.last_active,
         messages=facts.messages,
         kept=None if kept is None else id_for_index(kept),
         boundary=None if boundary is None else id_for_index(boundary),
@@ -115,11 +122,6 @@ def additions(
         totals=encode_totals(totals),
         stated_cost=totals.stated_cost,
     )
-
-
-def _has_new(records: Sequence[Record]) -> bool:
-    """Return whether a record among them gets its time now."""
-    return any(not record.ts for record in records)
 
 
 def count_totals(totals: SessionTotals) -> tuple[int, ...]:
@@ -132,9 +134,7 @@ def encode_totals(totals: SessionTotals) -> str | None:
 
     `replies.6d.prompt` are the prompt tokens of the replies of model `m`, its name in hex.
     """
-    flat = {
-        name: value for name in _SUMS if isinstance(value := getattr(totals, name), int) and value
-    }
+    flat = {name: value for name in _SUMS if (value := getattr(totals, name))}
     for group in _BY_MODEL:
         for model, sums in getattr(totals, group).items():
             for name in ModelTotals.__struct_fields__:
