@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.messages import Block, Role
 
+pytestmark = pytest.mark.files_only("it reads transcripts, and opens no store")
+
 WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
 COMBINATIONS = [(window, name) for window in WINDOWS for name in DIALECTS]
 FILES = sorted(one for one in DATA.glob("*/**/*") if one.is_file()) if DATA.is_dir() else []

@@ -3,7 +3,8 @@
 Every test of `SUITES` is there twice: as it is written, and with `[postgres]` behind its name.
 There, each store that it opens in this process is a database, whatever it asks for: a folder is a
 schema of its own, the same one when the folder is opened again, and so is each store in memory.
-`make test` takes a sample of them, 1 in 25, and `make nightly` all.
+`make test` takes a sample of them, 1 in 25, and `make nightly` all, with a tenth of the examples
+of each property.
 
 A test that cannot run there says so, with the reason: `@pytest.mark.files_only("it reads …")`.
 """
@@ -22,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
-from tests.support.runs import RUN, is_in_share
+from hypothesis import settings
+from tests.support.runs import EXAMPLES, RUN, is_in_share, is_whole
 
 from holdfast.stores.compression import zstd
 from holdfast.stores.in_memory import MemoryStore
@@ -86,10 +88,25 @@ def every_store(request: pytest.FixtureRequest) -> Iterator[Contents]:
     with pytest.MonkeyPatch.context() as patch:
         schemas.stand_in_for(JsonlStore, patch)
         schemas.stand_in_for(MemoryStore, patch)
+        if is_whole():
+            take_fewer_examples(request.function, patch)
         try:
             yield schemas.read_rows
         finally:
             schemas.clear()
+
+
+def take_fewer_examples(function: object, patch: pytest.MonkeyPatch) -> None:
+    """Run a property with as many examples as it states, and not with ten times as many.
+
+    Its inputs are searched where it is as written; here the store is what is tried, and an example
+    takes twenty times as long.
+    """
+    name = "_hypothesis_internal_use_settings"
+    own: settings | None = getattr(function, name, None)
+    if own is not None:
+        fewer = max(1, own.max_examples * 100 // EXAMPLES["nightly"])
+        patch.setattr(function, name, settings(own, max_examples=fewer))
 
 
 @pytest.fixture

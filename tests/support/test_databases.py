@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests import conftest
 from tests.support import databases, runs
 from tests.support.databases import POSTGRES, SHARE, Schemas, pytest_generate_tests
@@ -70,6 +72,23 @@ def test_schemas_are_used_again(schemas: Schemas) -> None:
         gc.collect()
     assert len(names) == 1
     schemas.clear()
+
+
+def test_a_property_takes_a_tenth_of_its_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as many as before where it is as written."""
+    taken: list[int] = []
+
+    @settings(max_examples=50, database=None)
+    @given(st.integers())
+    def law(number: int) -> None:
+        taken.append(number)
+
+    databases.take_fewer_examples(law, monkeypatch)
+    law()
+    assert len(taken) == 5
+    monkeypatch.undo()
+    law()
+    assert len(taken) == 55
 
 
 def test_an_exception_needs_a_reason() -> None:
