@@ -52,7 +52,7 @@ quick: $(VENV)/.stamp $(VENV)/.weights ## An answer within a minute: lint, types
 	@$(MAKE) --no-print-directory check sample
 
 sample: $(VENV)/.stamp $(VENV)/.weights ## The quick tests alone, for another version: PYTHON=python3.13
-	@HOLDFAST_TESTS=quick $(PYTEST)
+	@HOLDFAST_TESTS=quick $(PYTEST) -n 0  # one process: a second would import everything again
 
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory node || echo "no npm packages: the MCP conformance suite will be skipped"

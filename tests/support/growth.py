@@ -114,7 +114,10 @@ def growth_far_out(call: Callable[[int], Any]) -> float:
     limit = _GIVEN_UP_FAR_OUT * unit()
 
     def least(size: int) -> float:
-        return min(_cpu(lambda: call(size), limit) for _ in range(_REPEATS))
+        found = _cpu(lambda: call(size), limit)
+        if found == math.inf:  # given up once, it is given up again
+            return found
+        return min(found, *(_cpu(lambda: call(size), limit) for _ in range(_REPEATS - 1)))
 
     size = _FAR_OUT
     while (large := least(size)) == math.inf and size > _SMALLEST:

@@ -24,6 +24,7 @@ EXAMPLES = {"quick": 5, "test": 8, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
 
 SLOW_FILES = (
+    "core/failures/test_classify_unseen.py",
     "core/memory/test_notes_in_transcripts.py",
     "engine/memory/test_vectors.py",
     "engine/session/test_local_weights.py",
@@ -39,6 +40,8 @@ SLOW_FILES = (
     "simulation/*.py",
     "stores/copying/test_sessions.py",
     "stores/jsonl/test_bounded_memory.py",
+    "stores/notes/test_notes.py",
+    "surfaces/cli/adopt/test_first_turn.py",
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/demo/*.py",
     "test_demo_postgres.py",
@@ -49,6 +52,7 @@ SLOW_FILES = (
     "surfaces/proxy/*.py",
     "surfaces/http/test_bad_input.py",
     "surfaces/http/test_kills.py",
+    "surfaces/http/test_memory.py",
     "surfaces/http/test_owners.py",
     "surfaces/http/test_schema.py",
     "surfaces/mcp/*.py",
@@ -60,10 +64,14 @@ SLOW_FILES = (
     "test_examples.py",
     "test_linear.py",
     "test_public_api.py",
+    "test_pytest_plugin.py",
+    "test_startup.py",
     "testing/test_loopback*.py",
     "testing/test_recorder.py",
 )
-"""Left out of the quick run: real processes and transcripts, and the SDKs, slow to import."""
+"""Left out of the quick run: real processes and transcripts, and the SDKs, slow to import.
+
+So are the examples, each of which is a process."""
 
 RUN = os.environ.get("HOLDFAST_TESTS", "test")
 if RUN not in EXAMPLES:

@@ -568,6 +568,7 @@ def counted(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Co
         yield counter
 
 
+@pytest.mark.sampled(1 / 2, "agents")
 @pytest.mark.parametrize("agents", [{}, {"main": AgentSettings(window=60_000, system="Be brief.")}])
 def test_a_long_session_costs_what_is_shown(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch, agents: dict[str, AgentSettings]

@@ -54,6 +54,8 @@ TOKENS: Final = {"ann": ANN_TOKEN, "ann reads": READ_TOKEN, "guest": "", "wrong"
 PARTS: Final = {"agent": ["main", "other"], "name": ["bob-else", "other.bob-else.1", "x"]}
 SHARE: Final = 0.1
 """Of the requests, those of the ordinary run."""
+REFUSED_SHARE: Final = 0.03
+"""The same for a caller who is refused before anything is looked up."""
 FEW: Final = 12
 """Requests of a route that are always made."""
 
@@ -175,7 +177,7 @@ def requests_of(route: Route, names: dict[str, list[Any]]) -> Iterator[tuple[str
 
 
 def sample_requests(
-    route: Route, names: dict[str, list[Any]]
+    route: Route, names: dict[str, list[Any]], share: float
 ) -> list[tuple[int, tuple[str, Json, Any]]]:
     """Return the requests of this run with their numbers: the first of each own address, and a
     sample of the others."""
@@ -184,8 +186,8 @@ def sample_requests(
         return every
     if "{" not in route.path:
         every, rest = every[:FEW], every[FEW:]
-        return [*every, *sample(rest, share=SHARE, name=lambda row: str(row[0]))]
-    chosen = {number for number, _given in sample(every, share=SHARE, name=lambda row: str(row[0]))}
+        return [*every, *sample(rest, share=share, name=lambda row: str(row[0]))]
+    chosen = {number for number, _given in sample(every, share=share, name=lambda row: str(row[0]))}
     seen = set()
     for number, (path, _query, _body) in every:
         if "ann-" in path and path not in seen:
@@ -227,12 +229,13 @@ async def walk(
     tokens = (ANN_SETTINGS, READ_SETTINGS, BOB_SETTINGS)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     many = {"requests_burst": 1_000_000}
+    share = SHARE if token in (ANN_TOKEN, READ_TOKEN) else REFUSED_SHARE
     async with serving(store, *tokens, server=_settings(many)) as client:
         await settle(store)
         for route in sorted(routes, key=_order):
             if route.is_stream and "{" not in route.path:
                 continue  # it has no end: see the feeds below
-            for number, (path, query, body) in sample_requests(route, names):
+            for number, (path, query, body) in sample_requests(route, names, share):
                 more = {"json": body} if body is not None else {}
                 given = {**headers, "Idempotency-Key": f"{number}"}
                 found = await client.request(
@@ -436,7 +439,7 @@ def test_every_access_is_in_the_audit_log() -> None:
                     if route.is_open or (route.is_stream and "{" not in route.path):
                         continue
                     for number, (path, query, body) in sample_requests(
-                        replace(route, problem_page=None), names
+                        replace(route, problem_page=None), names, SHARE
                     )[:4]:
                         sent = {"data" if route.is_page else "json": body} if body else {}
                         before = len(store.audit.entries().accesses)

@@ -73,7 +73,8 @@ def test_the_document_is_true(tmp_path: Path) -> None:
         sent = request("POST", "/v1/sessions/main/a/messages?wait=60", b'{"content": "x"}')
         assert server.send(sent)[0] == 200
         options = ("-n", examples, "--phases", phases, *seed)
-        assert run_schemathesis(server, tmp_path, KNOWN, *options) == ""
+        if is_whole():
+            assert run_schemathesis(server, tmp_path, KNOWN, *options) == ""
         assert run_schemathesis(server, tmp_path, KNOWN + WITHIN, *options, *LOOSE) == ""
         assert "Traceback" not in server.log()
 
