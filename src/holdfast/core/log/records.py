@@ -357,6 +357,7 @@ ORIGINAL_FIELD: Final = "original"
 """The field in which an adapter keeps the item of a framework, last in its line."""
 _ORIGINAL_START: Final = f',"{ORIGINAL_FIELD}":'.encode()
 
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX  # no room for brackets nested too deeply
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
@@ -460,18 +461,31 @@ def _decode_with_original(line: bytes, place: int) -> Record | Flaw:
 def _check_depth(found: Record | Flaw, line: bytes) -> Record | Flaw:
     """Return what a line was decoded to; a flaw where it is nested too deeply."""
     levels = RECORD_NESTING_MAX
-    if len(line) <= _SHALLOW_BYTES or _is_plain_text(found) or not may_be_deep(line, levels):
+    if len(line) <= _SHALLOW_BYTES or _is_flat(found) or not may_be_deep(line, levels):
         return found  # most lines: counting brackets would cost half as much as decoding
     return _TOO_DEEP if is_too_deep(found, levels) else found
 
 
-def _is_plain_text(found: Record | Flaw) -> bool:
-    """True for a message that is one text, with nothing beside it that could be nested."""
+def _is_flat(found: Record | Flaw) -> bool:
+    """True for a message of texts, with nothing in it or beside it that could be nested deeply."""
     if type(found) is ToolResult:
-        return found.details is None and type(found.content) is str and not found.extra
-    if type(found) is Assistant:
-        return found.usage is None and type(found.content) is str and not found.extra
-    return type(found) is User and type(found.content) is str and not found.extra
+        if found.details is not None or found.output_ref is not None:
+            return False
+    elif type(found) is Assistant:
+        if found.usage is not None:
+            return False
+    elif type(found) is not User:
+        return False
+    if type(found.content) is list and not all(map(_is_flat_object, found.content)):
+        return False
+    return not found.extra or all(map(_is_flat_object, found.extra.values()))
+
+
+def _is_flat_object(value: Any) -> bool:
+    """True for a text, a number, or an object of these and of empty lists and objects."""
+    if type(value) is not dict:
+        return type(value) in _SCALARS
+    return all(not inner or type(inner) in _SCALARS for inner in value.values())
 
 
 def from_json(value: object) -> Record | Flaw:

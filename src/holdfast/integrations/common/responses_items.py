@@ -18,6 +18,7 @@ from holdfast.importers.common.base import Draft
 from holdfast.integrations.common.originals import (
     keep_original,
     original_of,
+    read_original,
     spell_item,
 )
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "openai-responses"
 _PROMPT_ROLES: Final = ("system", "developer")
@@ -49,6 +51,15 @@ def items_from_record(record: Record) -> list[Any]:
     """Return the items of a record: exactly those that were stored, else those it amounts to."""
     original = original_of(record, FORMAT_NAME)
     return rebuild_items(record) if original is None else original
+
+
+def items_from_stored(item: StoredItem) -> list[Any]:
+    """Return the items of a record that was read with its item, as `items_from_record` does."""
+    original = read_original(item.spelled)
+    if original is not None:
+        return original
+    record = item.record
+    return [] if record is None else rebuild_items(record)
 
 
 def rebuild_items(record: Record) -> list[Json]:

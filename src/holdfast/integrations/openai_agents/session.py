@@ -13,10 +13,13 @@ from holdfast.integrations.common.blocking import read_in_thread, write_in_threa
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.common.originals import ITEM_TYPE
 from holdfast.integrations.common.responses_items import (
+    FORMAT_NAME,
     items_from_record,
+    items_from_stored,
     records_from_items,
 )
 from holdfast.integrations.common.rewinding import clear_path, move_head
+from holdfast.integrations.common.stored_items import read_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +120,8 @@ class HoldfastSession:
         if limit == 0 or not self._home.exists(key):
             return []
         if limit is None or limit < 0:
-            return [item for record in store.read(key) for item in items_from_record(record)]
+            stored = read_items(store, key, FORMAT_NAME)
+            return [item for each in stored for item in items_from_stored(each)]
         newest: list[Any] = []
         for record in store.back(key):
             newest += reversed(items_from_record(record))

@@ -11,6 +11,7 @@ import base64
 import json
 import threading
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -23,12 +24,13 @@ from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import (
     keep_original,
     keep_originals,
-    original_of,
+    read_original,
     reading_item,
     spell_item,
 )
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
+from holdfast.integrations.common.stored_items import read_items
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
+    from holdfast.integrations.common.stored_items import StoredItem
 
 FORMAT_NAME: Final = "strands_snapshot"
 KEY_FIELD: Final = "storage_key"
@@ -66,17 +69,32 @@ class _Snapshot(NamedTuple):
     """The snapshot with no messages in it."""
 
 
-class _Path(NamedTuple):
+class _Path(msgspec.Struct, dict=True):
     """The conversation of a log, up to a head."""
 
     head: str
-    messages: list[bytes]
-    """The JSON of each message, as the SDK writes it."""
+    values: list[Any]
+    """The messages; one that was written here is its JSON."""
     ends: list[str]
     """The last record of each message."""
     root: str
     rest: str | None = None
     """The JSON of the newest snapshot without its messages; None where no snapshot is newest."""
+
+    @cached_property
+    def messages(self) -> list[bytes]:
+        """The JSON of each message, as the SDK writes it: for whoever compares it."""
+        return [value if isinstance(value, bytes) else _spell(value) for value in self.values]
+
+    def snapshot(self) -> bytes | None:
+        """Return the newest snapshot; None where none is newest."""
+        if self.rest is None:
+            return None
+        rest = json.loads(self.rest)
+        if any(isinstance(value, bytes) for value in self.values):
+            return _put_together(rest, self.messages)
+        rest["data"]["messages"] = self.values
+        return _spell(rest)
 
 
 class ValueLogs:
@@ -110,8 +128,9 @@ class ValueLogs:
         if _NEWEST.fullmatch(key):
             with self._lock:
                 path = self._path(session)
-            if path.rest is not None:
-                return _put_together(json.loads(path.rest), path.messages)
+            found = path.snapshot()
+            if found is not None:
+                return found
         parts: list[bytes] = []
         for record in self._home.store.back(session):
             if record.kind == _VALUE:
@@ -224,24 +243,22 @@ class ValueLogs:
         known = self._paths.get(session)
         if known is not None and known.head == head:
             return known
-        messages: list[bytes] = []
+        values: list[Any] = []
         ends: list[str] = []
         root = last = ""
-        state: Record | None = None
-        for record in self._home.store.read(session):
-            root = root or record.id
-            last = record.id
-            if record.kind == _VALUE:
-                state = None
-            elif record.kind == _STATE and record.extra.get("format") == FORMAT_NAME:
-                state = record
-            kept = original_of(record, FORMAT_NAME)
-            if kept == [] and ends:
-                ends[-1] = record.id  # the rest of the message before it
-            for message in messages_from_record(record) if kept is None else kept:
-                messages.append(_spell(message))
-                ends.append(record.id)
-        path = _Path(last, messages, ends, root, None if state is None else _rest_in(state))
+        state: StoredItem | None = None
+        for item in read_items(self._home.store, session, FORMAT_NAME):
+            root = root or item.id
+            last = item.id
+            if item.kind in (_VALUE, _STATE):
+                state = item if item.kind == _STATE else None
+                continue
+            if item.spelled == "" and ends:
+                ends[-1] = item.id  # the rest of the message before it
+            for message in _messages_of(item):
+                values.append(message)
+                ends.append(item.id)
+        path = _Path(last, values, ends, root, None if state is None else _rest_in(state.record))
         self._paths.put(session, path)
         return path
 
@@ -250,12 +267,24 @@ class ValueLogs:
             done = self._home.store.append(session, _value_records(data), expect=path.head)
         except LogConflict:
             return False
-        self._paths.put(session, path._replace(head=done.head, rest=None))
+        self._paths.put(session, msgspec.structs.replace(path, head=done.head, rest=None))
         return True
 
 
-def _rest_in(state: Record) -> str:
-    """Return the JSON of a snapshot without its messages. Raises `BadItem`."""
+def _messages_of(item: StoredItem) -> list[Any]:
+    """Return the messages of a record: those stored, or those that it amounts to."""
+    kept = read_original(item.spelled)
+    if kept is not None:
+        return kept
+    record = item.record
+    return [] if record is None else messages_from_record(record)
+
+
+def _rest_in(state: Record | None) -> str | None:
+    """Return the JSON of a snapshot without its messages; None for another state. Raises
+    `BadItem`."""
+    if state is None or state.extra.get("format") != FORMAT_NAME:
+        return None
     with reading_item(state):
         rest = str(state.extra["json"])
         json.loads(rest)["data"]["messages"]
