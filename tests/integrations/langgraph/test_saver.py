@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 from tests.support import peers
@@ -13,7 +14,7 @@ from tests.support import peers
 from holdfast.core.log.records import Assistant, Rewind, ToolResult, User, text_of
 from holdfast.errors import AccessDenied, TurnInProgress, UsageError
 from holdfast.integrations import langgraph as adapter
-from holdfast.stores import open_store
+from holdfast.stores import lines, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +125,54 @@ def test_message_is_stored_once_however_many_checkpoints_hold_it(store: SessionS
     first, second = sizes[1] - sizes[0], sizes[2] - sizes[1]
     assert second < 1.1 * first  # a turn costs the same, whatever is before it
     assert len(told(store, saver)) == 48
+
+
+def test_resume_loads_one_checkpoint_however_many_are_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the values of older checkpoints nor the records of the log are decoded, once the
+    store has counted them."""
+    from langgraph.graph import StateGraph
+
+    class State(TypedDict):
+        number: int
+        recent: list[int]
+
+    def count(state: Any) -> Any:
+        return {"number": state["number"] + 1, "recent": [*state["recent"], state["number"]][-4:]}
+
+    builder: Any = StateGraph(State)
+    builder.add_node("count", count)
+    builder.set_entry_point("count")
+    costs = []
+    for turns in (10, 100):
+        root = str(tmp_path / f"{turns}")
+        saver: Any = adapter.HoldfastSaver(root=root)
+        graph = builder.compile(checkpointer=saver)
+        graph.invoke({"number": 0, "recent": []}, CONFIG)
+        for _turn in range(turns):
+            graph.invoke({}, CONFIG)
+        saver.close()
+        again: Any = adapter.HoldfastSaver(root=root)
+        again._home.store.sessions()
+        calls: Counter[str] = Counter()
+        with monkeypatch.context() as patched:
+            for place, name in ((again.serde, "loads_typed"), (lines, "decode")):
+                patched.setattr(place, name, counted(calls, name, getattr(place, name)))
+            found = again.get_tuple(CONFIG)
+        assert found.checkpoint["channel_values"]["number"] == turns + 1
+        assert calls["loads_typed"] > 2
+        costs.append(calls)
+        again.close()
+    assert costs[0] == costs[1]
+
+
+def counted(calls: Counter[str], name: str, call: Any) -> Any:
+    def count(*args: Any) -> Any:
+        calls[name] += 1
+        return call(*args)
+
+    return count
 
 
 def test_time_travel_leaves_a_branch_and_the_path_has_the_new_one(store: SessionStore) -> None:

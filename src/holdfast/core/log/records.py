@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw, flaw_in_bytes
 from holdfast.core.text.cut import scrub_deep
-from holdfast.core.text.nesting import is_too_deep, may_be_deep
+from holdfast.core.text.nesting import is_shallow, is_too_deep, may_be_deep
 from holdfast.core.text.typed import convert_typed, decoder_of
 from holdfast.core.text.unknown_fields import fold, fold_nested, json_type, unfold, unfold_nested
 from holdfast.errors import BadRecord
@@ -357,7 +357,6 @@ ORIGINAL_FIELD: Final = "original"
 """The field in which an adapter keeps the item of a framework, last in its line."""
 _ORIGINAL_START: Final = f',"{ORIGINAL_FIELD}":'.encode()
 
-_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX  # no room for brackets nested too deeply
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
@@ -468,24 +467,11 @@ def _check_depth(found: Record | Flaw, line: bytes) -> Record | Flaw:
 
 def _is_flat(found: Record | Flaw) -> bool:
     """True for a message of texts, with nothing in it or beside it that could be nested deeply."""
-    if type(found) is ToolResult:
-        if found.details is not None or found.output_ref is not None:
-            return False
-    elif type(found) is Assistant:
-        if found.usage is not None:
-            return False
-    elif type(found) is not User:
-        return False
-    if type(found.content) is list and not all(map(_is_flat_object, found.content)):
-        return False
-    return not found.extra or all(map(_is_flat_object, found.extra.values()))
-
-
-def _is_flat_object(value: Any) -> bool:
-    """True for a text, a number, or an object of these and of empty lists and objects."""
-    if type(value) is not dict:
-        return type(value) in _SCALARS
-    return all(not inner or type(inner) in _SCALARS for inner in value.values())
+    if type(found) is ToolResult and found.details is None and found.output_ref is None:
+        return is_shallow(found.content) and is_shallow(found.extra)
+    if type(found) is User or (type(found) is Assistant and found.usage is None):
+        return is_shallow(found.content) and is_shallow(found.extra)
+    return False
 
 
 def from_json(value: object) -> Record | Flaw:

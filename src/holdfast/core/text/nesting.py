@@ -37,10 +37,23 @@ def is_too_deep(value: object, levels: int = NESTING_MAX) -> bool:
     return bool(level)
 
 
+def is_shallow(value: Any) -> bool:
+    """True for a text, a number, or a list or an object of these and of objects of these."""
+    inside = value.values() if type(value) is dict else value if type(value) is list else (value,)
+    return all(map(_is_flat, inside))
+
+
 def may_be_deep(data: bytes, levels: int, lines: int = 1) -> bool:
     """False for most JSON, or lines of it, without decoding it: a level is a bracket."""
     brackets_max = levels + lines - 1
     return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
+
+
+def _is_flat(value: Any) -> bool:
+    """True for a text or a number, or an object of these and of empty lists and objects."""
+    if type(value) is not dict:
+        return type(value) in _PLAIN
+    return all(not inner or type(inner) in _PLAIN for inner in value.values())
 
 
 def _inside(value: Any) -> Iterable[Any]:

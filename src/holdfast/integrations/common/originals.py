@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.integrations.common.stored_items import StoredItem
+    from holdfast.integrations.common.stored_items import StoredItem, StoredLine
 
 ITEM_TYPE: Final = "peer_item"
 """The type of a record for an item that has no counterpart among ours."""
-_SHAPE_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_SHAPE_ERRORS: Final = (
+    *(AttributeError, LookupError, TypeError, ValueError, RecursionError, msgspec.MsgspecError),
+)
 """Raised by code that reads a value of an unexpected shape, and by the frameworks' own types."""
 
 
@@ -106,7 +108,7 @@ def original_json(record: Record, form: str) -> str | None:
 
 
 @contextmanager
-def reading_item(record: Record | StoredItem) -> Iterator[None]:
+def reading_item(record: Record | StoredItem | StoredLine) -> Iterator[None]:
     """Raise `BadItem` where a record holds an item in a shape that cannot be read.
 
     Such a record was written by a newer release, or by hand. Leaving it out would show a

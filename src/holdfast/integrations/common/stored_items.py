@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,15 +66,36 @@ def read_items(
     `NoSuchSession`.
     """
     with store.open_log(key) as log:
-        plain = _read_plain(log, form)
-        if plain is not None:
-            yield from plain
+        plain = _read_plain_lines(log, _ItemLine, is_everything=is_everything)
+        if plain is None:
+            yield from items_of(_read_records(log, is_everything=is_everything), form)
             return
-        records = views.read_path(log)
-        if is_everything:
-            entries = views.read_entries(log)
-            records = (entry.record for entry in entries if entry.standing in ("path", "branch"))
-        yield from items_of(records, form)
+        for line, source in plain:
+            yield StoredItem(line.id, line.type, _item_json(line.original, form), source)
+
+
+def read_lines(store: SessionStore, key: SessionKey, kind: type[_Line]) -> Iterator[_Line | Record]:
+    """Yield the records of every branch in the order they were written: as lines of a type, or as
+    records where the log has to be read by its rules. Raises `NoSuchSession`."""
+    with store.open_log(key) as log:
+        plain = _read_plain_lines(log, kind, is_everything=True)
+        if plain is None:
+            yield from _read_records(log, is_everything=True)
+            return
+        for line, _source in plain:
+            yield line
+
+
+class StoredLine(msgspec.Struct):
+    """The fields of a line that say where it belongs. A subclass adds those that are wanted."""
+
+    type: str
+    id: str
+    parent: str | None = None
+    more: int | None = None
+
+
+_Line = TypeVar("_Line", bound=StoredLine)
 
 
 class _Original(msgspec.Struct, gc=False):
@@ -84,47 +105,52 @@ class _Original(msgspec.Struct, gc=False):
     json: str | None = None
 
 
-class _Line(msgspec.Struct, gc=False):
-    """The fields of a line that say where it belongs, and the item that it keeps."""
+class _ItemLine(StoredLine, gc=False):
+    """A line with the item that it keeps."""
 
-    type: str
-    id: str
-    parent: str | None = None
-    more: int | None = None
     original: _Original | None = None
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[_Line]:
-    return decoder_of(_Line)
+def _decoder(kind: type[_Line]) -> msgspec.json.Decoder[_Line]:
+    return decoder_of(kind)
 
 
-def _read_plain(log: OpenLog, form: str) -> list[StoredItem] | None:
-    """Return the items of a log whose records follow each other; None for any other log."""
+def _read_records(log: OpenLog, *, is_everything: bool) -> Iterator[Record]:
+    if not is_everything:
+        return views.read_path(log)
+    entries = views.read_entries(log)
+    return (entry.record for entry in entries if entry.standing in ("path", "branch"))
+
+
+def _read_plain_lines(
+    log: OpenLog, kind: type[_Line], *, is_everything: bool
+) -> Iterator[tuple[_Line, bytes]] | None:
+    """Return the lines of a log whose records all count, each with its bytes; None for any other
+    log. Without `is_everything`, each also follows the one before it."""
     if log.size > _BYTES_MAX:
         return None
     data = b"".join(log.data())
     try:
-        lines = _decoder().decode_lines(data)
+        lines = _decoder(kind).decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     sources = data.split(b"\n")
-    if sources.pop() or len(sources) != len(lines) or not _is_plain(lines):
+    if sources.pop() or len(sources) != len(lines) or not _all_count(lines):
         return None
-    return [
-        StoredItem(line.id, line.type, _item_json(line.original, form), source)
-        for line, source in zip(lines, sources, strict=True)
-    ]
+    if not is_everything and any(line.parent is not None for line in lines):
+        return None
+    return zip(lines, sources, strict=True)
 
 
-def _is_plain(lines: Sequence[_Line]) -> bool:
-    """True where each record follows the one before it, under an id of its own, and every append
-    of several records is complete."""
+def _all_count(lines: Sequence[StoredLine]) -> bool:
+    """True where each record has an id of its own, none doubles a call, and every append of
+    several records is complete."""
     if not lines or lines[0].type != _HEADER_TYPE:
         return False
     header, before, left = lines[0].id, "", 0
     for line in islice(lines, 1, None):
-        if line.parent is not None or line.id <= before or line.id == header:
+        if line.id <= before or line.id == header:
             return False
         if not line.type or line.type == _HEADER_TYPE or line.type == _CALL_TYPE:
             return False

@@ -10,7 +10,8 @@ import msgspec
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import reading_item
 from holdfast.integrations.common.recent import RecentValues
-from holdfast.integrations.langgraph.threads import GraphThread
+from holdfast.integrations.common.stored_items import read_lines
+from holdfast.integrations.langgraph.threads import GraphLine, GraphThread, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ class ThreadLogs:
         except (LogConflict, NoSuchSession):
             return False
         for record, record_id in zip(records, done.ids, strict=True):
-            thread.add(msgspec.structs.replace(record, id=record_id))
+            thread.add(line_of(msgspec.structs.replace(record, id=record_id)))
         return True
 
     def names(self) -> list[str]:
@@ -86,9 +87,11 @@ class ThreadLogs:
         key = self._home.key_for((thread_id,))
         head = self._home.store.head(key)
         thread = GraphThread(self._home.store.header(key).id)
-        for entry in self._home.store.read_all(key):
-            if entry.standing in ("path", "branch"):
-                with reading_item(entry.record):
-                    thread.add(entry.record)
+        for found in read_lines(self._home.store, key, GraphLine):
+            try:
+                thread.add(found if isinstance(found, GraphLine) else line_of(found))
+            except Exception:
+                with reading_item(found):
+                    raise
         thread.head = head
         return thread

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
+from holdfast.core.text.typed import convert_typed
 from holdfast.integrations.common.langchain_messages import record_from_message
+from holdfast.integrations.common.stored_items import StoredLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ FORMAT_NAME: Final = "langgraph"
 _CHECKPOINT: Final = "graph_checkpoint"
 _WRITES: Final = "graph_writes"
 _DELETED: Final = "graph_deleted"
+_REWIND: Final = str(Rewind.__struct_config__.tag)
 _EMPTY: Final = ("empty", "")
 """A channel that has a version and no value."""
 
@@ -62,9 +65,61 @@ class _Value(NamedTuple):
     whole: Packed | None
     base: str | None = None
     keep: int = 0
-    items: tuple[Packed, ...] = ()
+    items: Sequence[Packed] = ()
+    tips: Sequence[str] = ()
+    """For each element, the record of the last message up to it; empty where there is none."""
     tip: str = ""
     """The record of the last message in it; empty where there is none."""
+
+
+class _StoredValue(msgspec.Struct, gc=False):
+    """A version of a channel, as a checkpoint keeps it. A message among its elements is None: its
+    record came before the checkpoint."""
+
+    version: tuple[str, Any]
+    whole: Packed | None = None
+    base: str | None = None
+    keep: int = 0
+    items: tuple[Packed | None, ...] = ()
+
+
+class _StoredMessage(msgspec.Struct, gc=False):
+    """A message as its record keeps it."""
+
+    format: str = ""
+    kind: str = ""
+    data: str = ""
+
+
+class GraphLine(StoredLine, gc=False):
+    """A line of a thread's log: a checkpoint, writes, a message, or one of another program."""
+
+    to: str = ""
+    original: _StoredMessage | None = None
+    ns: str = ""
+    name: str | None = None
+    before: str | None = None
+    checkpoint: Packed | None = None
+    metadata: Packed | None = None
+    run: str | None = None
+    loose: dict[str, Packed] = msgspec.field(default_factory=dict)
+    values: dict[str, _StoredValue] = msgspec.field(default_factory=dict)
+    place: Place | None = None
+    writes: tuple[tuple[str, str, int, str, Packed], ...] = ()
+    places: tuple[Place, ...] = ()
+
+
+def line_of(record: Record) -> GraphLine:
+    """Return a record as a line of a thread's log. Raises what msgspec raises for a record that
+    has another shape."""
+    if isinstance(record, Rewind):
+        return GraphLine(record.kind, record.id, to=record.to)
+    kept = record.extra.get(ORIGINAL_FIELD)
+    if record.kind not in (_CHECKPOINT, _WRITES, _DELETED):
+        is_ours = isinstance(kept, dict) and kept.get("format") == FORMAT_NAME
+        message = convert_typed(kept, _StoredMessage) if is_ours else None
+        return GraphLine(record.kind, record.id, original=message)
+    return convert_typed({**record.extra, "type": record.kind, "id": record.id}, GraphLine)
 
 
 class GraphThread:
@@ -76,35 +131,33 @@ class GraphThread:
         self.head = root
         self.checkpoints: dict[Place, StoredCheckpoint] = {}
         self.deleted: set[Place] = set()
-        self._writes: dict[Place, dict[tuple[str, int], StoredWrite]] = {}
+        self._writes: dict[Place, list[GraphLine]] = {}
         self._values: dict[tuple[str, str, str], _Value] = {}
         self._newest: dict[tuple[str, str], str] = {}
         """The version of each channel that was stored last."""
         self._tip = root
         """The newest message on the path."""
-        self._tips: dict[tuple[str, str, str, int], str] = {}
-        """The record of the last message among the first elements of a list, by their number."""
         self._told: str | None = None
         """The channel whose messages are records: one conversation is on the path."""
         self._waiting: list[tuple[str, Packed]] = []
         """Messages whose checkpoint is still to come."""
 
-    def add(self, record: Record) -> None:
-        """Take the next record of the log."""
-        self.head = record.id
-        if isinstance(record, Rewind):
-            self._tip = record.to
-        elif record.kind == _CHECKPOINT:
-            self._add_checkpoint(record.extra)
-        elif record.kind == _WRITES:
-            self._add_writes(record.extra)
-        elif record.kind == _DELETED:
-            self.deleted.update((ns, name) for ns, name in record.extra["places"])
-        else:
-            kept = record.extra.get(ORIGINAL_FIELD)
-            if isinstance(kept, dict) and kept.get("format") == FORMAT_NAME:
-                self._waiting.append((record.id, (kept["kind"], kept["data"])))
-                self._tip = record.id
+    def add(self, line: GraphLine) -> None:
+        """Take the next line of the log."""
+        self.head = line.id
+        if line.type == _CHECKPOINT:
+            self._add_checkpoint(line)
+        elif line.type == _WRITES:
+            if line.place is None:
+                raise ValueError("writes of no checkpoint")
+            self._writes.setdefault(line.place, []).append(line)
+        elif line.type == _REWIND:
+            self._tip = line.to
+        elif line.type == _DELETED:
+            self.deleted.update(line.places)
+        elif line.original is not None and line.original.format == FORMAT_NAME:
+            self._waiting.append((line.id, (line.original.kind, line.original.data)))
+            self._tip = line.id
 
     def places(self, ns: str | None = None) -> list[Place]:
         """Return the checkpoints that are not deleted, the newest first."""
@@ -117,7 +170,7 @@ class GraphThread:
 
     def writes(self, place: Place) -> list[StoredWrite]:
         """Return the pending writes of a checkpoint, in the order in which they are applied."""
-        found = self._writes.get(place, {}).values()
+        found = self._writes_of(place).values()
         return sorted(found, key=lambda write: (write.path, write.task, write.number))
 
     def value(
@@ -170,7 +223,7 @@ class GraphThread:
 
     def write_records(self, place: Place, writes: Sequence[StoredWrite]) -> list[Record]:
         """Return the record of writes that are new: those of a task are stored once."""
-        known = self._writes.get(place, {})
+        known = self._writes_of(place)
         fresh = [
             write for write in writes if write.number < 0 or (write.task, write.number) not in known
         ]
@@ -227,12 +280,10 @@ class GraphThread:
             stored = self._values[ns, channel, version]
             if keep >= stored.keep + len(stored.items):
                 return stored.tip or self._root
-            if keep > stored.keep:
-                break  # inside of what it added
+            if keep > stored.keep:  # inside of what it added
+                return stored.tips[keep - stored.keep - 1] or self._root
             version = stored.base
-        else:
-            return self._root
-        return self._tips.get((ns, channel, version, keep), self._root)
+        return self._root
 
     def _items(self, ns: str, channel: str, version: str) -> list[Packed]:
         """Return the elements of a list."""
@@ -250,58 +301,52 @@ class GraphThread:
                 items += link.items
         return items
 
-    def _add_checkpoint(self, extra: Json) -> None:
-        ns, name = extra["ns"], extra["name"]
-        items = [item for stored in extra["values"].values() for item in stored.get("items", ())]
+    def _add_checkpoint(self, line: GraphLine) -> None:
+        ns, name = line.ns, line.name
+        if name is None or line.checkpoint is None or line.metadata is None:
+            raise ValueError("a checkpoint without its name, contents or metadata")
+        messages = sum(stored.items.count(None) for stored in line.values.values())
         # The last ones: a message that another program put into the log belongs to no checkpoint.
-        waiting = iter(self._waiting[len(self._waiting) - items.count(None) :])
-        for channel, stored in extra["values"].items():
-            version = _spell(_read_tag(stored["version"]))
-            self._values[ns, channel, version] = self._read_value(
-                ns, channel, version, stored, waiting
-            )
+        waiting = iter(self._waiting[len(self._waiting) - messages :])
+        for channel, stored in line.values.items():
+            version = _spell(_read_tag(stored.version))
+            self._values[ns, channel, version] = self._read_value(ns, channel, stored, waiting)
             self._newest[ns, channel] = version
         self._waiting.clear()
         self.deleted.discard((ns, name))
         self.checkpoints[ns, name] = StoredCheckpoint(
-            ns,
-            name,
-            extra["before"],
-            _pair(extra["checkpoint"]),
-            _pair(extra["metadata"]),
-            extra["run"],
-            {channel: _pair(value) for channel, value in extra["loose"].items()},
+            ns, name, line.before, line.checkpoint, line.metadata, line.run, line.loose
         )
 
     def _read_value(
         self,
         ns: str,
         channel: str,
-        version: str,
-        stored: Json,
+        stored: _StoredValue,
         waiting: Iterator[tuple[str, Packed]],
     ) -> _Value:
-        if "whole" in stored:
-            return _Value(_pair(stored["whole"]))
-        base, keep = stored["base"], stored["keep"]
-        tip = "" if ns else self._tip_at(ns, channel, base, keep)
+        if stored.whole is not None:
+            return _Value(stored.whole)
+        tip = "" if ns else self._tip_at(ns, channel, stored.base, stored.keep)
         items: list[Packed] = []
-        for item in stored["items"]:
+        tips: list[str] = []
+        for item in stored.items:
             if item is None:
                 tip, packed = next(waiting)
                 self._told = channel
             else:
-                packed = _pair(item)
+                packed = item
             items.append(packed)
-            self._tips[ns, channel, version, keep + len(items)] = tip
-        return _Value(None, base, keep, tuple(items), tip)
+            tips.append(tip)
+        return _Value(None, stored.base, stored.keep, items, tips, tip)
 
-    def _add_writes(self, extra: Json) -> None:
-        ns, name = extra["place"]
-        found = self._writes.setdefault((ns, name), {})
-        for task, path, index, channel, value in extra["writes"]:
-            write = StoredWrite(task, path, index, channel, _pair(value))
-            found[task, index] = write
+    def _writes_of(self, place: Place) -> dict[tuple[str, int], StoredWrite]:
+        """Return the writes of a checkpoint by task and number; the newest of each counts."""
+        return {
+            (task, number): StoredWrite(task, path, number, channel, value)
+            for line in self._writes.get(place, ())
+            for task, path, number, channel, value in line.writes
+        }
 
 
 def pack(typed: tuple[str, bytes]) -> Packed:
@@ -339,7 +384,3 @@ def _read_tag(tagged: Sequence[Any]) -> Any:
 def _spell(version: Any) -> str:
     """Return a version as text: 1, 1.0 and "1" are three."""
     return f"{type(version).__name__}:{version}"
-
-
-def _pair(value: Sequence[str]) -> Packed:
-    return value[0], value[1]
