@@ -400,7 +400,7 @@ def encode_lines(records: Sequence[Record]) -> bytes:
         else:
             data = _encoder.encode_lines(records)
             read = record_decoder().decode_lines(data)
-            nested = [record for record in read if not _is_plain_text(record)]
+            nested = [record for record in read if not _is_flat(record)]
             levels, lines = RECORD_NESTING_MAX, _encoder.encode_lines(nested)
             if not may_be_deep(lines, levels, len(nested)) or not is_too_deep(nested, levels + 1):
                 return data
