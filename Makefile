@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 # Each worker begins with its half of the files: a server that a file starts is started once.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
-  @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10
+  @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10 \
+  opencode-ai@1.18.18
 UV := .tools/bin/uv
 NODE := .tools/node/.stamp
 
@@ -94,6 +95,8 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 	@npm install --no-audit --no-fund --silent --prefix .clients node@24
 	@PATH="$(CURDIR)/.clients/node_modules/.bin:$$PATH" \
 	  npm install --no-audit --no-fund --silent --prefix .clients openclaw@2026.9.6
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-aider  # it pins what we do not
+	@$(UV) pip install --quiet --python .venv-aider/bin/python aider-chat==0.86.2
 	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
 
 # The frameworks pin other releases than our lock, so they have an environment of their own. The

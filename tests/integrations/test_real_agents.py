@@ -2,8 +2,8 @@
 
 `make clients` installs them (about 3 GB) and runs this; anywhere else these tests are skipped, and
 the report says so. Seen in November 2026, with Claude Code 2.1.197, its Agent SDK 0.2.182
-(Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, OpenClaw 2026.9.6, Gemini CLI 0.61.0 and
-Qwen Code 0.15.10:
+(Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, OpenClaw 2026.9.6, Gemini CLI 0.61.0,
+Qwen Code 0.15.10 (through the proxy 0.24.4), opencode 1.18.18 and aider 0.86.2:
 
 - The Agent SDK calls hooks for `SessionStart` after a compaction, though its types do not list that
   event. `additionalContext` is in the next request, once, in a `<system-reminder>`; the messages
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.testing.loopback import Asked
 
-CLIENTS = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+ROOT = Path(__file__).parents[2]
+CLIENTS = f"{ROOT}/.clients/node_modules/.bin:{ROOT}/.venv-aider/bin"
 MODEL = "claude-sonnet-4-5"
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 SUMMARY = "the-gist"
@@ -545,26 +546,34 @@ STEPS = 60
 """Tool calls of one turn through the proxy."""
 
 
+SHELLS: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "", "description": "count"},
+    "exec_command": {"cmd": ""},
+    "run_shell_command": {"command": "", "description": "count", "is_background": False},
+    "bash": {"command": "", "description": "count"},
+    "exec": {"command": ""},
+}
+"""The shell of each agent, whose first argument is the command."""
+
+
 class Worker:
     """A brain that makes an agent run a command 60 times, and answers then."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = STEPS) -> None:
         self.answers = 0
+        self._steps = steps
 
     def __call__(self, asked: Asked) -> Answer:
         done = max(
             (int(step) for step in re.findall(r"step-(\d+)", str(asked.messages))), default=0
         )
         thinking = "Hm." if asked.thinks else ""
-        if "word-alpha" in str(asked.messages) and done < STEPS:
+        names = {tool.name for tool in asked.tools}
+        shell = next((name for name in SHELLS if name in names), "")
+        if "word-alpha" in str(asked.messages) and done < self._steps and shell:
             command = f"yes step-{done + 1} | head -n 300"
-            names = {tool.name for tool in asked.tools}
-            call = Call("Bash", {"command": command, "description": "count"})
-            if "exec_command" in names:
-                call = Call("exec_command", {"cmd": command})
-            elif "run_shell_command" in names:
-                call = Call("run_shell_command", {"command": command, "description": "count"})
-            return Answer("", calls=(call,), thinking=thinking)
+            given = {**SHELLS[shell], next(iter(SHELLS[shell])): command}
+            return Answer("", calls=(Call(shell, given),), thinking=thinking)
         self.answers += 1
         return Answer(f"answer-{self.answers}", thinking=thinking)
 
@@ -599,6 +608,7 @@ def _is_user(record: Record) -> bool:
     return isinstance(record, User)
 
 
+@pytest.mark.files_only("the proxy is another process")
 @pytest.mark.parametrize(
     ("name", "limit"), [("codex", 40_000), ("claude", 60_000), ("gemini", 40_000)]
 )
@@ -650,3 +660,99 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
     users = "\n".join(str(rec.content) for rec in records if isinstance(rec, User))
     assert all(words in users for words in said)
     print(f"{name}: {len(statuses)} calls, {sum(s >= 400 for s in statuses)} refused")
+
+
+def pi_command(home: Path, url: str, words: str, number: int) -> tuple[list[str], dict[str, str]]:
+    write_pi_models(home, url)
+    options = ["--provider", "stub", "--model", MODEL, "--mode", "json", *["-c"][: bool(number)]]
+    return [*options, "-p", words], {"PI_OFFLINE": "1"}
+
+
+def qwen_command(
+    _home: Path, url: str, words: str, number: int
+) -> tuple[list[str], dict[str, str]]:
+    options = ["--auth-type", "openai", "--output-format", "json", "--yolo"]
+    known = {"OPENAI_API_KEY": "test", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": f"{url}/v1"}
+    return [*options, *["-c"][: bool(number)], "-p", words], known
+
+
+def opencode_command(
+    home: Path, url: str, words: str, number: int
+) -> tuple[list[str], dict[str, str]]:
+    place = home / ".config" / "opencode"
+    place.mkdir(parents=True, exist_ok=True)
+    stub = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "test"},
+        "models": {"m": {"name": "m"}},
+    }
+    settings = {"provider": {"stub": stub}, "permission": {"bash": "allow"}}
+    (place / "opencode.json").write_text(json.dumps(settings))
+    go_on = ["--continue"][: bool(number)]
+    return ["run", "--format", "json", "--model", "stub/m", *go_on, words], {}
+
+
+def aider_command(
+    _home: Path, url: str, words: str, number: int
+) -> tuple[list[str], dict[str, str]]:
+    options = ["--model", "openai/m", "--yes-always", "--no-git", "--no-check-update"]
+    options += ["--no-show-model-warnings", "--analytics-disable", "--map-tokens", "0"]
+    options += ["--restore-chat-history"][: bool(number)]
+    known = {"OPENAI_API_KEY": "test", "OPENAI_API_BASE": f"{url}/v1"}
+    return [*options, "--message", words], known
+
+
+def openclaw_command(
+    home: Path, url: str, words: str, _number: int
+) -> tuple[list[str], dict[str, str]]:
+    (home / ".openclaw").mkdir(exist_ok=True)
+    model = {"id": MODEL, "name": "m", "contextWindow": 200_000, "maxTokens": 16_000}
+    stub = {"baseUrl": url, "api": "anthropic-messages", "apiKey": "test"}
+    settings = {
+        "models": {"providers": {"stub": {**stub, "models": [{**model, "input": ["text"]}]}}},
+        "agents": {"defaults": {"model": {"primary": f"stub/{MODEL}"}}},
+        "gateway": {"mode": "local", "bind": "loopback", "auth": {"mode": "token", "token": "t"}},
+    }
+    (home / ".openclaw" / "openclaw.json").write_text(json.dumps(settings))
+    return ["agent", "--local", "--session-id", "s1", "--message", words, "--json"], {}
+
+
+OTHERS = {
+    "pi": pi_command,
+    "qwen": qwen_command,
+    "opencode": opencode_command,
+    "aider": aider_command,
+    "openclaw": openclaw_command,
+}
+FEW_STEPS = 3
+
+
+@pytest.mark.files_only("the proxy is another process")
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_agent_through_the_proxy(tmp_path: Path, name: str) -> None:
+    """Two turns, the first with three tool calls, and a kill of the proxy between them: the calls,
+    their results and what was said are in one log, in order. aider calls no tools."""
+    program = needs(name)
+    agent, worker, root = Agent(tmp_path, "-"), Worker(FEW_STEPS), tmp_path / "root"
+    said = ["word-alpha please", "word-beta please"]
+    with Loopback(worker, limit=1_000_000) as loopback:
+        for number, words in enumerate(said):
+            proxy = ProxyProcess(root, loopback.url)
+            try:
+                options, known = OTHERS[name](tmp_path, proxy.url, words, number)
+                shown = agent.run(program, *options, **known)
+            finally:
+                proxy.kill()
+            assert "answer-" in shown
+        assert all(request.status == 200 for request in loopback.requests)
+    with JsonlStore(root) as store:
+        logs = [list(store.read(info.key)) for info in store.sessions()]
+    # The others are side requests: a title, memories to keep.
+    (records,) = [log for log in logs if said[1] in str([rec for rec in log if _is_user(rec)])]
+    assert sum(any(isinstance(rec, ToolResult) for rec in log) for log in logs) <= 1
+    users = "\n".join(str(rec.content) for rec in records if isinstance(rec, User))
+    results = [rec for rec in records if isinstance(rec, ToolResult)]
+    steps = [re.findall(r"step-(\d+)", str(rec.content))[:1] for rec in results]
+    assert steps == ([] if name == "aider" else [["1"], ["2"], ["3"]])
+    assert all(words in users for words in said)
+    print(f"{name}: {len(loopback.requests)} calls, {len(logs)} sessions")
