@@ -64,6 +64,16 @@ def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     exec(compile(program, page.name, "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
+def test_page_of_an_adapter_begins_with_five_lines_and_ends_with_what_it_does_not_do() -> None:
+    pages = [page for page in PAGES if page.parent.name == "adapters"]
+    assert len(pages) > 7
+    for page in pages:
+        first = [line for line in fences(page, "python")[0].splitlines() if line.strip()]
+        assert len(first) <= 5, page.name
+        headings = re.findall(r"^## (.+)", page.read_text("utf-8"), re.MULTILINE)
+        assert headings[-1] == "What it does not do", page.name
+
+
 def commands_of(page: Path) -> list[str]:
     return [
         line.removeprefix("$ ")

@@ -66,24 +66,23 @@ def read_items(
     `NoSuchSession`.
     """
     with store.open_log(key) as log:
-        plain = _read_plain_lines(log, _ItemLine, is_everything=is_everything)
-        if plain is None:
+        data = _whole(log)
+        lines = _plain_lines(data, _ItemLine, is_everything=is_everything)
+        if lines is None:
             yield from items_of(_read_records(log, is_everything=is_everything), form)
             return
-        for line, source in plain:
+        for line, source in zip(lines, data.split(b"\n"), strict=False):
             yield StoredItem(line.id, line.type, _item_json(line.original, form), source)
 
 
-def read_lines(store: SessionStore, key: SessionKey, kind: type[_Line]) -> Iterator[_Line | Record]:
-    """Yield the records of every branch in the order they were written: as lines of a type, or as
+def read_lines(
+    store: SessionStore, key: SessionKey, kind: type[_Line]
+) -> Iterable[_Line] | Iterable[Record]:
+    """Return the records of every branch in the order they were written: as lines of a type, or as
     records where the log has to be read by its rules. Raises `NoSuchSession`."""
     with store.open_log(key) as log:
-        plain = _read_plain_lines(log, kind, is_everything=True)
-        if plain is None:
-            yield from _read_records(log, is_everything=True)
-            return
-        for line, _source in plain:
-            yield line
+        lines = _plain_lines(_whole(log), kind, is_everything=True)
+        return list(_read_records(log, is_everything=True)) if lines is None else lines
 
 
 class StoredLine(msgspec.Struct):
@@ -123,24 +122,27 @@ def _read_records(log: OpenLog, *, is_everything: bool) -> Iterator[Record]:
     return (entry.record for entry in entries if entry.standing in ("path", "branch"))
 
 
-def _read_plain_lines(
-    log: OpenLog, kind: type[_Line], *, is_everything: bool
-) -> Iterator[tuple[_Line, bytes]] | None:
-    """Return the lines of a log whose records all count, each with its bytes; None for any other
-    log. Without `is_everything`, each also follows the one before it."""
-    if log.size > _BYTES_MAX:
+def _whole(log: OpenLog) -> bytes:
+    """Return the bytes of a log; none of one that is too long."""
+    return b"" if log.size > _BYTES_MAX else b"".join(log.data())
+
+
+def _plain_lines(data: bytes, kind: type[_Line], *, is_everything: bool) -> list[_Line] | None:
+    """Return the lines of a log whose records all count; None for any other log.
+
+    Without `is_everything`, each also follows the one before it.
+    """
+    if not data.endswith(b"\n"):
         return None
-    data = b"".join(log.data())
     try:
         lines = _decoder(kind).decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    sources = data.split(b"\n")
-    if sources.pop() or len(sources) != len(lines) or not _all_count(lines):
+    if len(lines) != data.count(b"\n") or not _all_count(lines):
         return None
     if not is_everything and any(line.parent is not None for line in lines):
         return None
-    return zip(lines, sources, strict=True)
+    return lines
 
 
 def _all_count(lines: Sequence[StoredLine]) -> bool:
