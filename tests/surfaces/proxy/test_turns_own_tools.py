@@ -12,6 +12,7 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import example, given
@@ -32,6 +33,7 @@ from holdfast.engine.proxy.own_tools import OWN_NAMES, ROUNDS_MAX, TOO_MANY
 from holdfast.providers.replies import Accumulator, read_reply
 from holdfast.providers.requests import validate
 from holdfast.stores import MemoryStore
+from holdfast.surfaces.proxy.upstream import UpstreamReply
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Call
 from holdfast.testing.loopback.chat_wire import ChatWire
@@ -47,10 +49,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.replies import Reply
-    from holdfast.surfaces.proxy.upstream import UpstreamReply
     from holdfast.testing.loopback.speaking import Wire
 
 WINDOW = 12_000
+STREAM_TYPE = (b"content-type", b"text/event-stream")
 WIRES: dict[str, Any] = {
     "anthropic": AnthropicWire(),
     "openai-chat": ChatWire(""),
@@ -78,6 +80,21 @@ class Round(msgspec.Struct, frozen=True):
         return (*self.own, *self.mine) if self.is_own_first else (*self.mine, *self.own)
 
 
+class _Broken:
+    """A body that the upstream does not end."""
+
+    def __init__(self, packets: Sequence[bytes]) -> None:
+        self._left = list(packets)
+
+    async def next_piece(self) -> bytes | None:
+        if not self._left:
+            raise httpx2.ReadError("connection reset")
+        return self._left.pop(0)
+
+    async def close(self) -> None:
+        self._left.clear()
+
+
 class Provider(MemoryUpstream):
     """Answers with one round after the other, and judges each request."""
 
@@ -90,6 +107,8 @@ class Provider(MemoryUpstream):
         self.odd: list[bytes] = []
         """Events amid each stream that no provider sends, from the place `odd_place` on."""
         self.odd_place = 0
+        self.breaks = (0, 0)
+        """The number of a request whose stream breaks off, and the events before that."""
         self._calls = 0
 
     async def answer(
@@ -108,6 +127,8 @@ class Provider(MemoryUpstream):
             self.content_type = "text/event-stream"
             events = [event.data for event in wire.events(spoken)]
             events[self.odd_place : self.odd_place] = self.odd
+            if self.breaks[0] == len(self.asked):
+                return UpstreamReply(200, [STREAM_TYPE], _Broken(events[: self.breaks[1]]))
             self.packets = split(b"".join(events), self.cuts)
         return await super().answer(headers, body)
 
@@ -554,6 +575,47 @@ def test_an_own_call_that_broke_off_is_left_out() -> None:
     asyncio.run(ask(keeper, provider, client))
     assert len(exchanges_in(provider.asked[-1], "anthropic")) == 1
     assert "Cut." in json.dumps(provider.asked[-1])
+    assert len(store.sessions()) == 1
+
+
+def test_the_clients_cache_mark_stays_at_its_reply() -> None:
+    """A mark that the client set in a reply of several rounds stands at its end, once."""
+    _store, keeper, provider = proxy_parts("anthropic")
+    client = long_client("anthropic")
+    provider.rounds = [ALONE, END]
+    got = asyncio.run(ask(keeper, provider, client))
+    _reply, body = read_answer(got.data, "anthropic", is_streamed=False)
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    body["content"][-1]["cache_control"] = mark
+    take_answer(client, body, "go on")
+    provider.rounds = [END]
+    asyncio.run(ask(keeper, provider, client))
+    blocks = [
+        block
+        for item in items_of(provider.asked[-1])
+        for block in (item["content"] if isinstance(item["content"], list) else ())
+    ]
+    marked = [block for block in blocks if "cache_control" in block]
+    assert marked == [{"type": "text", "text": "Done.", "cache_control": mark}]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("place", [1, 3, 5])
+def test_an_upstream_that_breaks_off_amid_the_rounds_is_told(
+    dialect: DialectName, place: int
+) -> None:
+    """The client's stream does not end as if it were whole; the same request is answered then."""
+    store, keeper, provider = proxy_parts(dialect)
+    provider.is_streamed = True
+    client = long_client(dialect)
+    provider.rounds = [ALONE, Round("A longer text to break off in. " * 4)]
+    provider.breaks = (2, place)
+    got = asyncio.run(ask(keeper, provider, client))
+    assert b"error" in got.data
+    provider.breaks = (0, 0)
+    provider.rounds = [ALONE, END]
+    whole = asyncio.run(ask(keeper, provider, client))
+    check_answer(whole.data, dialect, [ALONE, END], is_streamed=True)
     assert len(store.sessions()) == 1
 
 
