@@ -244,6 +244,23 @@ def test_side_requests_are_logged_apart() -> None:
     assert sorted(sessions.values()) == [2, 2, 12]
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_named_conversation_without_tools_stays_one(dialect: DialectName) -> None:
+    """Its system prompt changes with each request: only the first request, which may be a title,
+    is logged apart."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client(dialect)
+    client.headers, client.has_tools = {"x-session-id": "talk"}, False
+    for number in range(5):
+        client.system = f"You are an agent. It is {number} o'clock."
+        client.say(f"question {number}")
+        exchange(keeper, client, f"answer {number}")
+    found = {info.key.session: info.messages for info in store.sessions()}
+    assert found.pop("proxy-talk") == 10
+    assert list(found.values()) == [2]
+
+
 def test_a_sub_agent_has_a_session_of_its_own() -> None:
     store = MemoryStore()
     keeper = ProxyKeeper(store)

@@ -180,9 +180,16 @@ class ProxyKeeper:
         side = f"{name}-side-{system[:8] or 'plain'}"
         apart = self._pool.get(SessionKey(self._agent, session_id_of(side)))
         with apart.lock:
-            if not apart.refresh():
-                apart.create(f"proxy {client.session}"[:80], session.key.session)
-            return apart, *apart.branches.find(request.chains)
+            is_begun = apart.refresh() and apart.branches.find(request.chains)[0] > 0
+            if is_there or is_begun or not _ends_of_replies(request):
+                if not apart.refresh():
+                    apart.create(f"proxy {client.session}"[:80], session.key.session)
+                return apart, *apart.branches.find(request.chains)
+        # A conversation that goes on is none of these, although it has no tools.
+        with session.lock:
+            if not session.refresh():
+                session.create(f"proxy {client.session}"[:80])
+            return session, *session.branches.find(request.chains)
 
     def _find_by_prefix(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
         """The conversation with the longest prefix in common that has a reply in it.
