@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.log import views
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.records import Header, ToolUse, decode
+from holdfast.core.log.records import MESSAGES, Header, ToolUse, decode
 from holdfast.core.text.typed import decoder_of
 from holdfast.integrations.common.originals import original_json
 
@@ -31,6 +31,8 @@ _BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a log that is held in memory; a longer one is read record by record."""
 _HEADER_TYPE: Final = str(Header.__struct_config__.tag)
 _CALL_TYPE: Final = str(ToolUse.__struct_config__.tag)
+SPOKEN: Final = frozenset((*MESSAGES, _CALL_TYPE))
+"""The types of records that are messages in a framework, whoever wrote them."""
 
 
 class StoredItem(NamedTuple):

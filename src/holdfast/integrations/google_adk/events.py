@@ -16,6 +16,7 @@ from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import Draft
 from holdfast.integrations.common.originals import keep_originals, original_json, spell_item
+from holdfast.integrations.common.stored_items import SPOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,7 +76,7 @@ def events_as_json(items: Iterable[StoredItem], author: str) -> Iterator[tuple[s
     for item in items:
         if item.spelled:
             yield item.spelled, item
-        elif item.spelled is None and (record := item.record) is not None:
+        elif item.spelled is None and item.kind in SPOKEN and (record := item.record) is not None:
             said = [each.spelled for each in reversed(before) if each.spelled]
             author = next(filter(None, map(_agent_of, said)), author)
             names |= _call_names(before)

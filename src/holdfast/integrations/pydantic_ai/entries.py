@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import BadItem
 from holdfast.integrations.common.originals import keep_originals, original_of, reading_item
-from holdfast.integrations.common.stored_items import items_of, read_items
+from holdfast.integrations.common.stored_items import SPOKEN, items_of, read_items
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def parse_entries(items: Iterable[StoredItem], key: SessionKey) -> list[StoredEn
                 found = decode_typed(item.spelled, _EntryLine)
             entries.append(StoredEntry(found.id, found.parent_id, bytes(found.message), item.id))
             stored.append((entries[-1], item))
-        elif (record := item.record) is not None and item.spelled is None:
+        elif item.spelled is None and item.kind in SPOKEN and (record := item.record) is not None:
             before = entries[-1].id if entries else None
             entries += [
                 StoredEntry(f"{key}/{item.id}", before, message, item.id)

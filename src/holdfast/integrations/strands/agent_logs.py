@@ -20,7 +20,7 @@ from holdfast.integrations.common.originals import (
 )
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
-from holdfast.integrations.common.stored_items import read_items
+from holdfast.integrations.common.stored_items import SPOKEN, read_items
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ def _parse(items: Iterable[StoredItem]) -> Iterator[Any]:
     for item in items:
         made = read_original(item.spelled)
         if made is None:
-            made = _rebuild_messages(item.record, number + 1)
+            record = item.record if item.kind in SPOKEN else None
+            made = _rebuild_messages(record, number + 1)
         for message in made:
             with reading_item(item):
                 found = SessionMessage.from_dict(message)
