@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING
 
+from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.copies import LogRepair, copy_header
 from holdfast.core.log.records import encode
 from holdfast.core.log.views import examine, verify
@@ -13,10 +15,9 @@ from holdfast.ports import RepairedSession
 from holdfast.stores.files import network_filesystem
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.listing import FileListing
-from holdfast.stores.jsonl.repair import quarantine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -59,7 +60,7 @@ class FileCatalogue(FileListing):
             self._folders.create(new, (line + b"\n" for _copy, line in repair.copies()))
             path = None
             if repair.left_out:
-                left_out = quarantine(log.fd, repair.left_out)
+                left_out = _quarantine(log.fd, repair.left_out)
                 path = self._folders.write_beside(new, ".quarantine", left_out)
         return RepairedSession(new, repair.records, tuple(findings), path)
 
@@ -78,3 +79,13 @@ class FileCatalogue(FileListing):
                 HoldfastWarning,
                 stacklevel=5,
             )
+
+
+def _quarantine(fd: int, left_out: Iterable[tuple[int, int, str]]) -> Iterator[bytes]:
+    """Yield the bytes that a repaired copy has not, each piece under a line that says where it
+    was."""
+    for position, size, kind in left_out:
+        yield f"--- {size} bytes at offset {position}: {kind} ---\n".encode()
+        for offset in range(position, position + size, READ_BLOCK_BYTES):
+            yield os.pread(fd, min(READ_BLOCK_BYTES, position + size - offset), offset)
+        yield b"\n"

@@ -24,11 +24,13 @@ from holdfast.core.text.typed import convert_typed
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
+from holdfast.stores.jsonl import record_ids
 from holdfast.stores.jsonl.index_rows import (
     COLUMNS,
     IndexRow,
     LogFile,
     empty_row,
+    fingerprint_of,
     info_of,
     read_open_row,
     read_row,
@@ -44,8 +46,9 @@ if TYPE_CHECKING:
 
     from holdfast.ports import SessionInfo
     from holdfast.stores.changes import Changes
+    from holdfast.stores.jsonl.log import FileLog
 
-_VERSION: Final = 6
+_VERSION: Final = 7
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1
@@ -248,6 +251,27 @@ class Index:
             self._save([(key, row)], gone=[])
             return row
 
+    def find_ids(self, log: FileLog, prefix: str, limit: int) -> dict[str, int] | None:
+        """Return the first ids of a log that begin with a prefix, and the positions of their
+        records; None where the log itself must be searched."""
+        import sqlite3
+
+        row = self.row(log.key, log.fd)
+        if not row.fingerprint or row.scanned != log.size:
+            return None  # short, or it ends in the middle of an append
+        with self._mutex:
+            try:
+                db = self._cache.connect()
+                found = record_ids.find_ids(db, log, row, prefix, limit)
+                if found is None:
+                    with self._cache.transaction() as db:
+                        end = record_ids.end_of_ids(db, log)
+                        record_ids.store_ids(db, log, row, fingerprint_of(log.fd, end))
+                    found = record_ids.find_ids(db, log, row, prefix, limit)
+            except (sqlite3.Error, OSError, PathRejected, UnicodeError):
+                return None
+            return found
+
     def erase(self, key: SessionKey) -> None:
         """Delete the row of a session for good."""
         with self._mutex:
@@ -328,15 +352,16 @@ class Index:
 
 def _prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-        db.execute("DROP TABLE IF EXISTS sessions")
-        db.execute("DROP TABLE IF EXISTS looks")
+        for table in ("sessions", "looks", *record_ids.TABLES):
+            db.execute(f"DROP TABLE IF EXISTS {table}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in _SCHEMA.split(";"):
+    for statement in (_SCHEMA + ";" + record_ids.SCHEMA).split(";"):
         db.execute(statement)
 
 
 def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
     db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
+    record_ids.delete_ids(db, sessions)
 
 
 def _look_of(row: tuple[Any, ...]) -> _Look:

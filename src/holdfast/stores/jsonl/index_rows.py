@@ -84,7 +84,7 @@ def read_open_row(key: SessionKey, fd: int, known: IndexRow | None) -> IndexRow:
     if start == 0:
         first = opening(log)
         row.facts.owner = first.owner if first else None
-    fingerprint = _fingerprint(fd, scanned)
+    fingerprint = fingerprint_of(fd, scanned)
     return IndexRow(stamp_of(status), scanned, fingerprint, row.facts, row.totals, row.order)
 
 
@@ -98,7 +98,7 @@ def _has_only_grown(fd: int, status: os.stat_result, known: IndexRow) -> bool:
         inode == status.st_ino
         and status.st_size > size >= _GROWN_BYTES_MIN
         and known.scanned == size
-        and _fingerprint(fd, known.scanned) == known.fingerprint
+        and fingerprint_of(fd, known.scanned) == known.fingerprint
     )
 
 
@@ -128,7 +128,8 @@ def _scan(log: FileLog, start: int, row: IndexRow) -> int:
     return log.size if is_clean else 0
 
 
-def _fingerprint(fd: int, scanned: int) -> bytes:
+def fingerprint_of(fd: int, scanned: int) -> bytes:
+    """Return the bytes before an end up to which a log was read; none for a short log."""
     if scanned < _GROWN_BYTES_MIN:
         return b""  # such a log is never read in part
     start = max(0, scanned - _FINGERPRINT_BYTES)

@@ -13,7 +13,7 @@ from holdfast.stores.files import Disk, explaining_read, size_at_rest
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, PageQuery
 from holdfast.stores.jsonl.index_rows import LogFile, info_of
-from holdfast.stores.jsonl.log import FileLog, locate_sorted
+from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,6 +105,10 @@ class FileListing(SessionCatalogue):
     def locate(self, log: OpenLog, prefix: str) -> int:
         assert isinstance(log, FileLog)
         found = None
-        if log.size > _SCANNED_BYTES and self._index.row(log.key, log.fd).order.is_sorted:
-            found = locate_sorted(log, prefix)
+        if log.size > _SCANNED_BYTES and prefix and not prefix.startswith("@"):
+            if self._index.row(log.key, log.fd).order.is_sorted:
+                found = locate_sorted(log, prefix)
+            else:
+                ids = self._index.find_ids(log, prefix, CANDIDATES_MAX + 1)
+                found = None if ids is None else choose_id(log, prefix, ids)
         return super().locate(log, prefix) if found is None else found

@@ -29,7 +29,7 @@ _NEAR_BYTES: Final = 16 * 1024
 """A stretch that is read line by line; halving it further would read blocks of this size."""
 _PROBE_BYTES: Final = 2 * 1024
 """Most records are shorter; a longer one takes a second read."""
-_CANDIDATES_MAX: Final = 8
+CANDIDATES_MAX: Final = 8
 """Records that an ambiguous prefix is shown to fit."""
 
 
@@ -139,13 +139,19 @@ def locate_sorted(log: FileLog, name: str) -> int | None:
             if not _counts(log, position, item):
                 return None
             found[item.id] = position
-            if item.id == name or len(found) > _CANDIDATES_MAX:
+            if item.id == name or len(found) > CANDIDATES_MAX:
                 break
+    return choose_id(log, name, found)
+
+
+def choose_id(log: FileLog, name: str, found: dict[str, int]) -> int:
+    """Return the position of the one record that a name can mean, among the first ids that begin
+    with it. Raises `NoSuchRecord` and `AmbiguousName`."""
     if name in found or len(found) == 1:
         return found.get(name, next(iter(found.values())))
     if found:
-        are_all = len(found) <= _CANDIDATES_MAX
-        raise AmbiguousName("record", name, list(found), are_all=are_all)
+        are_all = len(found) <= CANDIDATES_MAX
+        raise AmbiguousName("record", name, sorted(found, key=found.__getitem__), are_all=are_all)
     raise NoSuchRecord(name, log.key.session, sorted(recent_ids(log, SUGGESTED_IDS_MAX)))
 
 
