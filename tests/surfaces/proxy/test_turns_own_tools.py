@@ -95,6 +95,16 @@ class _Broken:
         self._left.clear()
 
 
+class _Whole(_Broken):
+    """A body that comes whole."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__([data])
+
+    async def next_piece(self) -> bytes | None:
+        return self._left.pop(0) if self._left else None
+
+
 class Provider(MemoryUpstream):
     """Answers with one round after the other, and judges each request."""
 
@@ -109,6 +119,8 @@ class Provider(MemoryUpstream):
         self.odd_place = 0
         self.breaks = (0, 0)
         """The number of a request whose stream breaks off, and the events before that."""
+        self.refusal = (0, "")
+        """The number of a request that is refused, and the words."""
         self._calls = 0
 
     async def answer(
@@ -118,6 +130,10 @@ class Provider(MemoryUpstream):
         asked = json.loads(body)
         self.asked.append(asked)
         assert validate(asked, target(self.dialect, model=MODELS[self.dialect])) == []
+        if self.refusal[0] == len(self.asked):
+            about = {"type": "invalid_request_error", "message": self.refusal[1]}
+            error = json.dumps({"type": "error", "error": about}).encode()
+            return UpstreamReply(400, [(b"content-type", b"application/json")], _Whole(error))
         spoken = self._speak(self.rounds.pop(0), asked)
         wire: Wire = WIRES[self.dialect]
         if not self.is_streamed:
@@ -375,6 +391,8 @@ ROUND = st.builds(
 )
 ALONE = Round("Let me look.", own=(SEARCH,))
 BESIDE = Round("Both.", own=(UNKNOWN,), mine=(MINE,))
+THOUGHT = Round(own=(UNKNOWN,), thinking="Hm.")
+BESIDE_THOUGHT = Round("Both.", own=(UNKNOWN,), mine=(MINE,), thinking="Hm.")
 BESIDE_BEFORE = Round("Both.", own=(SEARCH, WRONG), mine=(MINE, MINE), is_own_first=False)
 END = Round("Done.")
 
@@ -400,6 +418,8 @@ def used_rounds(drawn: Sequence[Round]) -> list[Round]:
 @example("openai-chat", [ALONE, END], list(range(0, 20_000, 37)), True)
 @example("openai-responses", [ALONE, END], list(range(0, 20_000, 37)), True)
 @example("gemini", [ALONE, END], list(range(0, 20_000, 37)), True)
+@example("openai-responses", [THOUGHT, THOUGHT, BESIDE_THOUGHT], [900, 1_500, 2_100], True)
+@example("openai-responses", [THOUGHT, BESIDE_THOUGHT], [], False)
 @example("anthropic", [ALONE, ALONE, BESIDE], [], False)
 @example("openai-chat", [ALONE, ALONE, BESIDE], [], False)
 @example("openai-responses", [ALONE, ALONE, BESIDE], [], False)
@@ -576,6 +596,78 @@ def test_an_own_call_that_broke_off_is_left_out() -> None:
     assert len(exchanges_in(provider.asked[-1], "anthropic")) == 1
     assert "Cut." in json.dumps(provider.asked[-1])
     assert len(store.sessions()) == 1
+
+
+def test_the_tools_reach_no_other_session() -> None:
+    """Whatever a model names, it reads the conversation that it is in."""
+    store, keeper, provider = proxy_parts("anthropic")
+    secret = long_client("anthropic")
+    secret.say("the word is xyzzy-plugh")
+    provider.rounds = [END]
+    asyncio.run(ask(keeper, provider, secret))
+    (other,) = store.sessions()
+    foreign = next(record for record in store.read(other.key) if isinstance(record, ToolResult))
+    client = long_client("anthropic")
+    calls = (
+        Call("sessions_history", {"sessionKey": str(other.key), "query": "xyzzy"}),
+        Call("sessions_history", {"sessionKey": "current", "query": "xyzzy"}),
+        Call("output_read", {"ref": foreign.id}),
+    )
+    provider.rounds = [Round("", own=calls), END]
+    asyncio.run(ask(keeper, provider, client))
+    answers = list(exchanges_in(provider.asked[-1], "anthropic").values())
+    assert len(answers) == 3
+    assert not any("plugh" in answer or OUTPUT[:100] in answer for answer in answers)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_first_request_has_no_tools_of_ours(dialect: DialectName) -> None:
+    """A client that sent no reply yet may go on by an id, and never send its history again."""
+    _store, keeper, provider = proxy_parts(dialect)
+    client = Client(dialect)
+    client.say("word " * 20_000)
+    client.say("What was the first word?")
+    provider.rounds = [END]
+    got = asyncio.run(ask(keeper, provider, client))
+    assert got.headers["x-holdfast-action"] == "projected"
+    assert "x-holdfast-tools" not in got.headers
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_reasoning_that_led_to_our_call_is_not_the_clients(is_streamed: bool) -> None:
+    """A client that has reasoning without what followed it could not send it back; the provider
+    gets both back."""
+    _store, keeper, provider = proxy_parts("openai-responses")
+    provider.is_streamed = is_streamed
+    client = long_client("openai-responses")
+    client.extra = {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}}
+    said = Round("Done.", thinking="Hm again.")
+    provider.rounds = [THOUGHT, said]
+    got = asyncio.run(ask(keeper, provider, client))
+    _reply, body = read_answer(got.data, "openai-responses", is_streamed=is_streamed)
+    assert [item["type"] for item in body["output"]] == ["reasoning", "message"]
+    kinds = [item.get("type") for item in items_of(provider.asked[1])]
+    assert kinds[-3:] == ["reasoning", "function_call", "function_call_output"]
+
+
+def test_a_refusal_for_size_amid_the_rounds_is_answered() -> None:
+    """The client's stream has begun, and goes on with the reply to a smaller request; a refusal
+    for another reason ends it with an error."""
+    for said, is_answered in (
+        ("prompt is too long: 9000 tokens > 5000 maximum", True),
+        ("messages: at least one message is required", False),
+    ):
+        _store, keeper, provider = proxy_parts("anthropic")
+        provider.is_streamed = True
+        provider.refusal = (2, said)
+        provider.rounds = [ALONE, END]
+        got = asyncio.run(ask(keeper, provider, long_client("anthropic")))
+        assert (b"message_stop" in got.data) == is_answered
+        assert (b"event: error" in got.data) != is_answered
+        if is_answered:
+            check_answer(got.data, "anthropic", [ALONE, END], is_streamed=True)
+            sizes = [len(json.dumps(body)) for body in provider.asked]
+            assert sizes[2] < sizes[1]
 
 
 def test_the_clients_cache_mark_stays_at_its_reply() -> None:

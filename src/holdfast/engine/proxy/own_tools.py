@@ -100,6 +100,8 @@ class ToolOffer:
         request, keeper = self._request, self._keeper
         if not can_offer(request.fields, request.tools, request.dialect):
             return None
+        if not any(atom.kind == "assistant" for atom in request.atoms):
+            return None  # its client may go on by the id of the reply, of which it sees one of many
         return OwnTools(keeper.store, self._key, keeper.owner, window)
 
 

@@ -123,9 +123,9 @@ class TurnRunner:
         if reply.status >= _ERRORS:
             data = await reply.read()
             if data is not None:
-                self._refuse_amid_stream(reply.status)
                 if await run_in_thread(exchange.refuse, reply.status, _pairs(reply), data):
                     return False
+                self._refuse_amid_stream(reply.status)
                 await self._start(reply, exchange, send)
                 await send({"type": "http.response.body", "body": data})
                 return True

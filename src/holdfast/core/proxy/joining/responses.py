@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
 _OPENINGS: Final = ("response.created", "response.in_progress", "response.queued")
-_ENDS: Final = ("response.completed", "response.incomplete")
 _IDENTITY: Final = ("id", "created_at")
+"""Fields that clients expect to be the same from the first event to the last."""
+_ENDS: Final = ("response.completed", "response.incomplete")
 
 
 class ResponsesJoiner:
@@ -27,6 +28,9 @@ class ResponsesJoiner:
         self._next = 0
         self._places: dict[int, int | None] = {}
         """The client's index of each item of this round; None for a call of our own."""
+        self._reasoning: list[tuple[Json, bytes]] = []
+        """The events of reasoning of which it is not known yet what it led to. A client that gets
+        it without its call could not send it back."""
         self._done: list[Json] = []
         """The items of this round that the client has seen whole."""
         self._items: list[Json] = []
@@ -49,8 +53,26 @@ class ResponsesJoiner:
             return []
         if "output_index" not in event:
             return [self._write(event, event, raw)]
+        return self._take_item(event, raw)
+
+    def _take_item(self, event: Json, raw: bytes) -> list[bytes]:
         item = as_object(event.get("item"))
         index = event["output_index"]
+        if self._reasoning and index != self._reasoning[0][0]["output_index"]:
+            thought, self._reasoning = self._reasoning, []
+            if self._is_own(item):
+                self._places[thought[0][0]["output_index"]] = None
+            passed = [out for event, raw in thought for out in self._pass_item(event, raw)]
+            return [*passed, *self._take_item(event, raw)]
+        is_new = index not in self._places
+        if (is_new and item.get("type") == "reasoning") or self._reasoning:
+            self._reasoning.append((event, raw))
+            return []
+        return self._pass_item(event, raw)
+
+    def _pass_item(self, event: Json, raw: bytes) -> list[bytes]:
+        kind, index = event.get("type"), event["output_index"]
+        item = as_object(event.get("item"))
         if index not in self._places:
             self._open(index, item)
         place = self._places[index]
@@ -93,6 +115,7 @@ class ResponsesJoiner:
         self._before = add_usage(self._before, self._usage)
         self._is_first = False
         self._places, self._done, self._held, self._usage = {}, [], [], None
+        self._reasoning = []
         return []
 
     def _client_items(self) -> list[Json]:
@@ -100,12 +123,24 @@ class ResponsesJoiner:
         responses = [as_object(event.get("response")) for event, _raw in self._held]
         output = next((found["output"] for found in responses if found.get("output")), None)
         items = as_objects(output) or self._done  # some hosts leave the last event's output empty
-        return [item for item in items if not self._is_own(item)]
+        return self._without_own(items)
+
+    def _without_own(self, items: Sequence[Json]) -> list[Json]:
+        """Items without our calls, and without the reasoning that led to them."""
+        kept: list[Json] = []
+        for item in items:
+            if not self._is_own(item):
+                kept.append(item)
+            elif kept and kept[-1].get("type") == "reasoning":
+                kept.pop()
+        return kept
 
     def finish(self) -> list[bytes]:
+        thought, self._reasoning = self._reasoning, []
+        passed = [out for event, raw in thought for out in self._pass_item(event, raw)]
         ended = [self._end(event, raw) for event, raw in self._held]
         self._held = []
-        return ended
+        return [*passed, *ended]
 
     def _end(self, event: Json, raw: bytes) -> bytes:
         if not event:
@@ -122,7 +157,9 @@ class ResponsesJoiner:
     def join(self, bodies: Sequence[Json]) -> Json:
         last = self._without_tools(bodies[-1])
         found = [item for body in bodies for item in as_objects(body.get("output"))]
-        output = [item for item in found if not self._is_own(item)]
+        output = [
+            item for body in bodies for item in self._without_own(as_objects(body.get("output")))
+        ]
         if len(bodies) == 1 and len(output) == len(found):
             return last
         usage: Any = None
