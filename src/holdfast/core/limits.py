@@ -189,7 +189,7 @@ RECALL_QUERY_CHARS_MAX: Final = 8_000
 """Of a query; the rest of a longer one is not looked for."""
 RECALL_CANDIDATES_MAX: Final = 400
 """Passages that are ranked closely, whatever the limit, so that a larger limit only adds hits."""
-RECALL_POSTINGS_MAX: Final = 24_000
+RECALL_POSTINGS_MAX: Final = 6_000
 """Postings that one query looks up, the rarest terms first."""
 RECALL_EMBED_MAX: Final = 32
 """New passages that a search embeds before it answers; with more, it answers by text alone."""

@@ -99,7 +99,8 @@ class Matches(msgspec.Struct, frozen=True):
     sources: dict[str, dict[int, int]]
     """The number of times a term occurs in each source, as far as it was looked up."""
     best: list[int]
-    """The passages that hold the most and the rarest of them."""
+    """The passages that hold the most and the rarest of them, and some of those that hold all of
+    them next to each other."""
 
 
 def places_of(source: int, start: int = 0) -> tuple[int, int]:
@@ -200,8 +201,8 @@ class SearchIndex(Protocol):
     def around(self, passage: int) -> list[FoundPassage]:
         """Return a passage and its neighbours in the same source, in order."""
 
-    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
-        """Return the number of passages that hold each of the terms."""
+    def holding(self, wanted: Iterable[str], most: int) -> dict[str, int]:
+        """Return the number of passages that hold each of the terms; counting ends at `most`."""
 
     def count_by_source(
         self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]

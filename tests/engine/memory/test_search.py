@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -334,6 +334,27 @@ def test_many_queries_are_answered_over_one_index(memory: Memory, store: JsonlSt
         ["about apples"],
         [],
     ]
+
+
+def test_sessions_are_listed_once_for_a_search(
+    memory: Memory, store: JsonlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not again for the queries that go over one state of the files."""
+    listed = []
+    sessions = type(store).sessions
+
+    def count(self: JsonlStore, **options: Any) -> Any:
+        listed.append(options)
+        return sessions(self, **options)
+
+    monkeypatch.setattr(type(store), "sessions", count)
+    memory.search("quokka", scope="sessions")
+    once = len(listed)
+    memory.search("quokka", scope="sessions")
+    assert len(listed) == 2 * once
+    for _query in range(3):
+        memory.search("quokka", scope="sessions", refresh=False)
+    assert len(listed) == 2 * once
 
 
 @pytest.mark.parametrize("options", [{"scope": "everything"}, {"limit": 0}, {"limit": 101}])

@@ -101,7 +101,7 @@ def test_what_sources_share_is_counted_in_the_allowed_ones(index: SearchIndex) -
     _put(index, "c", "glaze")
     allowed = {id_: one for id_, one in _sources(index).items() if one.name != "b"}
     a, c = (next(i for i, one in allowed.items() if one.name == name) for name in "ac")
-    holding = index.holding(["kiln", "glaz", "nowhere"])
+    holding = index.holding(["kiln", "glaz", "nowhere"], 100)
 
     assert holding == {"kiln": 3, "glaz": 1, "nowhere": 0}
     assert index.count_by_source(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}

@@ -41,6 +41,8 @@ class Indexer:
         self._caller = caller
         self._listed: set[tuple[SourceKind, str]] = set()
         """Sessions of the caller's owners that were there before."""
+        self._readable: list[str] | None = None
+        """The sessions that the caller may search, as they were last listed."""
 
     @property
     def prefix(self) -> str:
@@ -57,11 +59,12 @@ class Indexer:
             self._refresh_sessions(self._store, known)
 
     def sources(self, scope: Scope, before: float | None) -> list[IndexSource]:
-        """The sources that may answer."""
+        """The sources that may answer: of the sessions, those that the last `refresh` has seen."""
         allowed: set[tuple[SourceKind, str]] = set()
         if scope != "notes":
-            infos = self._infos(self._store)
-            allowed |= {("session", name) for name in self._visible(self._store, infos)}
+            if self._readable is None:
+                self._readable = self._visible(self._store, self._infos(self._store))
+            allowed |= {("session", name) for name in self._readable}
         prefix = None if scope == "sessions" or self._notes is None else self.prefix
         return [
             source
@@ -116,7 +119,8 @@ class Indexer:
         infos = self._infos(store)
         # Sessions of owners that the caller may not read are not listed, and not gone.
         ours = known if readable_owners(self._caller) is None else self._listed
-        for name in self._visible(store, infos):
+        self._readable = self._visible(store, infos)
+        for name in self._readable:
             info, source = infos[name], known.get(("session", name))
             stamp = session_stamp(info)
             if source is None or source.stamp != stamp:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""
+_TELLING_MAX: Final = 1_000
+"""Passages, or one in a hundred of all: a term that more of them hold sets no source apart."""
 
 
 class Ranker:
@@ -99,8 +101,14 @@ class Ranker:
         spoken = [
             (share, often_said(self._terms_around(leader.id, before))) for leader, share in best
         ]
-        holding = self._index.holding({term for _share, counts in spoken for term in counts})
-        wanted = telling(spoken, holding, sum(source.passages for source in part.values()))
+        total = sum(source.passages for source in part.values())
+        most = max(_TELLING_MAX, total // 100)
+        holding = self._index.holding({term for _share, counts in spoken for term in counts}, most)
+        spoken = [
+            (share, {term: count for term, count in counts.items() if holding[term] < most})
+            for share, counts in spoken
+        ]
+        wanted = telling(spoken, holding, total)
         counts = self._index.count_by_source({term: holding[term] for term in wanted}, part)
         sizes = {source.id: source.terms for source in part.values()}
         words = words_of_sources(counts, wanted, sizes)

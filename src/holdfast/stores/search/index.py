@@ -26,6 +26,8 @@ _SELECT: Final = (
     "SELECT passages.id, text, places.terms, role, record, first_line, last_line, ts "
     "FROM passages JOIN places ON places.rowid = passages.id"
 )
+_COUNT_SOME: Final = "SELECT count(*) FROM (SELECT 1 FROM places WHERE places MATCH ? LIMIT ?)"
+"""The vocabulary counts all passages of a term, however many there are."""
 
 FILE_NAME: Final = "recall.sqlite3"
 """The file of the index in a root."""
@@ -155,10 +157,11 @@ class SqliteSearchIndex:
             rows = db.execute(query, ends).fetchall()
         return [FoundPassage(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
 
-    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
-        """Return the number of passages that hold each of the terms."""
+    def holding(self, wanted: Iterable[str], most: int) -> dict[str, int]:
+        """Return the number of passages that hold each of the terms; counting ends at `most`."""
         with self._database.reading() as db:
-            return {term: _count(db, term) for term in wanted}
+            places = _SqlitePlaces(db)
+            return {term: places.count(term, most) for term in wanted}
 
     def count_by_source(
         self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
@@ -177,8 +180,13 @@ class _SqlitePlaces:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def count(self, term: str) -> int:
-        return _count(self._db, term)
+    def count(self, term: str, most: int | None = None) -> int:
+        if most is None:
+            found = self._db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,))
+        else:
+            found = self._db.execute(_COUNT_SOME, (f'"{term}"', most))
+        row = found.fetchone()
+        return int(row[0]) if row else 0
 
     def total(self) -> int:
         return int(self._db.execute("SELECT sum(passages) FROM sources").fetchone()[0] or 0)
@@ -186,6 +194,10 @@ class _SqlitePlaces:
     def instances(self, term: str) -> list[int]:
         rows = self._db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
         return [row[0] for row in rows]
+
+    def oldest(self, term: str, limit: int) -> list[int]:
+        query = "SELECT rowid FROM places WHERE places MATCH ? ORDER BY rowid LIMIT ?"
+        return [row[0] for row in self._db.execute(query, (f'"{term}"', limit))]
 
     def newest(self, term: str, limit: int) -> list[int]:
         return self.exact([term], limit)
@@ -240,8 +252,3 @@ def _forget(db: sqlite3.Connection, source: int) -> None:
     db.execute("DELETE FROM passages WHERE id BETWEEN ? AND ?", (first, last))
     db.execute("DELETE FROM vectors WHERE id BETWEEN ? AND ?", (first, last))
     db.execute("DELETE FROM places WHERE rowid BETWEEN ? AND ?", (first, last))
-
-
-def _count(db: sqlite3.Connection, term: str) -> int:
-    found = db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
-    return int(found[0]) if found else 0

@@ -166,8 +166,8 @@ class PostgresSearchIndex:
         query = f"{_SELECT} WHERE id BETWEEN %s AND %s ORDER BY id"
         return list(map(_found, self._connections.rows("read passages", query, ends)))
 
-    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
-        return {term: self._places.count(term) for term in wanted}
+    def holding(self, wanted: Iterable[str], most: int) -> dict[str, int]:
+        return {term: self._places.count(term, most) for term in wanted}
 
     def count_by_source(
         self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
@@ -216,9 +216,9 @@ class _PostgresPlaces:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def count(self, term: str) -> int:
-        query = "SELECT count(*) FROM {s}.postings WHERE term = %s"
-        return int(self._rows(query, to_bytes(term))[0][0])
+    def count(self, term: str, most: int | None = None) -> int:
+        query = "SELECT count(*) FROM (SELECT FROM {s}.postings WHERE term = %s LIMIT %s) AS held"
+        return int(self._rows(query, to_bytes(term), most)[0][0])
 
     def total(self) -> int:
         return int(self._rows("SELECT sum(passages)::bigint FROM {s}.sources")[0][0] or 0)
@@ -226,6 +226,10 @@ class _PostgresPlaces:
     def instances(self, term: str) -> list[int]:
         query = "SELECT passage, times FROM {s}.postings WHERE term = %s ORDER BY passage"
         return [id_ for id_, times in self._rows(query, to_bytes(term)) for _ in range(times)]
+
+    def oldest(self, term: str, limit: int) -> list[int]:
+        query = "SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage LIMIT %s"
+        return [row[0] for row in self._rows(query, to_bytes(term), limit)]
 
     def newest(self, term: str, limit: int) -> list[int]:
         query = "SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage DESC LIMIT %s"

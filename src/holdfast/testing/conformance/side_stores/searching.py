@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.limits import RECALL_CANDIDATES_MAX
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
 from holdfast.ports.search_index import IndexPassage, places_of, source_of
@@ -33,10 +34,13 @@ def passages_are_found_by_their_terms(store: SessionStore) -> None:
     assert source.terms == len(terms("about red apples")) + len(terms("about pears"))
 
 
-def the_exact_words_come_first(store: SessionStore) -> None:
-    """A passage with the words of the query next to each other is before the others."""
-    _put(store, "main/a", "red apples", "apples that are red", "a red barn", "apples")
-    assert _texts(store, _search(store, "red apples"))[0] == "red apples"
+def the_exact_words_are_found(store: SessionStore) -> None:
+    """A passage with the words of the query next to each other is found, whatever has them apart:
+    more newer ones, and shorter ones, than are looked at closely."""
+    _put(store, "main/a", "red apples", "a red barn", "apples")
+    assert "red apples" in _texts(store, _search(store, "red apples"))
+    _put(store, "main/b", *["apples that are red"] * (RECALL_CANDIDATES_MAX + 10))
+    assert "red apples" in _texts(store, _search(store, "red apples"))
 
 
 def a_rare_term_weighs_more(store: SessionStore) -> None:
@@ -78,7 +82,8 @@ def only_allowed_sources_answer(store: SessionStore) -> None:
     assert _texts(store, matches.best) == ["about apples"]
     assert matches.holding[term] == 1
     assert set(matches.sources[term]) == set(allowed)
-    assert store.search_index.holding([term, "nothing"]) == {term: 4, "nothing": 0}
+    assert store.search_index.holding([term, "nothing"], 100) == {term: 4, "nothing": 0}
+    assert store.search_index.holding([term, "nothing"], 3) == {term: 3, "nothing": 0}
     shared = store.search_index.count_by_source({term: 4}, allowed)
     assert shared == {term: dict.fromkeys(allowed, 1)}
 
