@@ -90,6 +90,41 @@ def test_items_are_those_of_the_records(steps: list[tuple[str, int]]) -> None:
     check_same(store)
 
 
+EDITS = st.lists(
+    st.tuples(st.sampled_from(["lose", "repeat", "swap"]), st.integers(0, 30)), max_size=3
+)
+
+
+@given(STEPS, EDITS)
+@example([("several", 0)], [("lose", 2)])
+@example([("several", 0), ("one", 1)], [("lose", 2)])
+@example([("several", 0), ("several", 1)], [("lose", 3)])
+@example([("one", 0), ("one", 1)], [("repeat", 0)])
+@example([("one", 0), ("one", 1)], [("swap", 0)])
+@examples(200)
+def test_lines_that_are_lost_repeated_or_swapped_count_as_in_the_log(
+    steps: list[tuple[str, int]], edits: list[tuple[str, int]]
+) -> None:
+    """An append of several records that lacks one is absent, and a line that is there again is
+    taken once: by the rules of the log, whichever way it is read."""
+    sound = MemoryStore(clock=lambda: 1.5, entropy=random.Random(1).getrandbits)
+    write(sound, steps)
+    header, *rest = b"".join(sound.export(KEY)).splitlines(keepends=True)
+    for edit, number in edits:
+        if not rest:
+            break
+        place = number % len(rest)
+        if edit == "lose":
+            del rest[place]
+        elif edit == "repeat":
+            rest.insert(place, rest[place])
+        else:
+            rest[place], rest[place - 1] = rest[place - 1], rest[place]
+    store = MemoryStore()
+    store.extend_log(KEY, b"".join([header, *rest]), at=0)
+    check_same(store)
+
+
 @given(STEPS, st.integers(0, 1_000_000))
 @example([("several", 0), ("one", 0), ("several", 1)], 1)
 @examples(200)
