@@ -37,6 +37,7 @@ def lines_of(table: StyledTable, width: int | None = None) -> list[str]:
 @example(table=SESSIONS, width=60)
 @example(table=StyledTable(("Id", "Why"), (("abc", "because " * 30),)), width=40)
 @example(table=StyledTable(("", ">"), (("", "1"),)), width=32)
+@example(table=StyledTable(("x" * 12, "y" * 12), (("a", "1 1 1 1 11111111 1"),)), width=31)
 def test_a_table_fits_and_keeps_every_word(table: StyledTable, width: int) -> None:
     """Each line is at most as wide as the terminal; the words of headings and cells are all there,
     as often as they are in the table."""

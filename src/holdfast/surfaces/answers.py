@@ -217,10 +217,12 @@ def _wrap(text: str, width: int) -> list[str]:
         if lines[-1] and cell_width(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
             continue
-        for char in word if cell_width(word) > width else [word]:
-            if lines[-1] and (len(char) > 1 or cell_width(lines[-1] + char) > width):
+        if lines[-1]:
+            lines.append("")
+        for part in word if cell_width(word) > width else [word]:
+            if lines[-1] and cell_width(lines[-1] + part) > width:
                 lines.append("")
-            lines[-1] += char
+            lines[-1] += part
     return lines
 
 
