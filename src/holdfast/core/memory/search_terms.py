@@ -46,7 +46,10 @@ _POSSESSIVE: Final = lazy_pattern(r"['’]s?$|['’]s(?=\W)")
 
 def terms(text: str) -> list[str]:
     """Every term of a text in the order they stand, repetitions and all."""
-    return list(_terms(text))
+    found: list[str] = []
+    for token in _TOKENS.findall(text):
+        found += _word_terms(token) if len(token) <= TERM_CHARS_MAX else _terms(token)
+    return found
 
 
 def is_common(term: str) -> bool:
@@ -62,15 +65,19 @@ def is_identifier(term: str) -> bool:
     return is_long and any("0" <= character <= "9" for character in term)
 
 
-def _terms(text: str) -> Iterator[str]:
-    for found in _TOKENS.finditer(text):
-        token = found[0]
-        if _IS_UNSPACED.match(token):
-            yield from _pairs(token)
-        elif token.isalpha() and (token.islower() or token.istitle()):
-            yield stem(_fold(token))
-        else:
-            yield from _compound(token)
+def _terms(token: str) -> Iterator[str]:
+    if _IS_UNSPACED.match(token):
+        yield from _pairs(token)
+    elif token.isalpha() and (token.islower() or token.istitle()):
+        yield stem(_fold(token))
+    else:
+        yield from _compound(token)
+
+
+@lru_cache(maxsize=32_768)
+def _word_terms(token: str) -> tuple[str, ...]:
+    """The terms of a token. Most words of a text are among those that were said before."""
+    return tuple(_terms(token))
 
 
 def _pairs(run: str) -> Iterator[str]:
@@ -126,7 +133,6 @@ def _without_apostrophes(word: str) -> str:
     return word
 
 
-@lru_cache(maxsize=65_536)
 def _fold(word: str) -> str:
     """Lower case, without accents, cut to a length that a search can be made for."""
     word = word.lower() if word.isascii() else _plain(word)
