@@ -59,7 +59,11 @@ WIRES: dict[str, Any] = {
     "openai-responses": ResponsesWire(),
     "gemini": GeminiWire(),
 }
-SEARCH = Call("sessions_history", {"sessionKey": "current", "query": "look", "includeTools": True})
+SEARCH = Call(
+    "sessions_history",
+    {"sessionKey": "current", "query": "look", "includeTools": True, "limit": 1},
+)
+"""Its answer is small: what eight large ones fill is cut again, as any conversation is."""
 UNKNOWN = Call("output_read", {"ref": "0123456789abcdef"})
 WRONG = Call("output_read", {"lines": 7, "nothing": True})
 MINE = Call("read", {"path": "x.txt"})
@@ -244,7 +248,8 @@ def take_answer(client: Client, body: Json, said: str) -> None:
         return
     if client.dialect == "openai-chat":
         message = body["choices"][0]["message"]
-        client.items.append({"content": None, **message})
+        if message.get("content") is not None or message.get("tool_calls"):
+            client.items.append({"content": None, **message})
         client.items += [
             {"role": "tool", "tool_call_id": call["id"], "content": "my result"}
             for call in message.get("tool_calls", ())
@@ -371,7 +376,17 @@ def check_requests(provider: Provider, dialect: DialectName, used: Sequence[Roun
     for earlier, later in pairwise(provider.asked):
         before, after = items_of(earlier), items_of(later)
         if after[:2] == before[:2]:  # else what was read made another cut
-            assert after[: len(before)] == before
+            assert after[: len(before) - 1] == before[:-1]
+            assert goes_on_with(before[-1], after[len(before) - 1])
+
+
+def goes_on_with(before: Json, after: Json) -> bool:
+    """True for the same message, and for one to which the user's side has added: after a reply
+    without a word, the next message joins the result before it."""
+    name = "parts" if "parts" in before else "content"
+    if before == after or not isinstance(before.get(name), list):
+        return before == after
+    return bool(after == {**before, name: before[name] + after[name][len(before[name]) :]})
 
 
 def items_of(body: Json) -> list[Any]:
@@ -431,6 +446,8 @@ def used_rounds(drawn: Sequence[Round]) -> list[Round]:
 @example("anthropic", [Round(own=(UNKNOWN, SEARCH)), Round(own=(WRONG,)), END], [1_000], True)
 @example("openai-chat", [Round(own=(UNKNOWN, SEARCH)), Round(own=(WRONG,)), END], [1_000], True)
 @example("gemini", [Round(own=(UNKNOWN, SEARCH)), Round(own=(WRONG,)), END], [1_000], True)
+@example("openai-chat", [Round()], [], True)
+@example("openai-chat", [Round()], [], False)
 def test_rounds_are_one_reply_for_the_client_and_whole_for_the_provider(
     dialect: DialectName, rounds: list[Round], cuts: list[int], is_streamed: bool
 ) -> None:
@@ -446,6 +463,24 @@ def test_a_model_that_never_stops_reading_is_stopped(
     """After eight rounds the reply ends, with a result that says so for the last call."""
     rounds = [Round(f"R{n}.", own=(UNKNOWN,)) for n in range(ROUNDS_MAX + 1)]
     run(dialect, rounds, [], is_streamed=is_streamed)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_message_that_loses_its_calls_can_be_sent_back(is_streamed: bool) -> None:
+    """Chat takes a message without text only where it has calls."""
+    provider = Provider("openai-chat")
+    provider.is_streamed = is_streamed
+    provider.rounds = [Round(own=(UNKNOWN,)) for _round in range(ROUNDS_MAX + 1)]
+    keeper = ProxyKeeper(MemoryStore(), window=WINDOW, has_tools=True)
+    answer = asyncio.run(ask(keeper, provider, long_client("openai-chat")))
+    if is_streamed:  # as a client adds the pieces up
+        lines = [line[6:] for line in answer.data.split(b"\n") if line.startswith(b"data: {")]
+        pieces = [json.loads(line)["choices"][0]["delta"] for line in lines if b'"delta"' in line]
+        message = {name: value for piece in pieces for name, value in piece.items()}
+    else:
+        message = json.loads(answer.data)["choices"][0]["message"]
+    assert message["content"] == ""
+    assert "tool_calls" not in message
 
 
 def proxy_parts(dialect: DialectName, **options: Any) -> tuple[MemoryStore, ProxyKeeper, Provider]:

@@ -171,7 +171,8 @@ class ChatJoiner:
         choice = as_object((event.get("choices") or [{}])[0])
         is_silent = self._has_own_call and not self._has_call
         if is_silent and choice.get("finish_reason") in _CALL_REASONS:
-            ended["choices"] = [{**choice, "finish_reason": "stop"}]
+            delta = {"content": "", **as_object(choice.get("delta"))}  # null is for calls alone
+            ended["choices"] = [{**choice, "delta": delta, "finish_reason": "stop"}]
         if event.get("usage"):
             ended["usage"] = add_usage(self._before, self._usage)
         return raw if raw and ended == event else write_event(ended)
@@ -195,6 +196,7 @@ class ChatJoiner:
             message["tool_calls"] = kept
         else:
             message.pop("tool_calls", None)
+            message["content"] = message.get("content") or ""  # null is for calls alone
         reason = choice.get("finish_reason")
         if calls and not kept and reason in _CALL_REASONS:
             reason = "stop"
