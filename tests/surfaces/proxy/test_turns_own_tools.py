@@ -466,21 +466,33 @@ def test_a_model_that_never_stops_reading_is_stopped(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_a_message_that_loses_its_calls_can_be_sent_back(is_streamed: bool) -> None:
-    """Chat takes a message without text only where it has calls."""
-    provider = Provider("openai-chat")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_reply_that_loses_its_calls_can_be_sent_back(
+    dialect: DialectName, is_streamed: bool
+) -> None:
+    """By a client that sends back what it got, as it is."""
+    provider = Provider(dialect)
     provider.is_streamed = is_streamed
     provider.rounds = [Round(own=(UNKNOWN,)) for _round in range(ROUNDS_MAX + 1)]
     keeper = ProxyKeeper(MemoryStore(), window=WINDOW, has_tools=True)
-    answer = asyncio.run(ask(keeper, provider, long_client("openai-chat")))
-    if is_streamed:  # as a client adds the pieces up
-        lines = [line[6:] for line in answer.data.split(b"\n") if line.startswith(b"data: {")]
-        pieces = [json.loads(line)["choices"][0]["delta"] for line in lines if b'"delta"' in line]
-        message = {name: value for piece in pieces for name, value in piece.items()}
+    client = long_client(dialect)
+    answer = asyncio.run(ask(keeper, provider, client))
+    reply, body = read_answer(answer.data, dialect, is_streamed=is_streamed)
+    assert not reply.calls
+    if dialect == "anthropic":
+        client.items.append({"role": "assistant", "content": body["content"]})
+    elif dialect == "openai-chat":
+        client.items.append({"content": None, **body["choices"][0]["message"]})
+    elif dialect == "gemini":
+        client.items.append(body["candidates"][0]["content"])
     else:
-        message = json.loads(answer.data)["choices"][0]["message"]
-    assert message["content"] == ""
-    assert "tool_calls" not in message
+        client.items += body["output"]
+    client.say("and now?")
+    sent = json.loads(client.request().data)
+    assert validate(sent, target(dialect, model=MODELS[dialect])) == []
+    provider.rounds = [Round("the end")]
+    again = asyncio.run(ask(keeper, provider, client))
+    assert read_answer(again.data, dialect, is_streamed=is_streamed)[0].text == "the end"
 
 
 def proxy_parts(dialect: DialectName, **options: Any) -> tuple[MemoryStore, ProxyKeeper, Provider]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.proxy.joining.rounds import add_usage, as_object, as_objects, write_event
+from holdfast.core.proxy.joining.rounds import (
+    NOTHING_SAID,
+    add_usage,
+    as_object,
+    as_objects,
+    write_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +91,9 @@ class AnthropicJoiner:
 
     def finish(self) -> list[bytes]:
         ended = [self._end(event, raw) for event, raw in self._held]
+        is_empty = self._has_own_call and not self._next and bool(self._held)
         self._held = []
-        return ended
+        return [*_text_events(NOTHING_SAID), *ended] if is_empty else ended
 
     def _end(self, event: Json, raw: bytes) -> bytes:
         if event.get("type") != "message_delta":
@@ -111,7 +118,18 @@ class AnthropicJoiner:
         calls = [block for block in as_objects(last.get("content")) if _is_client_call(block)]
         if calls and all(_is_call(block, self._names) for block in calls):
             joined = _without_call(joined)
+            joined["content"] = content or [{"type": "text", "text": NOTHING_SAID}]
         return joined
+
+
+def _text_events(text: str) -> list[bytes]:
+    delta = {"type": "text_delta", "text": text}
+    events: list[Json] = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    return [write_event(event, event["type"]) for event in events]
 
 
 def _index(event: Json) -> int:

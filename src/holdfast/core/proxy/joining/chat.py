@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.proxy.joining.rounds import (
+    NOTHING_SAID,
     SEPARATOR,
     add_usage,
     as_object,
@@ -171,7 +172,8 @@ class ChatJoiner:
         choice = as_object((event.get("choices") or [{}])[0])
         is_silent = self._has_own_call and not self._has_call
         if is_silent and choice.get("finish_reason") in _CALL_REASONS:
-            delta = {"content": "", **as_object(choice.get("delta"))}  # null is for calls alone
+            text = "" if self._has_text else NOTHING_SAID
+            delta = {"content": text, **as_object(choice.get("delta"))}
             ended["choices"] = [{**choice, "delta": delta, "finish_reason": "stop"}]
         if event.get("usage"):
             ended["usage"] = add_usage(self._before, self._usage)
@@ -196,7 +198,7 @@ class ChatJoiner:
             message["tool_calls"] = kept
         else:
             message.pop("tool_calls", None)
-            message["content"] = message.get("content") or ""  # null is for calls alone
+            message["content"] = message.get("content") or (NOTHING_SAID if calls else "")
         reason = choice.get("finish_reason")
         if calls and not kept and reason in _CALL_REASONS:
             reason = "stop"

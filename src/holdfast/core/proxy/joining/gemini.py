@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.proxy.joining.rounds import (
+    NOTHING_SAID,
     SEPARATOR,
     add_usage,
     as_object,
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
 
-_EMPTY: Final[Json] = {"text": ""}
-
 
 class GeminiJoiner:
     """Each event is a response with some parts; the last one says why it ended."""
@@ -27,7 +26,7 @@ class GeminiJoiner:
         self._names = names
         self._identity: Json = {}
         self._is_first = True
-        self._has_text = False
+        self._has_text = self._has_own_call = self._has_part = False
         self._is_text_due = False
         self._usage: Json = {}
         self._before: Json = {}
@@ -59,12 +58,14 @@ class GeminiJoiner:
         for part in parts:
             known = as_object(part)
             if _is_call(known, self._names):
+                self._has_own_call = True
                 continue
             text = known.get("text")
             if isinstance(text, str) and text and not known.get("thought"):
                 if self._is_text_due:
                     part = {**known, "text": SEPARATOR + text}
                 self._is_text_due, self._has_text = False, True
+            self._has_part |= part != {"text": ""}
             kept.append(part)
         return kept
 
@@ -83,7 +84,7 @@ class GeminiJoiner:
             self._write(_without_end(event), b"") for event, _raw in self._held if _says(event)
         ]
         self._before = add_usage(self._before, self._usage)
-        self._is_first = False
+        self._is_first = self._has_own_call = False
         self._is_text_due = self._has_text
         self._held, self._usage = [], {}
         return passed
@@ -96,8 +97,11 @@ class GeminiJoiner:
     def _end(self, event: Json, raw: bytes) -> bytes:
         if not event:
             return raw
-        shown = _not_empty(event)
+        shown = _not_empty(event, self._missing_text())
         return self._write(shown, raw if shown is event else b"")
+
+    def _missing_text(self) -> str:
+        return NOTHING_SAID if self._has_own_call and not self._has_part else ""
 
     def join(self, bodies: Sequence[Json]) -> Json:
         last = bodies[-1]
@@ -109,12 +113,13 @@ class GeminiJoiner:
             found = as_object((body.get("candidates") or [{}])[0])
             given = as_object(found.get("content")).get("parts")
             count += len(given) if isinstance(given, list) else 0
+            self._has_own_call = False
             parts += self._filter(given if isinstance(given, list) else [])
             self._is_text_due = self._has_text
             usage = add_usage(usage, body.get("usageMetadata"))
         if len(bodies) == 1 and len(parts) == count:
             return last
-        joined = _not_empty(_with_parts(last, candidate, parts))
+        joined = _not_empty(_with_parts(last, candidate, parts), self._missing_text())
         return {**joined, **({"usageMetadata": usage} if usage else {})}
 
 
@@ -139,9 +144,10 @@ def _without_end(event: Json) -> Json:
     return {**event, "candidates": [kept]}
 
 
-def _not_empty(event: Json) -> Json:
+def _not_empty(event: Json, text: str) -> Json:
     """An event whose content has a part: some clients read the first one unasked."""
     candidate = as_object((event.get("candidates") or [{}])[0])
-    if as_object(candidate.get("content")).get("parts") != []:
+    parts = as_object(candidate.get("content")).get("parts")
+    if parts != [] and not (text and parts == [{"text": ""}]):
         return event
-    return _with_parts(event, candidate, [dict(_EMPTY)])
+    return _with_parts(event, candidate, [{"text": text}])

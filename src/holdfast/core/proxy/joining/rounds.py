@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = "\n\n"
 """Between the texts of two rounds, in dialects in which a reply has one text."""
+NOTHING_SAID: Final = "[Holdfast proxy: the model read what was cut, and said nothing.]"
+"""The text of a reply that has nothing left without our calls: no API takes an empty one back."""
 
 
 class ReplyJoiner(Protocol):
