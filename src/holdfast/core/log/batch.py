@@ -57,7 +57,7 @@ class Batch(msgspec.Struct, frozen=True):
         data = encode_lines(ready)
         if len(data) > LINE_BYTES_MAX:
             _check_sizes(data)
-        return Lines(data, tuple([record.id for record in ready]))
+        return Lines(data, tuple([record.id for record in ready] if self.claimed else ids))
 
     def refuse_repeats(self, known: Container[str], key: SessionKey) -> None:
         """Raise `BadRecord` where an id is in the log: a retry must not store a record twice."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_are_plain: Final = _PLAIN.issuperset
 _LONG_BYTES: Final = 16 * 1024  # to count brackets in more takes longer than to look at the value
 _CONTAINERS: Final = (dict, list, tuple, msgspec.Struct)
 
@@ -38,22 +39,29 @@ def is_too_deep(value: object, levels: int = NESTING_MAX) -> bool:
 
 
 def is_shallow(value: Any) -> bool:
-    """True for a text, a number, or a list or an object of these and of objects of these."""
-    inside = value.values() if type(value) is dict else value if type(value) is list else (value,)
-    return all(map(_is_flat, inside))
+    """True for a text, a number, or a list or an object of these, three levels at most.
+
+    These are the blocks of a message, with the arguments of a tool. It is asked at every append and
+    every read, so it calls no function in Python.
+    """
+    kind = type(value)
+    for item in value if kind is list else value.values() if kind is dict else (value,):
+        if type(item) is not dict:
+            if type(item) not in _PLAIN:
+                return False
+        elif not _are_plain(map(type, item.values())):
+            for inner in item.values():
+                if not inner or type(inner) in _PLAIN:
+                    continue
+                if not (type(inner) is dict and _are_plain(map(type, inner.values()))):
+                    return False
+    return True
 
 
 def may_be_deep(data: bytes, levels: int, lines: int = 1) -> bool:
     """False for most JSON, or lines of it, without decoding it: a level is a bracket."""
     brackets_max = levels + lines - 1
     return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
-
-
-def _is_flat(value: Any) -> bool:
-    """True for a text or a number, or an object of these and of empty lists and objects."""
-    if type(value) is not dict:
-        return type(value) in _PLAIN
-    return all(not inner or type(inner) in _PLAIN for inner in value.values())
 
 
 def _inside(value: Any) -> Iterable[Any]:

@@ -69,7 +69,8 @@ class LogWriter:
             try:
                 if token is not None:
                     self._lease.check(self._file.folder, token)
-                self._look_at_end(size)
+                if size != self._file.known_size:
+                    self._look_at_end(size)
                 if expect is not None and expect != self.head:
                     raise LogConflict(str(self.key), expect, self.head, self._file.last_writer())
                 if batch.claimed:
@@ -147,11 +148,10 @@ class LogWriter:
                 self._file.unlock()
 
     def _look_at_end(self, size: int) -> None:
-        """Bring what we know of the end up to date, if another writer has appended."""
-        if size != self._file.known_size:
-            with explaining(f"read session `{self.key.session}`"):
-                self._ending = read_ending(self._file.log(size))
-            self.head, self._file.known_size, self._recent = self._ending.head, size, None
+        """Bring what we know of the end up to date: another writer has appended."""
+        with explaining(f"read session `{self.key.session}`"):
+            self._ending = read_ending(self._file.log(size))
+        self.head, self._file.known_size, self._recent = self._ending.head, size, None
 
     def _refuse_repeats(self, batch: Batch) -> None:
         """Refuse ids that are in the log. An older repeat is found when it is read."""
@@ -161,15 +161,16 @@ class LogWriter:
 
     def _write(self, data: bytes, *, is_synced: bool) -> None:
         # Unknown until the write is known to be good.
-        size, self._file.known_size = self._file.known_size, -1
+        file, disk = self._file, self._disk
+        size, file.known_size = file.known_size, -1
         try:
-            write_whole(self._file.fd, data, self._disk)
+            write_whole(file.fd, data, disk)
             if is_synced:
-                self._disk.sync(self._file.fd)
+                disk.sync(file.fd)
         except OSError as error:
             self._take_back(size, len(data))
             raise explain(error, f"append to session `{self.key.session}`") from error
-        self._file.known_size = size + len(data)
+        file.known_size = size + len(data)
 
     def _take_back(self, size: int, length: int) -> None:
         """Remove what a failed append left, so that a retry does not write it twice.
