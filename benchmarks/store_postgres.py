@@ -6,12 +6,14 @@ Part of `benchmarks/store.py`, which runs it. The server is a new one, from the 
 
 from __future__ import annotations
 
+import os
 import statistics
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +43,11 @@ if TYPE_CHECKING:
 
     from holdfast.stores import SessionStore
 
+_GUARDED = f"""WITH h AS (
+  UPDATE heads SET size = size + %s, head = %s WHERE log = %s AND head = %s RETURNING log, size
+) INSERT INTO guarded SELECT h.log, h.size + v.start, v.id, v.line
+  FROM h, (VALUES {", ".join(["(%s::int8, %s::bytea, %s::bytea)"] * 4)}) AS v(start, id, line)"""
+"""What somebody writes who needs an order, one writer at a time, and no id twice."""
 THREADS = 64
 PEER_TURNS = 100
 """The saver writes the whole list of messages at every step: more turns would say more about that
@@ -74,13 +81,14 @@ def _connect(server: PostgresServer) -> psycopg.Connection[tuple[Any, ...]]:
 
 def _appending(bench: Bench, server: PostgresServer) -> list[Row]:
     """One session, a turn at a time: ours, JSONL and a bare loop, in turns; then the peer."""
-    bare, files, peer = Pair(), Pair(), Pair()
+    bare, guarded, files, peer = Pair(), Pair(), Pair(), Pair()
     for number in range(bench.plan.rounds + 1):
         with _open(server, f"append{number}") as store, JsonlStore(bench.place()) as jsonl:
-            ours, theirs, loop = _append_in_turns(bench, server, store, jsonl)
+            ours, theirs, loop, compared = _append_in_turns(bench, server, store, jsonl)
             mine, saver = _append_beside_a_saver(bench, server, store, f"thread {number}")
         if number:  # the first round warms up
             bare.add(ours, loop)
+            guarded.add(ours, compared)
             files.add(ours, theirs)
             peer.add(mine, saver)
     name = f"LangGraph's PostgresSaver {version('langgraph-checkpoint-postgres')}, put"
@@ -90,6 +98,11 @@ def _appending(bench: Bench, server: PostgresServer) -> list[Row]:
             "INSERT of the same lines, committed",
             at_most=1.25,
             note="goal: 0.8 of its rate",
+        ),
+        guarded.row(
+            "PostgreSQL: durable append of a turn",
+            "the same by hand, head compared, ids indexed",
+            note="one statement; no checks, facts or totals",
         ),
         files.row("PostgreSQL: durable append of a turn", "JsonlStore, durable"),
         peer.row(
@@ -107,13 +120,19 @@ def _append_in_turns(
 ) -> tuple[float, ...]:
     lines = _lines(bench)
     heads = {id(side): side.create(KEY) for side in (store, jsonl)}
-    times: tuple[list[float], ...] = ([], [], [])
+    times: tuple[list[float], ...] = ([], [], [], [])
     insert = "INSERT INTO bare VALUES " + ", ".join(["(%s, %s, %s)"] * 4)
     with _connect(server) as connection:
-        connection.execute("DROP TABLE IF EXISTS bare")
+        connection.execute("DROP TABLE IF EXISTS bare, heads, guarded")
         connection.execute(
             "CREATE TABLE bare (log int8, position int8, line bytea, PRIMARY KEY (log, position))"
         )
+        connection.execute("CREATE TABLE heads (log int8 PRIMARY KEY, size int8, head bytea)")
+        connection.execute(
+            "CREATE TABLE guarded (log int8, position int8, id bytea, line bytea, "
+            "PRIMARY KEY (log, position), UNIQUE (log, id))"
+        )
+        connection.execute("INSERT INTO heads VALUES (1, 0, '')")
 
         def append(side: SessionStore, number: int) -> None:
             records = bench.turns[number].records
@@ -125,14 +144,31 @@ def _append_in_turns(
                 values += (1, number * 4 + place, line)
             connection.execute(insert.encode(), values)
 
+        def write_guarded(number: int) -> None:
+            ids = [b"%018x" % (number * 4 + place) for place in range(4)]
+            size = sum(map(len, lines[number])) + 4
+            values: list[object] = [
+                size,
+                ids[-1],
+                1,
+                b"%018x" % (number * 4 - 1) if number else b"",
+            ]
+            start = -size  # the statement returns the size with them
+            for record_id, line in zip(ids, lines[number], strict=True):
+                values += (start, record_id, line)
+                start += len(line) + 1
+            found = connection.execute(_GUARDED.encode(), values)
+            assert found.rowcount == 4
+
         acts: list[Callable[[int], None]] = [
             lambda number: append(store, number),
             lambda number: append(jsonl, number),
             write,
+            write_guarded,
         ]
         for number in range(len(lines)):
-            for place in range(3):
-                side = (number + place) % 3  # each goes first in a third of the turns
+            for place in range(4):
+                side = (number + place) % 4  # each goes first in a quarter of the turns
                 start = time.perf_counter_ns()
                 acts[side](number)
                 times[side].append((time.perf_counter_ns() - start) / 1e9)
@@ -208,16 +244,19 @@ def _grouping(bench: Bench, server: PostgresServer) -> list[Row]:
             finally:
                 grouping.LEADERS_MAX = leaders  # type: ignore[misc]
 
-        pair = Pair()
+        pair, load = Pair(), Pair()
         append_all()
         append_ungrouped()
+        used = {append_all: 0.0, append_ungrouped: 0.0}
         for number in range(bench.plan.rounds):
-            if number % 2:
-                ours = seconds(append_all)
-                pair.add(ours, seconds(append_ungrouped))
-            else:
-                other = seconds(append_ungrouped)
-                pair.add(seconds(append_all), other)
+            took = {}
+            sides = (append_all, append_ungrouped)
+            for act in sides if number % 2 else sides[::-1]:
+                before = _server_seconds(server)
+                took[act] = seconds(act)
+                used[act] += _server_seconds(server) - before
+            pair.add(took[append_all], took[append_ungrouped])
+        load.add(used[append_all], used[append_ungrouped])
     return [
         pair.row(
             f"PostgreSQL: durable appends of {THREADS} sessions and threads",
@@ -225,8 +264,26 @@ def _grouping(bench: Bench, server: PostgresServer) -> list[Row]:
             at_most=1 / 3,
             goal="≤ 1/3",
             per=THREADS * appends,
-        )
+        ),
+        load.row(
+            f"PostgreSQL: the same, CPU of the server for {THREADS} sessions and threads",
+            "without group commit",
+            per=THREADS * appends * bench.plan.rounds,
+            note="all rounds together",
+        ),
     ]
+
+
+def _server_seconds(server: PostgresServer) -> float:
+    """The CPU that the processes of a server have used."""
+    ticks = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if server.pid in (int(entry.name), int(fields[1])):
+                    ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # Long sessions

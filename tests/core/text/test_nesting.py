@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.limits import NESTING_MAX
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.nesting import is_shallow, is_too_deep
 
 
 def nested(levels: int, bottom: Any = 1) -> Any:
@@ -41,3 +44,28 @@ def test_structs_are_levels_too() -> None:
 
     assert not is_too_deep(Holder(1), 1)
     assert is_too_deep(Holder(Holder(1)), 1)
+
+
+_JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=12,
+)
+
+
+@example([{"type": "tool_use", "input": {"path": "a", "lines": []}}])
+@example([{"type": "tool_use", "input": {"path": ["a"]}}])
+@example([{"a": {"b": {}}}])
+@example([[1]])
+@given(value=_JSON)
+@examples(400)
+def test_what_is_shallow_has_three_levels_at_most(value: Any) -> None:
+    """So nobody has to count the brackets of it."""
+    assert not (is_shallow(value) and is_too_deep(value, 3))
+
+
+def test_blocks_of_messages_are_shallow() -> None:
+    """Otherwise every append would be encoded twice."""
+    assert is_shallow([{"type": "text", "text": "a"}, {"type": "image", "source": {"data": "b"}}])
+    assert is_shallow([{"type": "tool_use", "id": "c", "input": {"path": "d", "line": 1}}])
+    assert not is_shallow([{"input": {"edits": [{"line": 1}]}}])

@@ -36,12 +36,14 @@ def _pack_texts(texts: list[str | None]) -> bytes:
 
 
 def _pack_floats(numbers: list[float]) -> bytes:
-    return prepared.pack_array("float8", [prepared.pack_float(number) for number in numbers])
+    packed = [prepared.pack_float(number) for number in numbers]
+    assert prepared.pack_fixed_array("float8", packed) == prepared.pack_array("float8", packed)
+    return prepared.pack_fixed_array("float8", packed)
 
 
 _PACKED: dict[str, tuple[Callable[[Any], bytes | None], st.SearchStrategy[Any]]] = {
     "bool": (prepared.pack_bool, st.booleans()),
-    "int8": (prepared.pack_int, _INT | st.none()),
+    "int8": (prepared.pack_int, _INT),
     "float8": (prepared.pack_float, st.floats(allow_nan=False)),
     "bytea[]": (
         prepared.pack_bytes_array,

@@ -72,7 +72,7 @@ def positional_id(position: int) -> str:
 def new_record_ids(count: int, *, now: float, random_bits: int, after: str) -> list[str]:
     """`count` ids that sort by time, and after `after` even if the clock went back."""
     first = (int(now * 1000) << _RANDOM_BITS) | (random_bits % (1 << _RANDOM_BITS))
-    # As texts, ids of ours sort like their numbers: the pattern is asked only where time stood still.
+    # As texts, ids of ours sort like their numbers: only one that is not older must be looked at.
     if after >= f"{first:018x}" and _OWN_ID.fullmatch(after):
         first = int(after, 16) + 1
     return [f"{number:018x}" for number in range(first, first + count)]

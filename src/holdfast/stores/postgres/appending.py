@@ -74,9 +74,12 @@ class AppendCall(msgspec.Struct, frozen=True):
             self.key.agent.encode(),
             self.key.session.encode(),
             None if self.expect is None else to_bytes(self.expect),
-            pack_int(self.token),
+            None if self.token is None else pack_int(self.token),
             [to_bytes(record_id) for record_id in self.batch.claimed],
-            [id_for_index(record_id) for record_id in self.lines.ids],
+            # Ids of our own need no look at their length.
+            [id_for_index(record_id) for record_id in self.lines.ids]
+            if self.batch.claimed
+            else [record_id.encode() for record_id in self.lines.ids],
             [key_for_index(record) if record.extra else None for record in self.batch.records],
             starts,
             lines,

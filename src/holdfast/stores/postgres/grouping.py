@@ -22,6 +22,7 @@ from holdfast.stores.postgres.prepared import (
     PreparedStatement,
     pack_array,
     pack_bytes_array,
+    pack_fixed_array,
     pack_int_array,
     unpack_int_array,
 )
@@ -168,7 +169,7 @@ class PackedAppend(NamedTuple):
     starts: Sequence[int]
     """The start of each line, counted from the end of the log."""
     lines: Sequence[bytes]
-    size: bytes | None
+    size: bytes
     writer: bytes
     is_buffered: bytes
     is_repeated: bytes
@@ -177,13 +178,13 @@ class PackedAppend(NamedTuple):
     label: bytes | None
     created: bytes
     last_active: bytes
-    messages: bytes | None
+    messages: bytes
     kept: bytes | None
     boundary: bytes | None
-    turns: bytes | None
-    calls: bytes | None
-    tools: bytes | None
-    unknown: bytes | None
+    turns: bytes
+    calls: bytes
+    tools: bytes
+    unknown: bytes
     totals: bytes | None
     stated_cost: bytes
 
@@ -217,6 +218,8 @@ _EACH: Final = {
     "stated_cost": "float8",
 }
 """The values that each append of a group has, and their types."""
+_FIXED: Final = {name for name, kind in _EACH.items() if kind in ("int8", "float8")} - {"token"}
+"""Those that are 8 bytes long, and always there."""
 _GROUP_TYPES: Final = (
     *("bytea", *(f"{kind}[]" for kind in _EACH.values()), "bytea[]", "bytea[]", "int8[]"),
     *("int8[]", "int8[]", "bytea[]", "bytea[]", "bytea[]"),
@@ -274,7 +277,12 @@ def _group_values(calls: Sequence[PackedAppend]) -> tuple[bytes | None, ...]:
     numbers = chain.from_iterable([number] * count for number, count in enumerate(counts, 1))
     return (
         calls[0].writer,
-        *(pack_array(kind, columns[name]) for name, kind in _EACH.items()),
+        *[
+            pack_fixed_array(kind, columns[name])
+            if name in _FIXED
+            else pack_array(kind, columns[name])
+            for name, kind in _EACH.items()
+        ],
         pack_bytes_array([call.ids[0] for call in calls]),
         pack_bytes_array([call.ids[-1] for call in calls]),
         pack_int_array(counts),

@@ -59,16 +59,13 @@ _iterate_items = struct.Struct(">iq").iter_unpack
 _ARRAY_HEAD_BYTES: Final = 20
 """Five numbers of four bytes, before the items."""
 _NULL_ITEM: Final = _pack_length(-1)
+_EIGHT: Final = _pack_length(8)
 
 
-def pack_int(value: int | None) -> bytes | None:
-    """Return an `int8`."""
-    return None if value is None else _pack_number(value)
-
-
-def pack_float(value: float) -> bytes:
-    """Return a `float8`."""
-    return _pack_float(value)
+pack_int: Final[Callable[[int], bytes]] = _pack_number
+"""Returns an `int8`."""
+pack_float: Final[Callable[[float], bytes]] = _pack_float
+"""Returns a `float8`."""
 
 
 def pack_bool(value: object) -> bytes:
@@ -98,6 +95,11 @@ def pack_int_array(items: Sequence[int]) -> bytes:
     """Return an `int8[]` that is not empty."""
     head = _pack_array(1, 0, TYPES["int8"], len(items), 1)
     return head + b"".join([_pack_item(8, item) for item in items])
+
+
+def pack_fixed_array(kind: str, items: Sequence[bytes]) -> bytes:
+    """Return an array that is not empty, of packed values that are all 8 bytes long."""
+    return _pack_array(1, 0, TYPES[kind], len(items), 1) + _EIGHT + _EIGHT.join(items)
 
 
 def unpack_int(data: bytes) -> int:
