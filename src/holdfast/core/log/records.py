@@ -395,16 +395,12 @@ def encode_lines(records: Sequence[Record]) -> bytes:
     value for any field; what a reader would not accept is refused here."""
     try:
         for record in records:
-            if record.extra:
-                break
-            if type(record) in _CAREFUL and getattr(record, "output_ref", record) is not None:
+            if record.extra or (type(record) in _CAREFUL and _needs_care(record)):
                 break
         else:
             data = _encoder.encode_lines(records)
             read = record_decoder().decode_lines(data)
             nested = [record for record in read if not _is_flat(record)]
-            if not nested:
-                return data
             levels, lines = RECORD_NESTING_MAX, _encoder.encode_lines(nested)
             if not may_be_deep(lines, levels, len(nested)) or not is_too_deep(nested, levels + 1):
                 return data
@@ -471,18 +467,11 @@ def _check_depth(found: Record | Flaw, line: bytes) -> Record | Flaw:
 
 def _is_flat(found: Record | Flaw) -> bool:
     """True for a message of texts, with nothing in it or beside it that could be nested deeply."""
-    if type(found) is ToolResult:
-        if found.details is not None or found.output_ref is not None:
-            return False
-    elif type(found) is Assistant:
-        if found.usage is not None and not is_shallow(found.usage):
-            return False
-    elif type(found) is not User:
-        return False
-    content = found.content
-    return (type(content) is str or is_shallow(content)) and (
-        not found.extra or is_shallow(found.extra)
-    )
+    if type(found) is ToolResult and found.details is None and found.output_ref is None:
+        return is_shallow(found.content) and is_shallow(found.extra)
+    if type(found) is User or (type(found) is Assistant and is_shallow(found.usage)):
+        return is_shallow(found.content) and is_shallow(found.extra)
+    return False
 
 
 def from_json(value: object) -> Record | Flaw:
