@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import random
 import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -16,7 +19,7 @@ from holdfast.stores import s3
 from holdfast.stores.s3 import S3Blobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ABSENT = "0" * 64
 
@@ -76,6 +79,83 @@ def test_words_of_a_service_are_explained(text: str, says: str) -> None:
     found = s3._explain_text(text)
     assert found is not None
     assert says in found[0]
+
+
+class _Failing:
+    """Answers the first requests with an error of the service, and passes the others on to it."""
+
+    def __init__(self, endpoint: str, failures: int) -> None:
+        self.failures = failures
+        self.requests = 0
+        self.options: dict[str, Any] = {}
+        self._behind = endpoint.removeprefix("http://")
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        self.requests += 1
+        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        if self.requests <= self.failures:
+            request.send_response(503)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        behind = http.client.HTTPConnection(self._behind)
+        behind.request(request.command, request.path, body, dict(request.headers))  # as signed
+        reply = behind.getresponse()
+        data = reply.read()
+        request.send_response_only(reply.status)
+        for name, value in reply.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection"):
+                request.send_header(name, value)
+        if reply.getheader("Content-Length") is None:
+            request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+        behind.close()
+
+
+@contextmanager
+def _in_front(options: dict[str, Any], failures: int) -> Iterator[_Failing]:
+    """A service that fails, in front of the real one."""
+    failing = _Failing(options["endpoint"], failures)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
+        setattr(Handler, f"do_{method}", lambda request: failing.answer(request))
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        failing.options = {**options, "endpoint": f"http://127.0.0.1:{server.server_port}"}
+        try:
+            yield failing
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_error_of_the_service_is_tried_again(s3_options: dict[str, Any]) -> None:
+    """A service that fails for a moment is waited for, and then everything is there."""
+    with _in_front(s3_options, failures=s3._RETRIES) as failing:
+        blobs = S3Blobs("s3://tests/passing", **failing.options)
+        sha256 = blobs.put(b"payload")
+        assert failing.requests > s3._RETRIES
+    assert S3Blobs("s3://tests/passing", **s3_options).get(sha256) == b"payload"
+
+
+def test_a_service_that_goes_on_failing_is_asked_a_few_times(s3_options: dict[str, Any]) -> None:
+    """Then the error says so; nothing was stored."""
+    with _in_front(s3_options, failures=1_000) as failing:
+        blobs = S3Blobs("s3://tests/lasting", **failing.options)
+        with pytest.raises(StoreUnavailable, match="failed again") as caught:
+            blobs.put(b"payload")
+        assert caught.value.hint
+        assert failing.requests == 1 + s3._RETRIES
+    assert list(S3Blobs("s3://tests/lasting", **s3_options)) == []
 
 
 def test_an_address_holds_no_keys() -> None:

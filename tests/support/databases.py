@@ -3,7 +3,7 @@
 Every test of `SUITES` is there twice: as it is written, and with `[postgres]` behind its name.
 There, each store that it opens in this process is a database, whatever it asks for: a folder is a
 schema of its own, the same one when the folder is opened again, and so is each store in memory.
-`make test` takes a sample of them, 1 in 25, and `make nightly` all, with a tenth of the examples
+`make test` takes a sample of them, 1 in 40, and `make nightly` all, with a tenth of the examples
 of each property.
 
 A test that cannot run there says so, with the reason: `@pytest.mark.files_only("it reads …")`.

@@ -6,6 +6,7 @@ import functools
 import os
 import random
 import threading
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, Rewind, User
 from holdfast.core.models.totals import SessionTotals
-from holdfast.errors import HoldfastError, LogConflict, NoSuchRecord
+from holdfast.errors import HoldfastError, LogConflict, NoSuchRecord, TurnInProgress
 from holdfast.ports import ANY_HEAD, SessionCatalogue, SessionInfo
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -315,6 +316,29 @@ def test_appends_of_many_processes_are_in_order(
         mine = [text for text in texts if str(text).startswith(f"{number}.")]
         assert mine == [f"{number}.{turn}" for turn in range(_APPENDS)]
     assert store.verify(KEY).is_sound
+
+
+@pytest.mark.parametrize("years", [-40, 40])
+def test_leases_end_by_the_clock_of_the_server(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    """A machine whose clock is wrong takes no lease too early, and keeps none for too long."""
+
+    def wrong() -> float:
+        return now + years * 365 * 86_400.0
+
+    now = time.time()
+    with PostgresStore(postgres_address) as store, PostgresStore(postgres_address) as other:
+        store.create(KEY)
+        store.leases.acquire(KEY, "here", 600)
+        monkeypatch.setattr(time, "time", wrong)
+        with pytest.raises(TurnInProgress):
+            other.leases.acquire(KEY, "there", 600)
+        ended = "UPDATE {s}.logs SET lease_until = clock_timestamp() - interval '1 ms' RETURNING 1"
+        assert store._connections.rows("end the lease", ended) == [(1,)]
+        assert other.leases.acquire(KEY, "there", 600) > 0
+        with pytest.raises(TurnInProgress):
+            store.leases.acquire(KEY, "here", 600)
 
 
 def test_a_forked_child_has_connections_of_its_own(store: PostgresStore) -> None:
