@@ -22,7 +22,7 @@ NODE := .tools/node/.stamp
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help node clients peers peers-lowest pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site screenshots site-check lock clean
+.PHONY: help node clients peers peers-lowest pyright package api demo demo-postgres recording quick sample test slow check format nightly bench coverage mutants promises site screenshots site-check lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -58,7 +58,10 @@ sample: $(VENV)/.stamp $(VENV)/.weights ## The quick tests alone, for another ve
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory node || echo "no npm packages: the MCP conformance suite will be skipped"
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST)
+	@$(PYTEST) --slow sample
+
+slow: $(VENV)/.stamp $(VENV)/.weights ## The tests of which `make test` runs one in six: processes, servers, browsers
+	@$(PYTEST) --slow rest
 
 node: $(NODE) ## Install programs of Node.js that the tests run, and Node.js itself (needs npm)
 

@@ -21,7 +21,15 @@ from tests.support.databases import (
     pytest_generate_tests,
 )
 from tests.support.processes import forked_processes, spare_commands
-from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, has_room, sample
+from tests.support.runs import (
+    EXAMPLES,
+    RUN,
+    SLOW_FILES,
+    SLOW_SHARE,
+    has_room,
+    is_slow,
+    sample,
+)
 from tests.support.servers import (
     empty_postgres_address,
     postgres_address,
@@ -102,11 +110,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run all tests that run over this kind of store too, and no other"
     parser.addoption("--store", choices=["postgres"], help=text)
+    text = "of the slow files, run a sample of the tests, or only what that leaves out"
+    parser.addoption("--slow", choices=["sample", "rest"], help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the sample of this run; see `tests/support/runs.py`."""
-    kept = set(choose(items, config.getoption("store") == "postgres"))
+    chosen = choose(items, config.getoption("store") == "postgres")
+    kept = set(choose_slow(chosen, config.getoption("slow")))
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -120,6 +131,15 @@ def choose(items: list[pytest.Item], is_postgres_alone: bool = False) -> list[py
         ours = [item for item in as_written if not item.nodeid.startswith("examples/")]
         return _sample(ours, 1 / 8, lambda item: item.path)
     return _choose_cases(as_written) + _sample(on_postgres, SHARE, lambda _item: None)
+
+
+def choose_slow(items: list[pytest.Item], part: str | None) -> list[pytest.Item]:
+    """Leave out most tests of the slow files (`sample`), or every other test (`rest`)."""
+    if part is None:
+        return items
+    slow = [item for item in items if is_slow(item.path)]
+    left_out = set(slow).difference(_sample(slow, SLOW_SHARE, lambda item: item.path))
+    return [item for item in items if (item in left_out) == (part == "rest")]
 
 
 def _choose_cases(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -398,7 +398,7 @@ def test_quadratic_function_is_found() -> None:
 def test_quadratic_function_is_judged_so_far_out() -> None:
     read = re.compile("a*!").search  # one call: a run that counts lines would slow down a loop
 
-    assert is_superlinear(lambda size: read("a" * (size // 8)))
+    assert is_superlinear(lambda size: read("a" * (size // 10)))
 
 
 def test_work_that_begins_at_some_length_is_linear_work() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.surfaces.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
 
 
@@ -40,12 +44,25 @@ def run_in_process(
     try:
         os.write(writing, stdin)
         os.close(writing)
-        with os.fdopen(reading) as sys.stdin:
+        with os.fdopen(reading) as sys.stdin, _log_as_before():
             status = _status(args)
     finally:
         sys.stdin = kept_stdin
     captured = capture.readouterr()
     return Result(status, captured.out, captured.err)
+
+
+@contextmanager
+def _log_as_before() -> Iterator[None]:
+    """Undo what a command does to the log of this process: its handler writes to a stream that the
+    test closes, and every later line would be an error with its stack."""
+    log = logging.getLogger("holdfast")
+    before = log.handlers, log.level, log.propagate, log.disabled
+    try:
+        yield
+    finally:
+        log.handlers, level, log.propagate, log.disabled = before
+        log.setLevel(level)
 
 
 def _status(args: list[str]) -> int:

@@ -1,6 +1,8 @@
 """How much a test run does: `quick`, `test` or `nightly`, from HOLDFAST_TESTS.
 
-`make quick`, `make test` and `make nightly` set it; pytest alone means `test`.
+`make quick`, `make test` and `make nightly` set it; pytest alone means `test`, with all tests of
+the slow files. `make test` runs some of those (`--slow sample`), `make slow` the others
+(`--slow rest`).
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ import hashlib
 import os
 import shutil
 from collections import defaultdict
+from fnmatch import fnmatch
 from heapq import nsmallest
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import settings
@@ -20,19 +24,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TESTS = Path(__file__).parents[1]
+
 EXAMPLES = {"quick": 5, "test": 8, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
+
+SLOW_SHARE = 1 / 6
+"""Of the tests of each slow file, those of `make test`; `make slow` runs the others."""
 
 SLOW_FILES = (
     "core/failures/test_classify_unseen.py",
     "core/memory/test_notes_in_transcripts.py",
+    "engine/gateway/test_open_sessions.py",
     "engine/memory/test_vectors.py",
-    "engine/session/test_local_weights.py",
     "engine/proxy/test_fitting*.py",
+    "engine/session/test_local_weights.py",
     "engine/session/test_real_*.py",
+    "engine/simulation/*.py",
     "engine/test_every_prefix.py",
     "importers/common/test_harness.py",
     "importers/test_real_transcripts.py",
+    "integrations/test_round_trips.py",
+    "providers/command_line/test_model.py",
     "providers/test_clients.py",
     "providers/test_embeddings.py",
     "providers/test_failures.py",
@@ -40,26 +53,35 @@ SLOW_FILES = (
     "simulation/*.py",
     "stores/copying/test_sessions.py",
     "stores/jsonl/test_bounded_memory.py",
+    "stores/jsonl/test_log_costs.py",
+    "stores/jsonl/test_many_writers.py",
     "stores/notes/test_notes.py",
+    "stores/postgres/*.py",
     "surfaces/cli/adopt/test_first_turn.py",
     "surfaces/cli/chat/test_terminal.py",
+    "surfaces/cli/completion/*.py",
     "surfaces/cli/demo/*.py",
-    "test_demo_postgres.py",
+    "surfaces/cli/inspect/test_inspect.py",
     "surfaces/cli/mcp/*.py",
-    "surfaces/console/test_browser.py",
     "surfaces/cli/proxy/*.py",
+    "surfaces/cli/serve/*.py",
     "surfaces/cli/telegram/*.py",
-    "surfaces/proxy/*.py",
+    "surfaces/console/test_browser.py",
+    "surfaces/console/test_console.py",
     "surfaces/http/test_bad_input.py",
     "surfaces/http/test_kills.py",
     "surfaces/http/test_memory.py",
     "surfaces/http/test_owners.py",
     "surfaces/http/test_schema.py",
     "surfaces/mcp/*.py",
+    "surfaces/proxy/*.py",
     "surfaces/telegram/test_api.py",
     "surfaces/telegram/test_channel_long_chat.py",
     "surfaces/test_every_store.py",
+    "surfaces/test_leaks.py",
     "surfaces/test_owners_commands.py",
+    "surfaces/test_request_preview.py",
+    "test_demo_postgres.py",
     "test_docs.py",
     "test_examples.py",
     "test_linear.py",
@@ -69,9 +91,8 @@ SLOW_FILES = (
     "testing/test_loopback*.py",
     "testing/test_recorder.py",
 )
-"""Left out of the quick run: real processes and transcripts, and the SDKs, slow to import.
-
-So are the examples, each of which is a process."""
+"""Real processes, servers, browsers and transcripts, and the SDKs, slow to import: left out of the
+quick run, with the examples, each of which is a process."""
 
 RUN = os.environ.get("HOLDFAST_TESTS", "test")
 if RUN not in EXAMPLES:
@@ -123,6 +144,12 @@ def sample(
     for members in kinds.values():
         chosen.update(nsmallest(ceil(share * len(members)), members, key=_rank))
     return [item for item, named in zip(every, names, strict=True) if named in chosen]
+
+
+def is_slow(path: Path) -> bool:
+    """Return True for one of the slow files."""
+    inside = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    return any(fnmatch(inside, pattern) for pattern in SLOW_FILES)
 
 
 def is_in_share(name: str, share: float) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from tests.conftest import choose
+from tests.conftest import choose, choose_slow
 from tests.support import runs
 from tests.support.runs import examples, is_in_share, sample
 
@@ -80,11 +81,30 @@ def test_sampled_cases_are_some_of_each_group() -> None:
     assert [name.rpartition("-")[2] for name in kept] == ["1]", "2]", "a.py::test_plain"]
 
 
+def test_the_slow_files_are_run_in_two_parts(run: pytest.MonkeyPatch) -> None:
+    """One in six of each slow file, and all of the others; then exactly what that left out."""
+    files = ("test_docs.py", "surfaces/http/test_kills.py", "core/log/test_ids.py")
+    items = [Item(f"{file}::test_{number}") for file in files for number in range(12)]
+
+    made: Any = items
+    some, others = (choose_slow(made, part) for part in ("sample", "rest"))
+
+    assert [sum(item.path == runs.TESTS / file for item in some) for file in files] == [2, 2, 12]
+    assert sorted(item.nodeid for item in [*some, *others]) == sorted(item.nodeid for item in items)
+    assert choose_slow(made, None) == made
+
+
+def test_every_slow_file_is_there() -> None:
+    """A pattern that fits no file would leave its tests out of nothing."""
+    assert [pattern for pattern in runs.SLOW_FILES if not list(runs.TESTS.glob(pattern))] == []
+
+
 class Item:
     """As much of a pytest item as a sample looks at."""
 
     def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid
+        self.path = runs.TESTS / nodeid.partition("::")[0]
         if "[" in nodeid:
             kind, number = nodeid.partition("[")[2].rstrip("]").split("-")
             self.callspec = SimpleNamespace(params={"bench": kind, "number": NUMBERS[number]})
