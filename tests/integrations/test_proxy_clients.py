@@ -134,7 +134,13 @@ def run_strands(proxy: RunningProxy) -> str:
         callback_handler=None,
         conversation_manager=NullConversationManager(),
     )
-    return str(agent("Read the file.")).strip()
+
+    async def run() -> str:
+        said = str(await agent.invoke_async("Read the file.")).strip()
+        await model.client.close()  # Strands leaves its connections to the garbage collector
+        return said
+
+    return asyncio.run(run())
 
 
 FRAMEWORKS: dict[str, Callable[[RunningProxy], str]] = {
