@@ -8,8 +8,9 @@ import pytest
 from tests.support.peer_writers import OPENERS, opener
 
 from holdfast.core.log.batch import new_header
-from holdfast.core.log.records import User
-from holdfast.stores import open_store
+from holdfast.core.log.records import User, decode
+from holdfast.integrations.common import stored_items
+from holdfast.stores import lines, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +61,37 @@ def test_append_opens_no_log_to_read(
     looks = LOOKS.get(request.node.callspec.params["open_writer"], 0)
     assert len(opened) <= 5 * looks
     assert all(f"after-{number}" in writer.texts() for number in range(5))
+
+
+WHOLE: Final = ("openai_agents", "langgraph", "claude_agent")
+"""Adapters whose resume reads items without their records, from the first look at a log on."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_first_resume_decodes_no_more_records_of_a_longer_log(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even to count them for the index: a session that others wrote is read at once."""
+    counts = []
+    for turns in (5, 50):
+        with open_store(tmp_path / f"{turns}") as store:
+            writer = opener(name)(store)
+            for number in range(turns):
+                writer.append(f"text-{number}")
+        decoded = 0
+
+        def count(line: bytes) -> Any:
+            nonlocal decoded
+            decoded += 1
+            return decode(line)
+
+        with open_store(tmp_path / f"{turns}") as store, monkeypatch.context() as patched:
+            for place in (lines, stored_items):
+                patched.setattr(place, "decode", count)
+            texts = opener(name)(store).texts()
+        assert all(f"text-{number}" in texts for number in range(turns))
+        counts.append(decoded)
+    assert counts[0] == counts[1] < 8
 
 
 def test_writers_that_take_turns_keep_everything(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.core.log.records import User
 from holdfast.errors import AccessDenied, AdapterClosed, BadSetting, HoldfastWarning
 from holdfast.integrations.common.home import Delete, PeerHome
+from holdfast.integrations.common.stored_items import MessageLine
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -84,6 +86,42 @@ def test_damage_is_told_once_and_the_rest_is_there(tmp_path: Path) -> None:
     texts = [record.content for record in damaged.store.read(key) if isinstance(record, User)]
     assert texts == ["message 0", "message 2"]
     damaged.close()
+
+
+@pytest.mark.files_only("it damages a file")
+@pytest.mark.parametrize("way", ["items", "lines"])
+def test_damage_is_told_by_whoever_reads_the_whole_log(tmp_path: Path, way: str) -> None:
+    """Nobody has to look for it before, which would read the log twice."""
+    first = home(tmp_path)
+    key = first.ensure(("thread-1",))
+    for number in range(3):
+        first.store.append(key, [User(content=f"message {number}")], expect=None)
+    first.close()
+    (log,) = tmp_path.rglob("thread-1.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:2], b"\0" * 20 + b"\n", *lines[3:]]))
+    damaged = home(tmp_path)
+    assert damaged.exists(key, is_read_whole=True)  # warnings are errors here
+    for is_told in (False, True):
+        with nullcontext() if is_told else pytest.warns(HoldfastWarning, match="1 damaged places"):
+            found: list[Any] = list(
+                damaged.items(key, "x") if way == "items" else damaged.lines(key, MessageLine)
+            )
+        assert len(found) == 3
+    damaged.close()
+
+
+@pytest.mark.files_only("it writes a line of its own")
+def test_a_line_that_is_no_record_is_told(tmp_path: Path) -> None:
+    """Also where every line is JSON, and each follows the one before it."""
+    for way in ("items", "lines"):
+        first = home(tmp_path / way)
+        key = first.ensure(("thread-1",))
+        (log,) = (tmp_path / way).rglob("thread-1.jsonl")
+        log.write_bytes(log.read_bytes() + b'{"type":"user","id":"zz","content":5}\n')
+        with pytest.warns(HoldfastWarning, match="1 damaged places"):
+            list(first.items(key, "x") if way == "items" else first.lines(key, MessageLine))
+        first.close()
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:

@@ -8,12 +8,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests import strategies
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, ToolUse, Unknown, User, decode
+from holdfast.core.log.records import (
+    ORIGINAL_FIELD,
+    Assistant,
+    Rewind,
+    ToolResult,
+    ToolUse,
+    Unknown,
+    User,
+    decode,
+)
 from holdfast.integrations.common import stored_items
-from holdfast.integrations.common.stored_items import items_of, read_items
+from holdfast.integrations.common.responses_items import items_from_line, items_from_record
+from holdfast.integrations.common.stored_items import (
+    MessageLine,
+    items_of,
+    read_items,
+    read_lines,
+)
+from holdfast.integrations.strands.messages import messages_from_line, messages_from_record
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import JsonlStore, MemoryStore
 
@@ -190,3 +207,86 @@ def test_damaged_fields_leave_the_item() -> None:
     store.extend_log(KEY, msgspec.json.encode(line) + b"\n", at=size)
     *_, item = read_items(store, KEY, FORM)
     assert (item.id, item.spelled, item.record) == ("zz", '{"a":[1]}', None)
+
+
+def test_a_blank_line_is_no_record() -> None:
+    """It shifts no item to another record."""
+    sound = MemoryStore()
+    write(sound, [("one", 0), ("several", 4), ("one", 0)])
+    first, *rest = b"".join(sound.export(KEY)).splitlines(keepends=True)
+    store = MemoryStore()
+    store.extend_log(KEY, b"".join([first, b"\n", rest[0], b"  \n", *rest[1:]]), at=0)
+    check_same(store)
+    lines = read_lines(store, KEY, MessageLine)
+    assert [line.id for line in lines] == [record.id for record in store.read(KEY)]
+
+
+def deep(levels: int) -> Any:
+    value: Any = "end"
+    for _ in range(levels):
+        value = [value]
+    return [{"type": "tool_use", "id": "c", "name": "f", "input": {"x": value}}]
+
+
+LACKING: list[dict[str, Any]] = [
+    {"type": "user"},
+    {"type": "assistant"},
+    {"type": "tool_result", "content": "x"},
+    {"type": "user", "content": 5},
+    {"type": "user", "content": "x", "ts": "late"},
+    {"type": "user", "content": "x", "ts": None},
+    {"type": "user", "content": ["x"]},
+    {"type": "assistant", "content": deep(120)},
+    {"type": "assistant", "content": deep(3)},
+    {"type": "tool_result", "tool_use_id": None},
+    {"type": "user", "content": None, "role": "system"},
+    {"type": "user", "content": "x", "original": {"format": "openai-responses", "json": '{"a":1}'}},
+    {"type": "user", "content": "x", "original": {"format": "openai-responses", "json": "{"}},
+]
+
+
+def check_lines(store: SessionStore) -> None:
+    """What the lines of messages amount to is what their records amount to."""
+    expected = [
+        (record.id, items_from_record(record), messages_from_record(record))
+        for record in store.read(KEY)
+    ]
+    found = [
+        (line.id, items_from_line(line), messages_from_line(line))
+        if isinstance(line, MessageLine)
+        else (line.id, items_from_record(line), messages_from_record(line))
+        for line in read_lines(store, KEY, MessageLine)
+    ]
+    assert found == expected
+
+
+@given(st.lists(strategies.records() | st.builds(User, content=st.text()), max_size=6))
+@example([User(content="a", extra={"role": "system"}), Assistant(content=deep(2))])
+@example([ToolResult(tool_use_id="c", content=[{"type": "text", "text": ""}], is_error=True)])
+@example(
+    [Assistant(content=[{"type": "text", "text": "a"}, {"type": "thinking"}]), User(content=None)]
+)
+@example(
+    [User(content=[{"type": "image", "source": {}}, {"text": "x"}, {}]), ToolResult(tool_use_id="")]
+)
+@examples(200)
+def test_lines_of_messages_amount_to_what_their_records_do(told: list[Record]) -> None:
+    store = MemoryStore()
+    store.create(KEY)
+    plain = [msgspec.structs.replace(record, id="", parent=None, more=None) for record in told]
+    for record in plain:
+        if record.kind not in ("session", "rewind"):
+            store.append(KEY, [record], expect=ANY_HEAD)
+    check_lines(store)
+
+
+def test_lines_that_lack_something_are_read_by_the_rules() -> None:
+    """A line that is no record has no message, also where the rest of the log is plain."""
+    for number, lacking in enumerate(LACKING):
+        store = MemoryStore()
+        store.create(KEY)
+        store.append(KEY, [User(content="before")], expect=ANY_HEAD)
+        line = msgspec.json.encode({"id": "zz", **lacking}) + b"\n"
+        store.extend_log(KEY, line, at=store.info(KEY).bytes)
+        assert lacking["type"], number
+        check_lines(store)

@@ -9,7 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.support import peers
+from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Rewind, ToolResult, User, text_of
 from holdfast.errors import AccessDenied, TurnInProgress, UsageError
@@ -130,8 +133,7 @@ def test_message_is_stored_once_however_many_checkpoints_hold_it(store: SessionS
 def test_resume_loads_one_checkpoint_however_many_are_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the values of older checkpoints nor the records of the log are decoded, once the
-    store has counted them."""
+    """Neither the values of older checkpoints nor the records of the log are decoded."""
     from langgraph.graph import StateGraph
 
     class State(TypedDict):
@@ -154,7 +156,6 @@ def test_resume_loads_one_checkpoint_however_many_are_before_it(
             graph.invoke({}, CONFIG)
         saver.close()
         again: Any = adapter.HoldfastSaver(root=root)
-        again._home.store.sessions()
         calls: Counter[str] = Counter()
         with monkeypatch.context() as patched:
             for place, name in ((again.serde, "loads_typed"), (lines, "decode")):
@@ -165,6 +166,51 @@ def test_resume_loads_one_checkpoint_however_many_are_before_it(
         costs.append(calls)
         again.close()
     assert costs[0] == costs[1]
+
+
+VALUES = st.lists(st.sampled_from("abcd"), max_size=4) | st.sampled_from(["", "x"])
+PUTS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), VALUES), max_size=8)
+
+
+@given(PUTS)
+@example([(1, 1, ["a", "b"]), (1, 1, ["a", "b"])])
+@example([(1, 1, ["a"]), (2, 2, ["a", "b"]), (1, 1, ["a"]), (3, 3, ["a", "b", "c"])])
+@example([(1, 1, ["a", "b"]), (2, 2, ["a", "b", "c"]), (3, 1, ["d"])])
+@example([(1, 1, ["a"]), (2, 2, ["a", "b"]), (3, 1, "x"), (3, 2, ["a", "b"])])
+@examples(200)
+def test_version_that_is_stored_again_has_its_newest_value(
+    puts: list[tuple[int, int, Any]],
+) -> None:
+    """A checkpoint may be put twice, and a thread copied twice: as with LangGraph's own saver."""
+    from langgraph.checkpoint.base import empty_checkpoint
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    ours: Any = adapter.HoldfastSaver(root="memory:")
+    savers = [InMemorySaver(), ours]
+    for number, version, value in puts:
+        checkpoint = {
+            **empty_checkpoint(),
+            "id": f"checkpoint-{number}",
+            "channel_values": {"letters": value},
+            "channel_versions": {"letters": version},
+        }
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        for saver in savers:
+            saver.put(config, dict(checkpoint), {}, {"letters": version})
+        told = [
+            {
+                found.checkpoint["id"]: found.checkpoint["channel_values"]
+                for found in saver.list({"configurable": {"thread_id": "t"}})
+            }
+            for saver in savers
+        ]
+        assert told[0] == told[1]
+    again: Any = adapter.HoldfastSaver(store=ours._home.store)
+    config = {"configurable": {"thread_id": "t"}}
+    assert [found.checkpoint for found in again.list(config)] == [
+        found.checkpoint for found in ours.list(config)
+    ]
+    ours.close()
 
 
 def counted(calls: Counter[str], name: str, call: Any) -> Any:

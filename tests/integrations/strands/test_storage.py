@@ -16,6 +16,7 @@ from tests.support.runs import examples
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.integrations import strands as adapter
+from holdfast.integrations.strands import snapshots, value_logs
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -245,6 +246,47 @@ def test_an_agent_goes_on_from_its_snapshot(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         said = [text_of(r.content) for r in store.read(MAIN) if isinstance(r, User)]
     assert said == ["First?", "Second?"]
+
+
+def test_a_longer_snapshot_is_read_from_where_it_goes_on(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there before is compared as bytes: JSON is read of the rest alone."""
+    sizes: list[int] = []
+    take_apart = snapshots.take_apart
+
+    def count(data: bytes) -> Any:
+        sizes.append(len(data))
+        return take_apart(data)
+
+    for place in (snapshots, value_logs):
+        monkeypatch.setattr(place, "take_apart", count)
+    storage = adapter.HoldfastStorage(store=store)
+    messages: list[Any] = []
+    for number in range(30):
+        messages += [say("user", f"question {number}"), say("assistant", "x" * 200)]
+        run(storage.write(KEY, snapshot(messages)))
+    assert max(sizes[1:]) < 2 * len(snapshot(messages[:2]))
+    assert run(storage.read(KEY)) == snapshot(messages)
+    assert run(adapter.HoldfastStorage(store=store).read(KEY)) == snapshot(messages)
+
+
+def test_messages_elsewhere_in_a_snapshot_are_not_taken_for_its_messages(
+    store: SessionStore,
+) -> None:
+    """The same words in a state before them, or a snapshot that stops being one."""
+    storage = adapter.HoldfastStorage(store=store)
+    first = {"data": {"messages": [say("user", "a")], "state": {}}}
+    inside = {"x": {"messages": [say("user", "a")]}, **first}
+    longer = {"data": {"messages": [say("user", "a"), say("user", "b")], "state": {}}}
+    whole = json.dumps(longer).encode()
+    for data in (
+        *(json.dumps(first).encode(), json.dumps(inside).encode(), whole),
+        *(whole.replace(b"}, {", b"}{"), whole, whole.replace(b"]", b", ]"), whole[:-1]),
+    ):
+        run(storage.write(KEY, data))
+        assert run(storage.read(KEY)) == data
+        assert run(adapter.HoldfastStorage(store=store).read(KEY)) == data
 
 
 ODD_MESSAGES = (

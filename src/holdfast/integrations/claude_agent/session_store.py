@@ -88,7 +88,7 @@ class HoldfastSessionStore:
 
     def _load(self, name: PeerName) -> list[Any] | None:
         key = self._home.key_for(name)
-        if not self._home.exists(key):
+        if not self._home.exists(key, is_read_whole=True):
             return None
         return entries_from_items(self._transcripts.read(key), name[1]) or None
 

@@ -13,7 +13,6 @@ from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.claude_agent.entries import FORMAT_NAME, records_from_entry
 from holdfast.integrations.common.originals import read_original
 from holdfast.integrations.common.recent import RecentValues
-from holdfast.integrations.common.stored_items import read_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,7 +111,7 @@ class Transcripts:
 
     def read(self, key: SessionKey) -> Iterator[StoredItem]:
         """Yield every record in the order it was written, on whichever branch, with its line."""
-        return read_items(self._home.store, key, FORMAT_NAME, is_everything=True)
+        return self._home.items(key, FORMAT_NAME, is_everything=True)
 
     def summary(self, key: SessionKey) -> Any:
         """Return the SDK's summary of a transcript; None where there is none."""

@@ -32,12 +32,14 @@ from holdfast.integrations.common.names import (
     spell_name,
 )
 from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.stored_items import read_items, read_lines
 from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Header, Record
+    from holdfast.integrations.common.stored_items import AnyLine, StoredItem
     from holdfast.ports import Clock, SessionStore
 
 Delete = Literal["trash", "erase"]
@@ -88,23 +90,41 @@ class PeerHome:
         """Return the key of the session with a name, whether or not it exists."""
         return SessionKey(self.agent, session_id_for(name))
 
-    def exists(self, key: SessionKey) -> bool:
-        """Return whether there is such a session, of this owner. Raises `AccessDenied`."""
+    def exists(self, key: SessionKey, *, is_read_whole: bool = False) -> bool:
+        """Return whether there is such a session, of this owner. Raises `AccessDenied`.
+
+        Warns once about damage. To know it, the store reads what it has not counted yet: not so
+        with `is_read_whole`, where the caller goes through the log with `items` or `lines`.
+        """
         try:
             check_owner(self.store, key, self.owner)
         except NoSuchSession:
             return False
-        if key not in self._examined:
-            self._examined.add(key)
-            damaged = self.store.info(key).damaged
-            if damaged:
-                warnings.warn(
-                    f"session `{key}` has {damaged} damaged places; what was there is left out: "
-                    f"`holdfast verify {key.session}` tells more, `holdfast repair` makes a copy",
-                    HoldfastWarning,
-                    stacklevel=2,
-                )
+        if not is_read_whole:
+            _warn_of_damage(self.store, key, self._examined)
         return True
+
+    def items(
+        self, key: SessionKey, form: str, *, is_everything: bool = False
+    ) -> Iterator[StoredItem]:
+        """Yield the records of a session with their items, as `read_items` does. Warns once about
+        damage."""
+        return read_items(
+            *(self.store, key, form),
+            is_everything=is_everything,
+            on_rules=lambda: _warn_of_damage(self.store, key, self._examined),
+        )
+
+    def lines(
+        self, key: SessionKey, kind: type[AnyLine], *, is_everything: bool = False
+    ) -> Iterable[AnyLine] | Iterable[Record]:
+        """Return the records of a session as lines, as `read_lines` does. Warns once about
+        damage."""
+        return read_lines(
+            *(self.store, key, kind),
+            is_everything=is_everything,
+            on_rules=lambda: _warn_of_damage(self.store, key, self._examined),
+        )
 
     def is_head(self, key: SessionKey, head: str) -> bool:
         """True where a session still ends with a record."""
@@ -221,3 +241,18 @@ class PeerHome:
             self._is_closed = True
             if self._is_ours:
                 self._store.close()
+
+
+def _warn_of_damage(store: SessionStore, key: SessionKey, examined: set[SessionKey]) -> None:
+    """Warn about the damage of a session, if it is not among those that were looked at."""
+    if key in examined:
+        return
+    examined.add(key)
+    damaged = store.info(key).damaged
+    if damaged:
+        warnings.warn(
+            f"session `{key}` has {damaged} damaged places; what was there is left out: "
+            f"`holdfast verify {key.session}` tells more, `holdfast repair` makes a copy",
+            HoldfastWarning,
+            stacklevel=3,
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
+from holdfast.core.log.records import ToolUse
 from holdfast.errors import BadItem
 from holdfast.importers.apis.responses import ResponseReply
 from holdfast.importers.common import blocks
@@ -21,12 +21,13 @@ from holdfast.integrations.common.originals import (
     read_original,
     spell_item,
 )
+from holdfast.integrations.common.stored_items import item_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.integrations.common.stored_items import StoredItem
+    from holdfast.integrations.common.stored_items import MessageLine
 
 FORMAT_NAME: Final = "openai-responses"
 _PROMPT_ROLES: Final = ("system", "developer")
@@ -53,37 +54,36 @@ def items_from_record(record: Record) -> list[Any]:
     return rebuild_items(record) if original is None else original
 
 
-def items_from_stored(item: StoredItem) -> list[Any]:
-    """Return the items of a record that was read with its item, as `items_from_record` does."""
-    original = read_original(item.spelled)
+def items_from_line(line: MessageLine) -> list[Any]:
+    """Return the items of a line, as `items_from_record` does for its record."""
+    original = read_original(item_json(line.original, FORMAT_NAME))
     if original is not None:
         return original
-    record = item.record
-    return [] if record is None else rebuild_items(record)
+    return _rebuild(line, line.type, line.role)
 
 
 def rebuild_items(record: Record) -> list[Json]:
     """Return the items that a record's own fields amount to; none for a record that is no
     message."""
-    match record:
-        case User():
-            role = record.extra.get("role")
+    if isinstance(record, ToolUse):
+        call = {"id": record.tool_use_id, "name": record.name, "input": record.input}
+        return [_call_item(call)]
+    return _rebuild(record, record.kind, record.extra.get("role"))
+
+
+def _rebuild(message: Any, kind: str, role: Any) -> list[Json]:
+    """Return the items of a message, which is a record or a line."""
+    match kind:
+        case "user":
+            role = role if role in _PROMPT_ROLES else "user"
+            return [{"role": role, **_message_content(message.content)}]
+        case "assistant":
+            return _assistant_items(message.content)
+        case "tool_result":
+            output = _output(message.content)
             return [
-                {
-                    "role": role if role in _PROMPT_ROLES else "user",
-                    **_message_content(record.content),
-                }
+                {"type": "function_call_output", "call_id": message.tool_use_id, "output": output}
             ]
-        case Assistant():
-            return _assistant_items(record)
-        case ToolResult():
-            output = _output(record.content)
-            return [
-                {"type": "function_call_output", "call_id": record.tool_use_id, "output": output}
-            ]
-        case ToolUse():
-            call = {"id": record.tool_use_id, "name": record.name, "input": record.input}
-            return [_call_item(call)]
         case _:  # the others are no messages
             return []
 
@@ -126,9 +126,9 @@ def _input_part(block: Json) -> Json:
             return block
 
 
-def _assistant_items(record: Assistant) -> list[Json]:
-    if not isinstance(record.content, list):
-        return [{"role": "assistant", "content": record.content or ""}]
+def _assistant_items(content: Content) -> list[Json]:
+    if not isinstance(content, list):
+        return [{"role": "assistant", "content": content or ""}]
     items: list[Json] = []
     texts: list[str] = []
 
@@ -137,7 +137,7 @@ def _assistant_items(record: Assistant) -> list[Json]:
             items.append({"role": "assistant", "content": "\n".join(texts)})
             texts.clear()
 
-    for block in record.content:
+    for block in content:
         kind = block.get("type")
         if kind == "text":
             texts.append(str(block.get("text", "")))

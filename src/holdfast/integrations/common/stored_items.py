@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log import views
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.records import MESSAGES, Header, ToolUse, decode
+from holdfast.core.log.records import MESSAGES, Header, ToolResult, ToolUse, decode
+from holdfast.core.text.nesting import is_shallow, is_too_deep
 from holdfast.core.text.typed import decoder_of
 from holdfast.integrations.common.originals import original_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Content, Record
     from holdfast.core.log.walk import OpenLog
     from holdfast.ports import SessionStore
 
@@ -31,6 +33,7 @@ _BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a log that is held in memory; a longer one is read record by record."""
 _HEADER_TYPE: Final = str(Header.__struct_config__.tag)
 _CALL_TYPE: Final = str(ToolUse.__struct_config__.tag)
+_RESULT_TYPE: Final = str(ToolResult.__struct_config__.tag)
 SPOKEN: Final = frozenset((*MESSAGES, _CALL_TYPE))
 """The types of records that are messages in a framework, whoever wrote them."""
 
@@ -60,31 +63,53 @@ def items_of(records: Iterable[Record], form: str) -> Iterator[StoredItem]:
 
 
 def read_items(
-    store: SessionStore, key: SessionKey, form: str, *, is_everything: bool = False
+    store: SessionStore,
+    key: SessionKey,
+    form: str,
+    *,
+    is_everything: bool = False,
+    on_rules: Callable[[], None] | None = None,
 ) -> Iterator[StoredItem]:
     """Yield the records on the path, oldest first, each with its item in a format.
 
-    With `is_everything`, the records of every branch in the order they were written. Raises
-    `NoSuchSession`.
+    With `is_everything`, the records of every branch in the order they were written. `on_rules` is
+    called where the log has to be read by its rules: it may have damage. Raises `NoSuchSession`.
     """
     with store.open_log(key) as log:
         data = _whole(log)
         lines = _plain_lines(data, _ItemLine, is_everything=is_everything)
-        if lines is None:
+        sources = data.split(b"\n")
+        if lines is None or len(lines) != len(sources) - 1:  # a blank line is no record
+            if on_rules is not None:
+                on_rules()
             yield from items_of(_read_records(log, is_everything=is_everything), form)
             return
-        for line, source in zip(lines, data.split(b"\n"), strict=False):
-            yield StoredItem(line.id, line.type, _item_json(line.original, form), source)
+        for line, source in zip(lines, sources, strict=False):
+            spelled = item_json(line.original, form)
+            is_told = spelled is not None or on_rules is None or line.type not in SPOKEN
+            if not is_told and isinstance(decode(source), Flaw):
+                assert on_rules is not None
+                on_rules()
+            yield StoredItem(line.id, line.type, spelled, source)
 
 
 def read_lines(
-    store: SessionStore, key: SessionKey, kind: type[_Line]
-) -> Iterable[_Line] | Iterable[Record]:
-    """Return the records of every branch in the order they were written: as lines of a type, or as
-    records where the log has to be read by its rules. Raises `NoSuchSession`."""
+    store: SessionStore,
+    key: SessionKey,
+    kind: type[AnyLine],
+    *,
+    is_everything: bool = False,
+    on_rules: Callable[[], None] | None = None,
+) -> Iterable[AnyLine] | Iterable[Record]:
+    """Return the records that `read_items` yields: as lines of a type, or as records where the log
+    has to be read by its rules. Raises `NoSuchSession`."""
     with store.open_log(key) as log:
-        lines = _plain_lines(_whole(log), kind, is_everything=True)
-        return list(_read_records(log, is_everything=True)) if lines is None else lines
+        lines = _plain_lines(_whole(log), kind, is_everything=is_everything)
+        if lines is not None and all(line.is_record for line in lines):
+            return lines
+        if on_rules is not None:
+            on_rules()
+        return list(_read_records(log, is_everything=is_everything))
 
 
 class StoredLine(msgspec.Struct):
@@ -95,11 +120,16 @@ class StoredLine(msgspec.Struct):
     parent: str | None = None
     more: int | None = None
 
+    @property
+    def is_record(self) -> bool:
+        """False for a line that is no record, as far as its fields tell."""
+        return True
 
-_Line = TypeVar("_Line", bound=StoredLine)
+
+AnyLine = TypeVar("AnyLine", bound=StoredLine)
 
 
-class _Original(msgspec.Struct, gc=False):
+class Original(msgspec.Struct, gc=False):
     """The field of a record with the framework's item."""
 
     format: str = ""
@@ -109,11 +139,41 @@ class _Original(msgspec.Struct, gc=False):
 class _ItemLine(StoredLine, gc=False):
     """A line with the item that it keeps."""
 
-    original: _Original | None = None
+    original: Original | None = None
+
+
+class MessageLine(StoredLine, gc=False):
+    """A line with the fields that a message is made of, and with the item that it keeps."""
+
+    ts: float = 0.0
+    original: Original | None = None
+    _content: str | list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.field(
+        default=msgspec.UNSET, name="content"
+    )
+    tool_use_id: str | None = None
+    is_error: bool = False
+    role: Any = None
+
+    @property
+    def content(self) -> Content:
+        """The content of the message."""
+        return None if self._content is msgspec.UNSET else self._content
+
+    @property
+    def is_record(self) -> bool:
+        """False for a message that lacks a field, or whose content is nested too deeply."""
+        content = self._content
+        if self.type == _RESULT_TYPE and self.tool_use_id is None:
+            return False
+        if isinstance(content, str) or self.type not in MESSAGES:
+            return True
+        if not isinstance(content, list):
+            return content is None or self.type == _RESULT_TYPE
+        return is_shallow(content) or not is_too_deep(content, RECORD_NESTING_MAX - 1)
 
 
 @cache
-def _decoder(kind: type[_Line]) -> msgspec.json.Decoder[_Line]:
+def _decoder(kind: type[AnyLine]) -> msgspec.json.Decoder[AnyLine]:
     return decoder_of(kind)
 
 
@@ -129,7 +189,7 @@ def _whole(log: OpenLog) -> bytes:
     return b"" if log.size > _BYTES_MAX else b"".join(log.data())
 
 
-def _plain_lines(data: bytes, kind: type[_Line], *, is_everything: bool) -> list[_Line] | None:
+def _plain_lines(data: bytes, kind: type[AnyLine], *, is_everything: bool) -> list[AnyLine] | None:
     """Return the lines of a log whose records all count; None for any other log.
 
     Without `is_everything`, each also follows the one before it.
@@ -140,7 +200,7 @@ def _plain_lines(data: bytes, kind: type[_Line], *, is_everything: bool) -> list
         lines = _decoder(kind).decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if len(lines) != data.count(b"\n") or not _all_count(lines):
+    if not _all_count(lines):
         return None
     if not is_everything and any(line.parent is not None for line in lines):
         return None
@@ -165,5 +225,6 @@ def _all_count(lines: Sequence[StoredLine]) -> bool:
     return not left
 
 
-def _item_json(original: _Original | None, form: str) -> str | None:
+def item_json(original: Original | None, form: str) -> str | None:
+    """Return the JSON of the item that a line keeps in a format, as `original_json` does."""
     return None if original is None or original.format != form else original.json

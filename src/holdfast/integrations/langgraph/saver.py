@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine.session.drivers.lease import hold_lease
@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import Delete
-    from holdfast.integrations.langgraph.threads import Packed, Place
+    from holdfast.integrations.langgraph.channel_values import Packed
+    from holdfast.integrations.langgraph.threads import Place
     from holdfast.ports import SessionStore
+
+_MESSAGEPACK: Final = "msgpack"
+"""The kind of what LangGraph's serializer writes in MessagePack."""
+_LIST_START: Final = b"\xdd"
+"""Begins a list in MessagePack; its length follows, in four bytes."""
 
 
 class SaverMethods:
@@ -262,14 +268,30 @@ class SaverMethods:
 
 def _loads(serde: Any, packed: Packed) -> Any:
     """Return a stored value. Raises `BadItem` for one that is none."""
+    return serde.loads_typed(_unpack(packed))
+
+
+def _unpack(packed: Packed) -> tuple[str, bytes]:
     try:
-        data = unpack(packed)
+        return unpack(packed)
     except (TypeError, ValueError) as error:
         raise BadItem(
             f"cannot read a stored value: {error}",
             hint="the log was changed by hand: `holdfast rewind` leads back to before that",
         ) from error
-    return serde.loads_typed(data)
+
+
+def _load_all(serde: Any, packed: Sequence[Packed]) -> list[Any]:
+    """Return stored values. Those of LangGraph's own serializer are read as one list: in
+    MessagePack, a list is its elements, one after the other."""
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    if type(serde) is not JsonPlusSerializer or {kind for kind, _data in packed} != {_MESSAGEPACK}:
+        return [_loads(serde, value) for value in packed]
+    pieces = [_unpack(value)[1] for value in packed]
+    start = _LIST_START + len(pieces).to_bytes(4, "big")
+    found: list[Any] = serde.loads_typed((_MESSAGEPACK, start + b"".join(pieces)))
+    return found
 
 
 def _adder(place: Place, writes: Sequence[StoredWrite]) -> Callable[[GraphThread], list[Record]]:
@@ -285,12 +307,15 @@ def _values(
     def load(packed: Packed) -> Any:
         return _loads(serde, packed)
 
+    def load_all(packed: Sequence[Packed]) -> list[Any]:
+        return _load_all(serde, packed)
+
     bare = bare or load(thread.checkpoints[place].checkpoint)
     loose = thread.checkpoints[place].loose
     values = {channel: load(value) for channel, value in loose.items() if channel in channels}
     for channel, version in bare["channel_versions"].items():
         if channel in channels:
-            for value in thread.value(place[0], channel, version, load):
+            for value in thread.value(place[0], channel, version, load, load_all):
                 values[channel] = value
     return values
 

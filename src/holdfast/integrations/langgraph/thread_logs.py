@@ -10,7 +10,6 @@ import msgspec
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import reading_item
 from holdfast.integrations.common.recent import RecentValues
-from holdfast.integrations.common.stored_items import read_lines
 from holdfast.integrations.langgraph.threads import GraphLine, GraphThread, line_of
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class ThreadLogs:
             if known is not None and self._home.is_head(key, known.head):
                 return known
             self._known.forget(thread_id)
-            if not self._home.exists(key):
+            if not self._home.exists(key, is_read_whole=True):
                 return None
             known = self._load(thread_id)
             self._known.put(thread_id, known)
@@ -87,7 +86,7 @@ class ThreadLogs:
         key = self._home.key_for((thread_id,))
         head = self._home.store.head(key)
         thread = GraphThread(self._home.store.header(key).id)
-        for found in read_lines(self._home.store, key, GraphLine):
+        for found in self._home.lines(key, GraphLine, is_everything=True):
             try:
                 thread.add(found if isinstance(found, GraphLine) else line_of(found))
             except Exception:

@@ -16,9 +16,17 @@ from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
 from holdfast.core.text.typed import convert_typed
 from holdfast.integrations.common.langchain_messages import record_from_message
 from holdfast.integrations.common.stored_items import StoredLine
+from holdfast.integrations.langgraph.channel_values import (
+    EMPTY,
+    ChannelValues,
+    Packed,
+    StoredValue,
+    spell_version,
+    tag_version,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.log.records import Json, Record
 
@@ -27,11 +35,7 @@ _CHECKPOINT: Final = "graph_checkpoint"
 _WRITES: Final = "graph_writes"
 _DELETED: Final = "graph_deleted"
 _REWIND: Final = str(Rewind.__struct_config__.tag)
-_EMPTY: Final = ("empty", "")
-"""A channel that has a version and no value."""
 
-Packed = tuple[str, str]
-"""A value as a serializer wrote it: the name of its kind, and its bytes as text."""
 Place = tuple[str, str]
 """The namespace and the id of a checkpoint."""
 
@@ -59,30 +63,6 @@ class StoredWrite(NamedTuple):
     value: Packed
 
 
-class _Value(NamedTuple):
-    """A version of a channel: a value, or a list that goes on from another version."""
-
-    whole: Packed | None
-    base: str | None = None
-    keep: int = 0
-    items: Sequence[Packed] = ()
-    tips: Sequence[str] = ()
-    """For each element, the record of the last message up to it; empty where there is none."""
-    tip: str = ""
-    """The record of the last message in it; empty where there is none."""
-
-
-class _StoredValue(msgspec.Struct, gc=False):
-    """A version of a channel, as a checkpoint keeps it. A message among its elements is None: its
-    record came before the checkpoint."""
-
-    version: tuple[str, Any]
-    whole: Packed | None = None
-    base: str | None = None
-    keep: int = 0
-    items: tuple[Packed | None, ...] = ()
-
-
 class _StoredMessage(msgspec.Struct, gc=False):
     """A message as its record keeps it."""
 
@@ -103,7 +83,7 @@ class GraphLine(StoredLine, gc=False):
     metadata: Packed | None = None
     run: str | None = None
     loose: dict[str, Packed] = msgspec.field(default_factory=dict)
-    values: dict[str, _StoredValue] = msgspec.field(default_factory=dict)
+    values: dict[str, StoredValue] = msgspec.field(default_factory=dict)
     place: Place | None = None
     writes: tuple[tuple[str, str, int, str, Packed], ...] = ()
     places: tuple[Place, ...] = ()
@@ -126,15 +106,11 @@ class GraphThread:
     """The index of a thread's log. It is read once, and follows what is appended here."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
-        """The first record of the log."""
         self.head = root
         self.checkpoints: dict[Place, StoredCheckpoint] = {}
         self.deleted: set[Place] = set()
         self._writes: dict[Place, list[GraphLine]] = {}
-        self._values: dict[tuple[str, str, str], _Value] = {}
-        self._newest: dict[tuple[str, str], str] = {}
-        """The version of each channel that was stored last."""
+        self._values = ChannelValues(root)
         self._tip = root
         """The newest message on the path."""
         self._told: str | None = None
@@ -174,15 +150,20 @@ class GraphThread:
         return sorted(found, key=lambda write: (write.path, write.task, write.number))
 
     def value(
-        self, ns: str, channel: str, version: Any, load: Callable[[Packed], Any]
+        self,
+        ns: str,
+        channel: str,
+        version: Any,
+        load: Callable[[Packed], Any],
+        load_all: Callable[[Sequence[Packed]], list[Any]],
     ) -> tuple[Any, ...]:
         """Return the value of a channel in a tuple; an empty one where it has none."""
-        stored = self._values.get((ns, channel, _spell(version)))
-        if stored is None or stored.whole == _EMPTY:
+        whole = self._values.whole(ns, channel, version)
+        if whole == EMPTY:
             return ()
-        if stored.whole is not None:
-            return (load(stored.whole),)
-        return ([load(item) for item in self._items(ns, channel, _spell(version))],)
+        if whole is not None:
+            return (load(whole),)
+        return (load_all(self._values.items(ns, channel, spell_version(version))),)
 
     def checkpoint_records(
         self,
@@ -202,18 +183,18 @@ class GraphThread:
         records: list[Record] = []
         written: Json = {}
         for channel, version in missing:
-            written[channel] = {"version": _tag(version), "whole": _EMPTY}
+            written[channel] = {"version": tag_version(version), "whole": EMPTY}
         for channel, (version, value) in values.items():
             if isinstance(value, list):
-                known = self._newest.get((stored.ns, channel))
+                known = self._values.newest.get((stored.ns, channel))
                 difference = self._difference(stored.ns, channel, known, value, dump, records)
-                written[channel] = {"version": _tag(version), **difference}
+                written[channel] = {"version": tag_version(version), **difference}
             else:
-                written[channel] = {"version": _tag(version), "whole": dump(value)}
+                written[channel] = {"version": tag_version(version), "whole": dump(value)}
         loose = {
             channel: dump(value)
             for channel, (version, value) in (rest or {}).items()
-            if not self._has_value(stored.ns, channel, version)
+            if self._values.whole(stored.ns, channel, version) == EMPTY
         }
         extra = {**stored._asdict(), "values": written, "loose": loose}
         extra["name"] = extra.pop("id")
@@ -236,10 +217,6 @@ class GraphThread:
         """Return the record that takes checkpoints away."""
         return [Unknown(type=_DELETED, extra={"places": list(places)})] if places else []
 
-    def _has_value(self, ns: str, channel: str, version: Any) -> bool:
-        stored = self._values.get((ns, channel, _spell(version)))
-        return stored is not None and stored.whole != _EMPTY
-
     def _difference(
         self,
         ns: str,
@@ -251,7 +228,7 @@ class GraphThread:
     ) -> Json:
         """Return a list as its difference from a version, and add its new messages to records."""
         packed = [dump(item) for item in value]
-        before = [] if known is None else self._items(ns, channel, known)
+        before = [] if known is None else self._values.items(ns, channel, known)
         keep = 0
         while keep < min(len(before), len(packed)) and before[keep] == packed[keep]:
             keep += 1
@@ -260,7 +237,7 @@ class GraphThread:
             for item, typed in zip(value[keep:], packed[keep:], strict=True)
         ]
         is_told = not ns and self._told in (None, channel) and any(found)
-        tip = self._tip_at(ns, channel, known, keep)
+        tip = self._values.tip_at(ns, channel, known, keep)
         if is_told:
             self._told = channel
         if is_told and tip != self._tip:
@@ -274,71 +251,24 @@ class GraphThread:
                 items.append(None)
         return {"base": known, "keep": keep, "items": items}
 
-    def _tip_at(self, ns: str, channel: str, version: str | None, keep: int) -> str:
-        """Return the record of the last message among the first `keep` elements of a version."""
-        while version is not None:
-            stored = self._values[ns, channel, version]
-            if keep >= stored.keep + len(stored.items):
-                return stored.tip or self._root
-            if keep > stored.keep:  # inside of what it added
-                return stored.tips[keep - stored.keep - 1] or self._root
-            version = stored.base
-        return self._root
-
-    def _items(self, ns: str, channel: str, version: str) -> list[Packed]:
-        """Return the elements of a list."""
-        chain: list[_Value] = []
-        stored = self._values.get((ns, channel, version))
-        while stored is not None:
-            chain.append(stored)
-            if stored.whole is not None or stored.base is None:
-                break
-            stored = self._values.get((ns, channel, stored.base))
-        items: list[Packed] = []
-        for link in reversed(chain):
-            if link.whole is None:
-                del items[link.keep :]
-                items += link.items
-        return items
-
     def _add_checkpoint(self, line: GraphLine) -> None:
         ns, name = line.ns, line.name
         if name is None or line.checkpoint is None or line.metadata is None:
             raise ValueError("a checkpoint without its name, contents or metadata")
         messages = sum(stored.items.count(None) for stored in line.values.values())
+        if messages > len(self._waiting):
+            raise ValueError("a checkpoint of messages that are not there")
         # The last ones: a message that another program put into the log belongs to no checkpoint.
         waiting = iter(self._waiting[len(self._waiting) - messages :])
         for channel, stored in line.values.items():
-            version = _spell(_read_tag(stored.version))
-            self._values[ns, channel, version] = self._read_value(ns, channel, stored, waiting)
-            self._newest[ns, channel] = version
+            if None in stored.items:
+                self._told = channel
+            self._values.add(ns, channel, stored, waiting)
         self._waiting.clear()
         self.deleted.discard((ns, name))
         self.checkpoints[ns, name] = StoredCheckpoint(
             ns, name, line.before, line.checkpoint, line.metadata, line.run, line.loose
         )
-
-    def _read_value(
-        self,
-        ns: str,
-        channel: str,
-        stored: _StoredValue,
-        waiting: Iterator[tuple[str, Packed]],
-    ) -> _Value:
-        if stored.whole is not None:
-            return _Value(stored.whole)
-        tip = "" if ns else self._tip_at(ns, channel, stored.base, stored.keep)
-        items: list[Packed] = []
-        tips: list[str] = []
-        for item in stored.items:
-            if item is None:
-                tip, packed = next(waiting)
-                self._told = channel
-            else:
-                packed = item
-            items.append(packed)
-            tips.append(tip)
-        return _Value(None, stored.base, stored.keep, items, tips, tip)
 
     def _writes_of(self, place: Place) -> dict[tuple[str, int], StoredWrite]:
         """Return the writes of a checkpoint by task and number; the newest of each counts."""
@@ -370,17 +300,3 @@ def _message_record(item: Any, packed: Packed) -> Record | None:
         return None
     kept = {"format": FORMAT_NAME, "kind": kind, "data": data}
     return msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: kept})
-
-
-def _tag(version: Any) -> list[Any]:
-    return [type(version).__name__, version]
-
-
-def _read_tag(tagged: Sequence[Any]) -> Any:
-    kind, version = tagged
-    return float(version) if kind == "float" else version
-
-
-def _spell(version: Any) -> str:
-    """Return a version as text: 1, 1.0 and "1" are three."""
-    return f"{type(version).__name__}:{version}"

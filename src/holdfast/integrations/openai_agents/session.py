@@ -13,13 +13,12 @@ from holdfast.integrations.common.blocking import read_in_thread, write_in_threa
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.common.originals import ITEM_TYPE
 from holdfast.integrations.common.responses_items import (
-    FORMAT_NAME,
+    items_from_line,
     items_from_record,
-    items_from_stored,
     records_from_items,
 )
 from holdfast.integrations.common.rewinding import clear_path, move_head
-from holdfast.integrations.common.stored_items import read_items
+from holdfast.integrations.common.stored_items import MessageLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,11 +116,17 @@ class HoldfastSession:
 
     def _read(self, limit: int | None) -> list[Any]:
         store, key = self._home.store, self.key
-        if limit == 0 or not self._home.exists(key):
+        is_whole = limit is None or limit < 0
+        if limit == 0 or not self._home.exists(key, is_read_whole=is_whole):
             return []
         if limit is None or limit < 0:
-            stored = read_items(store, key, FORMAT_NAME)
-            return [item for each in stored for item in items_from_stored(each)]
+            items: list[Any] = []
+            for found in self._home.lines(key, MessageLine):
+                if isinstance(found, MessageLine):
+                    items += items_from_line(found)
+                else:
+                    items += items_from_record(found)
+            return items
         newest: list[Any] = []
         for record in store.back(key):
             newest += reversed(items_from_record(record))

@@ -13,6 +13,7 @@ from holdfast.importers.common import blocks
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.integrations.common.stored_items import MessageLine
 
 
 def records_from_message(message: Any) -> list[Record]:
@@ -46,22 +47,31 @@ def records_from_message(message: Any) -> list[Record]:
 
 def messages_from_record(record: Record) -> list[Json]:
     """Return the messages of Strands that a record's own fields amount to."""
-    match record:
-        case User():
-            return [{"role": "user", "content": _parts(record.content)}]
-        case ToolResult():
+    if isinstance(record, ToolUse):
+        call = {"id": record.tool_use_id, "name": record.name, "input": record.input}
+        return [{"role": "assistant", "content": [_reply_part({"type": "tool_use", **call})]}]
+    return _messages(record, record.kind)
+
+
+def messages_from_line(line: MessageLine) -> list[Json]:
+    """Return the messages of Strands that the fields of a line amount to."""
+    return _messages(line, line.type)
+
+
+def _messages(message: Any, kind: str) -> list[Json]:
+    match kind:
+        case "user":
+            return [{"role": "user", "content": _parts(message.content)}]
+        case "tool_result":
             result = {
-                "toolUseId": record.tool_use_id,
-                "status": "error" if record.is_error else "success",
-                "content": _parts(record.content),
+                "toolUseId": message.tool_use_id,
+                "status": "error" if message.is_error else "success",
+                "content": _parts(message.content),
             }
             return [{"role": "user", "content": [{"toolResult": result}]}]
-        case Assistant():
-            content = [_reply_part(block) for block in blocks.blocks_of(record.content)]
+        case "assistant":
+            content = [_reply_part(block) for block in blocks.blocks_of(message.content)]
             return [{"role": "assistant", "content": [part for part in content if part]}]
-        case ToolUse():
-            call = {"id": record.tool_use_id, "name": record.name, "input": record.input}
-            return [{"role": "assistant", "content": [_reply_part({"type": "tool_use", **call})]}]
         case _:  # the others are no messages
             return []
 
@@ -96,7 +106,15 @@ def _user_block(part: Json) -> Json | None:
 
 
 def _parts(content: Content) -> list[Json]:
-    return [{"text": text} for block in blocks.blocks_of(content) if (text := text_of([block]))]
+    parts: list[Json] = []
+    for item in content if isinstance(content, list) else blocks.blocks_of(content):
+        if item.get("type") == "text" and isinstance(item.get("text"), str):
+            parts += [{"text": item["text"]}] if item["text"] else []  # most of them
+            continue
+        parts += [
+            {"text": text} for block in blocks.blocks_of([item]) if (text := text_of([block]))
+        ]
+    return parts
 
 
 def _reply_part(block: Json) -> Json:

@@ -12,61 +12,54 @@ import json
 import threading
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.typed import decode_typed
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import (
     keep_original,
     keep_originals,
+    original_json,
     read_original,
     reading_item,
     spell_item,
 )
 from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
-from holdfast.integrations.common.stored_items import read_items
-from holdfast.integrations.strands.messages import messages_from_record, records_from_message
+from holdfast.integrations.common.stored_items import MessageLine, item_json
+from holdfast.integrations.strands.messages import (
+    messages_from_line,
+    messages_from_record,
+    records_from_message,
+)
+from holdfast.integrations.strands.snapshots import put_together, spell, take_apart, take_end_apart
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
-    from holdfast.integrations.common.stored_items import StoredItem
+    from holdfast.integrations.strands.snapshots import Snapshot
 
 FORMAT_NAME: Final = "strands_snapshot"
 KEY_FIELD: Final = "storage_key"
 """The field of a header that holds the key whose values are in the log, as JSON in a text."""
 _VALUE: Final = "peer_value"
 _STATE: Final = "peer_state"
-_SDK_JSON: Final = json.JSONEncoder(ensure_ascii=False)
-"""Writes JSON as the SDK does."""
 _PART_BYTES: Final = 1024 * 1024
 """Of a value in one record; a larger value is several."""
 _NEWEST: Final = lazy_pattern(
     r"session/([^/]+)/scopes/agent/([^/]+)/snapshots/snapshot_latest\.json"
 )
 _DEFAULT_AGENT: Final = "default"
-_RAW_LIST: Final = list[msgspec.Raw]
-_RAW_OBJECT: Final = dict[str, msgspec.Raw]
 _REMEMBERED_MAX: Final = 64
 """Conversations whose messages are held in memory, so that a snapshot is not compared with a log
 that is read again."""
-
-
-class _Snapshot(NamedTuple):
-    """A snapshot in two pieces that give back its bytes."""
-
-    messages: list[bytes]
-    """The JSON of each message, as it is in the snapshot."""
-    rest: Json
-    """The snapshot with no messages in it."""
 
 
 class _Path(msgspec.Struct, dict=True):
@@ -84,7 +77,7 @@ class _Path(msgspec.Struct, dict=True):
     @cached_property
     def messages(self) -> list[bytes]:
         """The JSON of each message, as the SDK writes it: for whoever compares it."""
-        return [value if isinstance(value, bytes) else _spell(value) for value in self.values]
+        return [value if isinstance(value, bytes) else spell(value) for value in self.values]
 
     def snapshot(self) -> bytes | None:
         """Return the newest snapshot; None where none is newest."""
@@ -92,9 +85,21 @@ class _Path(msgspec.Struct, dict=True):
             return None
         rest = json.loads(self.rest)
         if any(isinstance(value, bytes) for value in self.values):
-            return _put_together(rest, self.messages)
+            return put_together(rest, self.messages)
         rest["data"]["messages"] = self.values
-        return _spell(rest)
+        return spell(rest)
+
+
+class _ValueLine(MessageLine, gc=False):
+    """A line of a log of values: a message, or a snapshot without its messages."""
+
+    format: str = ""
+    json: str = ""
+
+    @property
+    def fields(self) -> Json:
+        """The fields of a snapshot without its messages."""
+        return {"format": self.format, "json": self.json}
 
 
 class ValueLogs:
@@ -109,10 +114,10 @@ class ValueLogs:
 
     def write(self, key: str, data: bytes) -> None:
         """Store the value of a key, durably and whole."""
-        snapshot = _take_apart(data) if _NEWEST.fullmatch(key) else None
         with self._lock:
-            if self._append_next(key, data, snapshot):
+            if self._append_next(key, data):
                 return
+            snapshot = take_apart(data) if _NEWEST.fullmatch(key) else None
             name = self._name_for(key)
             main = self._home.key_for(name[:1]) if _NEWEST.fullmatch(key) and name[1:] else None
             session = self._ensure(key, name, main)
@@ -123,9 +128,10 @@ class ValueLogs:
     def read(self, key: str) -> bytes | None:
         """Return the value of a key; None where there is none."""
         session = self._home.key_for(self._name_for(key))
-        if not self._home.exists(session):
+        is_newest = _NEWEST.fullmatch(key) is not None
+        if not self._home.exists(session, is_read_whole=is_newest):
             return None
-        if _NEWEST.fullmatch(key):
+        if is_newest:
             with self._lock:
                 path = self._path(session)
             found = path.snapshot()
@@ -189,13 +195,16 @@ class ValueLogs:
             )
         return session
 
-    def _append_next(self, key: str, data: bytes, snapshot: _Snapshot | None) -> bool:
+    def _append_next(self, key: str, data: bytes) -> bool:
         """Add a value to the log that was written here before; False where it is another by
         now."""
         session = self._places.get(key)
         path = None if session is None else self._paths.get(session)
         if session is None or path is None:
             return False
+        snapshot = None
+        if _NEWEST.fullmatch(key):
+            snapshot = take_end_apart(data, path.messages) or take_apart(data)
         with suppress(NoSuchSession):
             if self._append(session, path, data, snapshot):
                 return True
@@ -203,14 +212,16 @@ class ValueLogs:
         return False
 
     def _append(
-        self, session: SessionKey, path: _Path, data: bytes, snapshot: _Snapshot | None
+        self, session: SessionKey, path: _Path, data: bytes, snapshot: Snapshot | None
     ) -> bool:
         """Add a value to a log that ends with a path; False where another writer was faster."""
         store = self._home.store
         if snapshot is None:
             return self._append_value(session, path, data)
-        same = 0
-        for before, after in zip(path.messages, snapshot.messages, strict=False):
+        same = snapshot.same
+        for before, after in islice(
+            zip(path.messages, snapshot.messages, strict=False), same, None
+        ):
             if before != after:
                 break
             same += 1
@@ -232,10 +243,9 @@ class ValueLogs:
         except LogConflict:
             return False
         ends = [done.ids[end - 1] for end in counts]
-        self._paths.put(
-            session,
-            _Path(done.ids[-1], list(snapshot.messages), path.ends + ends, path.root, rest),
-        )
+        newest = _Path(done.ids[-1], snapshot.messages, path.ends + ends, path.root, rest)
+        newest.messages = snapshot.messages
+        self._paths.put(session, newest)
         return True
 
     def _path(self, session: SessionKey) -> _Path:
@@ -246,19 +256,20 @@ class ValueLogs:
         values: list[Any] = []
         ends: list[str] = []
         root = last = ""
-        state: StoredItem | None = None
-        for item in read_items(self._home.store, session, FORMAT_NAME):
-            root = root or item.id
-            last = item.id
-            if item.kind in (_VALUE, _STATE):
-                state = item if item.kind == _STATE else None
+        state: _ValueLine | Record | None = None
+        for line in self._home.lines(session, _ValueLine):
+            root = root or line.id
+            last = line.id
+            kind = line.type if isinstance(line, _ValueLine) else line.kind
+            if kind in (_VALUE, _STATE):
+                state = line if kind == _STATE else None
                 continue
-            if item.spelled == "" and ends:
-                ends[-1] = item.id  # the rest of the message before it
-            for message in _messages_of(item):
-                values.append(message)
-                ends.append(item.id)
-        path = _Path(last, values, ends, root, None if state is None else _rest_in(state.record))
+            messages, is_rest = _messages_of(line)
+            if is_rest and ends:
+                ends[-1] = line.id  # the rest of the message before it
+            values += messages
+            ends += [line.id] * len(messages)
+        path = _Path(last, values, ends, root, None if state is None else _rest_in(state))
         self._paths.put(session, path)
         return path
 
@@ -271,63 +282,28 @@ class ValueLogs:
         return True
 
 
-def _messages_of(item: StoredItem) -> list[Any]:
-    """Return the messages of a record: those stored, or those that it amounts to."""
-    kept = read_original(item.spelled)
-    if kept is not None:
-        return kept
-    record = item.record
-    return [] if record is None else messages_from_record(record)
+def _messages_of(line: _ValueLine | Record) -> tuple[list[Any], bool]:
+    """Return the messages of a record, those stored or those that it amounts to; and whether it is
+    the rest of the message before it."""
+    if isinstance(line, _ValueLine):
+        spelled = item_json(line.original, FORMAT_NAME)
+        kept = read_original(spelled)
+        return (messages_from_line(line) if kept is None else kept), spelled == ""
+    spelled = original_json(line, FORMAT_NAME)
+    kept = read_original(spelled)
+    return (messages_from_record(line) if kept is None else kept), spelled == ""
 
 
-def _rest_in(state: Record | None) -> str | None:
+def _rest_in(state: _ValueLine | Record) -> str | None:
     """Return the JSON of a snapshot without its messages; None for another state. Raises
     `BadItem`."""
-    if state is None or state.extra.get("format") != FORMAT_NAME:
+    fields = state.fields if isinstance(state, _ValueLine) else state.extra
+    if fields.get("format") != FORMAT_NAME:
         return None
     with reading_item(state):
-        rest = str(state.extra["json"])
+        rest = str(fields["json"])
         json.loads(rest)["data"]["messages"]
     return rest
-
-
-def _take_apart(data: bytes) -> _Snapshot | None:
-    """Return a snapshot in pieces; None for bytes that the pieces would not give back.
-
-    The messages stay as they are: of a long conversation, all but the last were there before.
-    """
-    try:
-        top = decode_typed(data, _RAW_OBJECT)
-        inner = decode_typed(bytes(top["data"]), _RAW_OBJECT)
-        messages = [bytes(raw) for raw in decode_typed(bytes(inner["messages"]), _RAW_LIST)]
-        rest: Json = {name: json.loads(bytes(raw)) for name, raw in top.items() if name != "data"}
-        rest = {name: rest.get(name) for name in top}
-        rest["data"] = {
-            name: [] if name == "messages" else json.loads(bytes(raw))
-            for name, raw in inner.items()
-        }
-        if _put_together(rest, messages) != data:
-            return None
-    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return _Snapshot(messages, rest)
-
-
-def _put_together(rest: Json, messages: list[bytes]) -> bytes:
-    """Return the JSON of a snapshot, as the SDK writes it."""
-    inner = {name: _spell(value) for name, value in rest["data"].items()}
-    inner["messages"] = b"[%b]" % b", ".join(messages)
-    top = {name: _spell(value) for name, value in rest.items()}
-    top["data"] = _join(inner)
-    return _join(top)
-
-
-def _join(fields: dict[str, bytes]) -> bytes:
-    return b"{%b}" % b", ".join(b"%b: %b" % (_spell(name), raw) for name, raw in fields.items())
-
-
-def _spell(value: Any) -> bytes:
-    return _SDK_JSON.encode(value).encode(errors="surrogatepass")
 
 
 def _message_records(messages: list[bytes]) -> tuple[list[int], list[Record]] | None:
@@ -340,7 +316,7 @@ def _message_records(messages: list[bytes]) -> tuple[list[int], list[Record]] | 
     for raw in messages:
         try:
             message = json.loads(raw)
-            if not isinstance(message, dict) or _spell(message) != raw:
+            if not isinstance(message, dict) or spell(message) != raw:
                 return None
         except (ValueError, RecursionError):
             return None
