@@ -278,10 +278,13 @@ def test_messages_elsewhere_in_a_snapshot_are_not_taken_for_its_messages(
     storage = adapter.HoldfastStorage(store=store)
     first = {"data": {"messages": [say("user", "a")], "state": {}}}
     inside = {"x": {"messages": [say("user", "a")]}, **first}
+    more = {"messages": [say("user", "a"), say("user", "b")]}
+    beside = {"x": more, "data": {"messages": [say("user", "b")], "state": {}}}
     longer = {"data": {"messages": [say("user", "a"), say("user", "b")], "state": {}}}
     whole = json.dumps(longer).encode()
     for data in (
-        *(json.dumps(first).encode(), json.dumps(inside).encode(), whole),
+        *(json.dumps(first).encode(), json.dumps(inside).encode()),
+        *(json.dumps(first).encode(), json.dumps(beside).encode(), whole),
         *(whole.replace(b"}, {", b"}{"), whole, whole.replace(b"]", b", ]"), whole[:-1]),
     ):
         run(storage.write(KEY, data))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.adapters import require
 from holdfast.errors import NoSuchSession, UsageError
-from holdfast.integrations.claude_agent.entries import entries_from_items
 from holdfast.integrations.claude_agent.transcripts import Transcripts
 from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
 from holdfast.integrations.common.home import PeerHome
@@ -90,7 +89,7 @@ class HoldfastSessionStore:
         key = self._home.key_for(name)
         if not self._home.exists(key, is_read_whole=True):
             return None
-        return entries_from_items(self._transcripts.read(key), name[1]) or None
+        return self._transcripts.entries(key, name[1]) or None
 
     def _list(self, project: str) -> Iterator[dict[str, Any]]:
         for name, key in self._mains(project):

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
-from holdfast.core.log.records import Unknown
+from holdfast.core.log.records import Header, Unknown
 from holdfast.errors import LogConflict, NoSuchSession
-from holdfast.integrations.claude_agent.entries import FORMAT_NAME, records_from_entry
+from holdfast.integrations.claude_agent.entries import (
+    FORMAT_NAME,
+    entries_from_items,
+    records_from_entry,
+)
 from holdfast.integrations.common.originals import read_original
 from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.stored_items import ItemLine, item_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 _SUMMARY_TYPE: Final = "peer_summary"
 """The type of a record that holds the SDK's summary of the lines before it."""
+_SILENT: Final = (Header.__struct_config__.tag, _SUMMARY_TYPE)
+"""The types of records that are no line of a transcript."""
 _SUMMARY_EVERY: Final = 500
 """Records after which a summary is written again: a listing reads no further back."""
 _REMEMBERED_MAX: Final = 128
@@ -112,6 +119,21 @@ class Transcripts:
     def read(self, key: SessionKey) -> Iterator[StoredItem]:
         """Yield every record in the order it was written, on whichever branch, with its line."""
         return self._home.items(key, FORMAT_NAME, is_everything=True)
+
+    def entries(self, key: SessionKey, session_id: str) -> list[Any]:
+        """Return all lines of a transcript in the order they were written."""
+        entries: list[Any] = []
+        for line in self._home.lines(key, ItemLine, is_everything=True):
+            if not isinstance(line, ItemLine):
+                break
+            kept = read_original(item_json(line.original, FORMAT_NAME))
+            if kept is not None:
+                entries += kept
+            elif line.type not in _SILENT:
+                break
+        else:
+            return entries
+        return entries_from_items(self.read(key), session_id)  # another program wrote to it
 
     def summary(self, key: SessionKey) -> Any:
         """Return the SDK's summary of a transcript; None where there is none."""

@@ -77,7 +77,7 @@ def read_items(
     """
     with store.open_log(key) as log:
         data = _whole(log)
-        lines = _plain_lines(data, _ItemLine, is_everything=is_everything)
+        lines = _plain_lines(data, ItemLine, is_everything=is_everything)
         sources = data.split(b"\n")
         if lines is None or len(lines) != len(sources) - 1:  # a blank line is no record
             if on_rules is not None:
@@ -136,7 +136,7 @@ class Original(msgspec.Struct, gc=False):
     json: str | None = None
 
 
-class _ItemLine(StoredLine, gc=False):
+class ItemLine(StoredLine, gc=False):
     """A line with the item that it keeps."""
 
     original: Original | None = None

@@ -16,7 +16,7 @@ from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.common.names import read_name, session_id_for
 from holdfast.integrations.common.originals import original_of, spell_item
 from holdfast.integrations.common.recent import RecentValues
-from holdfast.integrations.common.stored_items import items_of, read_items
+from holdfast.integrations.common.stored_items import items_of
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
     events_as_json,
@@ -134,7 +134,7 @@ class SessionLogReader:
         """
         home = self.home_of(name.app, name.user)
         key = home.key_for(name.peer_name)
-        if not home.exists(key):
+        if not home.exists(key, is_read_whole=newest is None and after is None):
             return None
         try:
             state, items = self._read(home, key, newest, after)
@@ -158,7 +158,7 @@ class SessionLogReader:
         oldest first. Raises `NoSuchSession`."""
         if newest is None and after is None:
             state = self._state(home, key)
-            items = list(read_items(home.store, key, FORMAT_NAME))
+            items = list(home.items(key, FORMAT_NAME))
             if items and items[-1].id == state.head:
                 return state, items
         events = 0  # of one view of the log: another writer came in between, or some are wanted
