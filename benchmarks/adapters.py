@@ -1,6 +1,6 @@
 """Adapters beside the stores they replace, and agents of each framework in a window of 25,000.
 
-    .venv-bench-adapters/bin/python benchmarks/adapters.py [--quick] [--only stores|agents]
+    .venv-bench-adapters/bin/python benchmarks/adapters.py [--quick] [--only stores|resume|agents]
         [--json FILE] [--write PAGE]
 
 Every number of the stores is a ratio of two things measured side by side in this run, taking
@@ -11,6 +11,7 @@ docs/benchmarks/adapters.md.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -80,6 +81,17 @@ class StoreResult:
     durable_read: float | None
     """The resume beside a store in memory whose turns are read from such a file."""
     is_durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeResult:
+    """The milliseconds of CPU that a resume takes."""
+
+    framework: str
+    own: float
+    ours: float
+    file: float | None
+    """Beside a file that holds the turns of a store in memory."""
 
 
 # The stores
@@ -166,6 +178,35 @@ def _read(
         if number:  # the first round warms up
             found.append((times[own.store], times[ours.store]))
     return found
+
+
+def measure_resume(framework: str, turns: int) -> ResumeResult:
+    """The CPU of a resume: the median, the stores taking turns in one process."""
+    own, ours = MAKERS[framework](is_ours=False), MAKERS[framework](is_ours=True)
+    sides = [own, ours]
+    if own.durable_writer is not None and own.durable_read is not None:
+        durable = replace(own, store="file", writer=own.durable_writer, read=own.durable_read)
+        sides.append(durable)
+    found: dict[str, list[float]] = {side.store: [] for side in sides}
+    with tempfile.TemporaryDirectory(prefix="holdfast-adapters-") as folder:
+        for side in sides:
+            place = Path(folder) / side.store
+            place.mkdir()
+            with side.writer(place) as append:
+                for number in range(turns):
+                    append(f"mark-{number}")
+        for number in range(READS + 1):
+            for side in sides:
+                gc.collect()
+                start = time.process_time()
+                read = side.read(Path(folder) / side.store)
+                took = time.process_time() - start
+                assert len(_marks(repr(read))) == turns
+                del read
+                if number:  # the first round warms up
+                    found[side.store].append(1e3 * took)
+    middle = {store: statistics.median(times) for store, times in found.items()}
+    return ResumeResult(framework, middle[own.store], middle[ours.store], middle.get("file"))
 
 
 def _synced_append(own: StoreSide, ours: StoreSide, folder: Path, turns: int) -> float | None:
@@ -314,6 +355,15 @@ def _stores_page(found: list[StoreResult]) -> Iterator[str]:
             yield (f"| {one.framework} | {own} | {one.kept[1]} of {total} | {logged} | {patient} |")
 
 
+def _resume_page(found: list[ResumeResult]) -> Iterator[str]:
+    yield "| framework | its store | ours | ratio | beside a file |"
+    yield "|---|---:|---:|---:|---:|"
+    for one in found:
+        file = "" if one.file is None else _ratio(one.ours / one.file, READ_GOAL)
+        ratio = _ratio(one.ours / one.own, READ_GOAL)
+        yield f"| {one.framework} | {one.own:.1f} | {one.ours:.1f} | {ratio} | {file} |"
+
+
 def _ratio(found: float, goal: float) -> str:
     return f"{found:.2f}" if found <= goal else f"**{found:.2f}**"
 
@@ -355,7 +405,7 @@ def _agents_page(found: list[AgentResult]) -> Iterator[str]:
         )
 
 
-def page(stores: list[StoreResult], agents: list[AgentResult]) -> str:
+def page(stores: list[StoreResult], resumes: list[ResumeResult], agents: list[AgentResult]) -> str:
     """The page without what people wrote around it."""
     lines = [
         f"- date: {datetime.now(UTC):%Y-%m-%d}",
@@ -370,6 +420,8 @@ def page(stores: list[StoreResult], agents: list[AgentResult]) -> str:
         turns = stores[0].turns
         title = f"## Stores: {turns} turns, {4 * turns:,} messages"
         lines += [title, "", *_stores_page(stores), ""]
+    if resumes:
+        lines += ["## CPU of a resume, in ms", "", *_resume_page(resumes), ""]
     return "\n".join(lines)
 
 
@@ -386,7 +438,7 @@ def main() -> None:
     """Measure, and show what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turns")
-    parser.add_argument("--only", choices=["stores", "agents"])
+    parser.add_argument("--only", choices=["stores", "resume", "agents"])
     parser.add_argument("--framework", help="this one alone")
     parser.add_argument("--json", type=Path, help="write what was found here, too")
     parser.add_argument("--write", type=Path, help="put the tables into this page")
@@ -403,20 +455,27 @@ def main() -> None:
         write_turns(framework, store, Path(place), number, is_in_turns=bool(args.in_turns_of))
         return
     stores: list[StoreResult] = []
+    resumes: list[ResumeResult] = []
     agents: list[AgentResult] = []
-    for name in MAKERS if args.only != "agents" else ():
+    turns = QUICK_TURNS if args.quick else TURNS
+    for name in MAKERS if args.only in (None, "stores") else ():
         if args.framework in (None, name):
-            stores.append(measure_stores(name, QUICK_TURNS if args.quick else TURNS))
+            stores.append(measure_stores(name, turns))
             print("\n".join(_stores_page(stores[-1:])), flush=True)
-    for name in AGENTS if args.only != "stores" else ():
+    for name in MAKERS if args.only in (None, "resume") else ():
+        if args.framework in (None, name):
+            resumes.append(measure_resume(name, turns))
+            print("\n".join(_resume_page(resumes[-1:])), flush=True)
+    for name in AGENTS if args.only in (None, "agents") else ():
         if args.framework in (None, name):
             for is_ours in (False, True):
                 agents.append(play(name, is_ours=is_ours, script=__file__))
                 print("\n".join(_agents_page(agents[-1:])), flush=True)
     if args.json:
-        found = {"stores": [asdict(one) for one in stores], "agents": [asdict(a) for a in agents]}
+        parts = {"stores": stores, "resumes": resumes, "agents": agents}
+        found = {name: [asdict(one) for one in part] for name, part in parts.items()}
         args.json.write_text(json.dumps(found, indent=1))
-    text = page(stores, agents)
+    text = page(stores, resumes, agents)
     if args.write:
         kept = args.write.read_text().split("<!-- measured -->")[0]
         args.write.write_text(f"{kept}<!-- measured -->\n\n{text}")

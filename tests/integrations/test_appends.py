@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -92,6 +93,51 @@ def test_first_resume_decodes_no_more_records_of_a_longer_log(
         assert all(f"text-{number}" in texts for number in range(turns))
         counts.append(decoded)
     assert counts[0] == counts[1] < 8
+
+
+@pytest.mark.parametrize("name", [*OPENERS, "langgraph, async"])
+def test_store_is_never_called_on_an_event_loop(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store blocks; an adapter with coroutines calls it in another thread."""
+    calls: list[bool] = []
+
+    def watched(original: Any) -> Any:
+        def call(*args: Any, **about: Any) -> Any:
+            calls.append(asyncio._get_running_loop() is not None)
+            return original(*args, **about)
+
+        return call
+
+    with open_store(tmp_path) as store:
+        for method in ("append_batch", "create_log", "open_log", "head", "info", "keys"):
+            found = getattr(type(store), method)
+            monkeypatch.setattr(type(store), method, watched(found))
+        if name in OPENERS:
+            writer = opener(name)(store)
+            writer.append("one")
+            writer.append("two")
+            assert "two" in writer.texts()
+        else:
+            opener("langgraph")
+            asyncio.run(use_saver(store))
+    assert calls
+    assert not any(calls)
+
+
+async def use_saver(store: SessionStore) -> None:
+    from langgraph.checkpoint.base import empty_checkpoint
+
+    from holdfast.integrations.langgraph import HoldfastSaver
+
+    saver: Any = HoldfastSaver(store=store)
+    config: Any = {"configurable": {"thread_id": "thread-1", "checkpoint_ns": ""}}
+    config = await saver.aput(config, empty_checkpoint(), {}, {})
+    await saver.aput_writes(config, [("channel", "x")], task_id="task")
+    assert (await saver.aget_tuple(config)).pending_writes
+    assert [found async for found in saver.alist(config)]
+    await saver.adelete_thread("thread-1")
+    assert await saver.aget_tuple(config) is None
 
 
 def test_writers_that_take_turns_keep_everything(

@@ -320,14 +320,17 @@ def test_pruned_checkpoints_still_serve_delta_channels(store: SessionStore) -> N
         saver.prune(["thread-1"], strategy="burn")
 
 
-def test_deleted_thread_is_in_the_trash(store: SessionStore) -> None:
+@pytest.mark.parametrize("delete", ["trash", "erase"])
+def test_deleted_thread_is_in_the_trash_or_gone(store: SessionStore, delete: Any) -> None:
     from langchain_core.messages import HumanMessage
 
-    saver: Any = adapter.HoldfastSaver(store=store)
+    saver: Any = adapter.HoldfastSaver(store=store, delete=delete)
     say(chat(saver), HumanMessage("one"))
     saver.delete_thread("thread-1")
     assert saver.get_tuple(CONFIG) is None
-    assert len(store.trash()) == 1
+    assert len(store.trash()) == (delete == "trash")
+    if delete == "erase":
+        return
     store.restore("thread-1")
     assert chat(saver).get_state(CONFIG).values["messages"][0].content == "one"
 
