@@ -472,7 +472,7 @@ def main() -> None:
                 agents.append(play(name, is_ours=is_ours, script=__file__))
                 print("\n".join(_agents_page(agents[-1:])), flush=True)
     if args.json:
-        parts = {"stores": stores, "resumes": resumes, "agents": agents}
+        parts: dict[str, list[Any]] = {"stores": stores, "resumes": resumes, "agents": agents}
         found = {name: [asdict(one) for one in part] for name, part in parts.items()}
         args.json.write_text(json.dumps(found, indent=1))
     text = page(stores, resumes, agents)
