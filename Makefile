@@ -60,7 +60,7 @@ test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run 
 	@$(MAKE) --no-print-directory check
 	@$(PYTEST) --slow sample
 
-slow: $(VENV)/.stamp $(VENV)/.weights ## The tests of which `make test` runs one in six: processes, servers, browsers
+slow: $(VENV)/.stamp $(VENV)/.weights ## The tests of which `make test` runs one in eight: processes, servers, browsers
 	@$(PYTEST) --slow rest
 
 node: $(NODE) ## Install programs of Node.js that the tests run, and Node.js itself (needs npm)

@@ -138,7 +138,7 @@ def choose_slow(items: list[pytest.Item], part: str | None) -> list[pytest.Item]
     if part is None:
         return items
     slow = [item for item in items if is_slow(item.path)]
-    left_out = set(slow).difference(_sample(slow, SLOW_SHARE, lambda item: item.path))
+    left_out = set(slow).difference(_sample(slow, SLOW_SHARE, lambda item: item.path.parent))
     return [item for item in items if (item in left_out) == (part == "rest")]
 
 

@@ -29,8 +29,8 @@ TESTS = Path(__file__).parents[1]
 EXAMPLES = {"quick": 5, "test": 8, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
 
-SLOW_SHARE = 1 / 6
-"""Of the tests of each slow file, those of `make test`; `make slow` runs the others."""
+SLOW_SHARE = 1 / 8
+"""Of the tests of slow files in each folder, those of `make test`; `make slow` runs the others."""
 
 SLOW_FILES = (
     "core/failures/test_classify_unseen.py",
@@ -40,6 +40,7 @@ SLOW_FILES = (
     "engine/proxy/test_fitting*.py",
     "engine/session/test_local_weights.py",
     "engine/session/test_real_*.py",
+    "engine/session/test_session_background.py",
     "engine/simulation/*.py",
     "engine/test_every_prefix.py",
     "importers/common/test_harness.py",
@@ -61,6 +62,7 @@ SLOW_FILES = (
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/completion/*.py",
     "surfaces/cli/demo/*.py",
+    "surfaces/cli/evaluate/*.py",
     "surfaces/cli/inspect/test_inspect.py",
     "surfaces/cli/mcp/*.py",
     "surfaces/cli/proxy/*.py",
