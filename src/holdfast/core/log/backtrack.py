@@ -49,17 +49,11 @@ class Backtrack(Generic[Item]):
     def finish(self) -> list[tuple[int, Item]]:
         """Settle the lines held: no line before them belongs to them."""
         held, self._held = self._held, []
-        chain = Chain()
-        counted = {
-            line[0]
-            for position, item in reversed(held)
-            for line in chain.add(position, 0, item).counted
-        }
+        complete = held if _is_whole(held) else _complete(held)
         return [
             (position, item)
-            for position, item in held
-            if item is not None and not isinstance(item, Flaw)
-            if position in counted and self._is_next(position, item)
+            for position, item in complete
+            if item is not None and not isinstance(item, Flaw) and self._is_next(position, item)
         ]
 
     @property
@@ -83,3 +77,18 @@ class Backtrack(Generic[Item]):
         self._wanted, self._wanted_by = item.parent, position
         self._restart = self._held_end
         return True
+
+
+def _is_whole(held: list[tuple[int, Item | Flaw | None]]) -> bool:
+    """True for the lines of one complete append, newest first: nearly always."""
+    return [getattr(item, "more", None) for _position, item in held] == list(range(len(held)))
+
+
+def _complete(held: list[tuple[int, Item | Flaw | None]]) -> list[tuple[int, Item | Flaw | None]]:
+    chain = Chain()
+    counted = {
+        line[0]
+        for position, item in reversed(held)
+        for line in chain.add(position, 0, item).counted
+    }
+    return [line for line in held if line[0] in counted]

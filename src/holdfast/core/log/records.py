@@ -435,13 +435,13 @@ def decode(line: bytes) -> Record | Flaw:
         if place > 0:
             return _check_depth(_decode_with_original(line, place), line)
         found = record = record_decoder().decode(line)
-        if has_odd_names(record):
+        if record.extra or (type(record) in _CAREFUL and has_odd_names(record)):
             found = _decode_carefully(line)
     except msgspec.ValidationError:
         found = _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _decode_leniently(line)
-    return _check_depth(found, line)
+    return found if len(line) <= _SHALLOW_BYTES else _check_depth(found, line)
 
 
 def _decode_with_original(line: bytes, place: int) -> Record | Flaw:

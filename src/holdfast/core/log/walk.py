@@ -206,7 +206,7 @@ def walk_back(
             if isinstance(item, Flaw) and on_flaw is not None:
                 on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
             for place, record in track.offer(position, item):
-                yield place, identify(record, place)
+                yield place, record if record.id else identify(record, place)
         for place, record in track.finish():
             yield place, identify(record, place)
         missing = track.missing

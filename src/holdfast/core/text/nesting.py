@@ -45,6 +45,8 @@ def is_shallow(value: Any) -> bool:
     every read, so it calls no function in Python.
     """
     kind = type(value)
+    if not value or kind in _PLAIN:
+        return True
     for item in value if kind is list else value.values() if kind is dict else (value,):
         if type(item) is not dict:
             if type(item) not in _PLAIN:
