@@ -82,7 +82,7 @@ def test_sampled_cases_are_some_of_each_group() -> None:
 
 
 def test_the_slow_files_are_run_in_two_parts(run: pytest.MonkeyPatch) -> None:
-    """One in eight of the slow ones of a folder, and all others; then exactly what that left out."""
+    """One in eight of the slow ones of a folder, and all others; then what that left out."""
     files = ("test_docs.py", "surfaces/http/test_kills.py", "core/log/test_ids.py")
     items = [Item(f"{file}::test_{number}") for file in files for number in range(12)]
 
