@@ -187,13 +187,23 @@ def state_of(store: SessionStore) -> dict[str, object]:
         },
         "marks": {scope: found.marks() for scope, found in notes.items()},
         "audit": store.audit.entries().accesses,
-        "messages": [_rounded(each) for each in store.queues.copies(limit=1_000)],
+        "messages": [_comparable(each) for each in store.queues.copies(limit=1_000)],
     }
 
 
-def _rounded(message: QueuedMessage) -> QueuedMessage:
-    """Return a message without what two stores keep in another precision."""
-    times = {name: round(getattr(message, name), 3) for name in ("created", "changed", "due")}
+class _Moment(float):
+    """A time that is the same within a millisecond: stores keep it in another precision, and a
+    number that both rounded could still be another one."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and abs(float(self) - float(other)) <= 0.001
+
+    __hash__ = float.__hash__
+
+
+def _comparable(message: QueuedMessage) -> QueuedMessage:
+    """Return a message whose times can be compared with those of another store."""
+    times = {name: _Moment(getattr(message, name)) for name in ("created", "changed", "due")}
     return msgspec.structs.replace(message, since=None, **times)
 
 
