@@ -17,6 +17,8 @@ Packed = tuple[str, str]
 """A value as a serializer wrote it: the name of its kind, and its bytes as text."""
 EMPTY: Final = ("empty", "")
 """A channel that has a version and no value."""
+_CONTENTS: Final = 4
+"""The fields of a value that say what it is: all but its tips."""
 _Version = tuple[str, str, str]
 """The namespace, the channel, and its version as text."""
 
@@ -61,9 +63,9 @@ class ChannelValues:
         """Take the next version of a channel, and the messages that it lacks."""
         version = spell_version(_read_tag(stored.version))
         value = self._read(ns, channel, stored, messages)
-        if (ns, channel, version) in self._values:
-            value = self._without_base(ns, channel, value)
-            self._part_from(ns, channel, version, value)
+        known = self._values.get((ns, channel, version))
+        if known is not None and known[:_CONTENTS] != value[:_CONTENTS]:
+            value = self._replace(ns, channel, version, value)
         self._values[ns, channel, version] = value
         self.newest[ns, channel] = version
 
@@ -116,6 +118,17 @@ class ChannelValues:
             tips.append(tip)
         return _Value(None, stored.base, stored.keep, items, tips, tip)
 
+    def _replace(self, ns: str, channel: str, version: str, value: _Value) -> _Value:
+        """Return the value of a version that is stored again, and written in another way."""
+        known = self._values[ns, channel, version]
+        value = self._without_base(ns, channel, value)
+        if known.whole is None and self.items(ns, channel, version) == value.items:
+            return known  # the same list: kept as a difference, it takes less room
+        for place, stored in list(self._values.items()):
+            if place[:2] == (ns, channel) and stored.base == version:  # it keeps what this was
+                self._values[place] = self._without_base(ns, channel, stored)
+        return value
+
     def _without_base(self, ns: str, channel: str, value: _Value) -> _Value:
         """Return a list that goes on from no other version: one that is stored again may go on
         from itself."""
@@ -127,14 +140,6 @@ class ChannelValues:
             for count in range(len(kept))
         ]
         return _Value(None, None, 0, [*kept, *value.items], [*tips, *value.tips], value.tip)
-
-    def _part_from(self, ns: str, channel: str, version: str, value: _Value) -> None:
-        """Let the lists that go on from a version keep what it was, where it is another now."""
-        if value.whole is None and self.items(ns, channel, version) == value.items:
-            return
-        for place, stored in list(self._values.items()):
-            if place[:2] == (ns, channel) and stored.base == version:
-                self._values[place] = self._without_base(ns, channel, stored)
 
 
 def tag_version(version: Any) -> list[Any]:
