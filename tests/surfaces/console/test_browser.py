@@ -212,6 +212,7 @@ def test_a_message_is_answered_on_an_open_page(page: Page) -> None:
         other.get_by_label("Message").fill(f"hello number {number}")
         other.get_by_role("button", name="Send").click()
         expect(page.locator("#records > li.assistant")).to_have_count(number + 1)
+        expect(page.locator("#delta")).to_be_hidden()
     ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
     assert len(set(ids)) == len(ids)
     assert page.locator("#records > li.user").count() == 2

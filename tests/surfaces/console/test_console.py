@@ -1085,3 +1085,52 @@ def test_a_list_reads_a_session_once_until_it_changes(
     assert counts[1:6] == [0] * 5
     assert 0 < counts[6] < counts[0]
     assert counts[7:] == [0, 0]
+
+
+def append_before(
+    store: SessionStore, key: SessionKey, call: int, patch: pytest.MonkeyPatch
+) -> Callable[[], bool]:
+    """Append a message right before the store is asked the n-th time, whatever it is asked. Return
+    a function that says whether it came to that."""
+    append, asked = store.append, [0]
+
+    def before(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*args: Any, **options: Any) -> Any:
+            asked[0] += 1
+            if asked[0] == call:
+                append(key, [User(content="meanwhile")], expect=ANY_HEAD)
+            return ask(*args, **options)
+
+        return count
+
+    for name in dir(store):
+        ask = getattr(store, name)
+        if callable(ask) and not name.startswith("_") and name not in ("append", "close"):
+            patch.setattr(store, name, before(ask))
+    return lambda: asked[0] >= call
+
+
+def test_a_record_that_comes_while_a_page_is_drawn_is_seen(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the page or with the first look for more, once: at whatever moment it comes."""
+    key = fill(store, "", "a few words", "drawn")
+    tried: list[str] = []
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            has_come = True
+            while has_come:
+                with monkeypatch.context() as patch:
+                    came = append_before(store, key, len(tried) + 1, patch)
+                    page = (await client.get(f"/s/main/{key.session}")).text
+                    has_come = came()
+                [last] = re.findall(r'data-last="([^"]*)"', page)
+                more = (await client.get(f"/s/main/{key.session}/tail?after={last}")).text
+                ids = re.findall(r'<li[^>]* id="r-([^"]*)"', page + more)
+                stored = [record.id for record in store.read(key)][1:]
+                assert ids == stored, len(tried)
+                tried.append(last)
+
+    run(scenario)
+    assert len(tried) > 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -73,12 +73,13 @@ def show_conversation(call: HttpCall) -> HttpAnswer:
     key = call.session()
     now = follow_continuation(call.store, key)
     before = call.query.before or None
-    newest_first = call.store.back(now, before=before)
     view = RecordView(call, key, fates(call, now))
-    drawn, first, has_more = draw(view, newest_first)
+    newest_first = iter(call.store.back(now, before=before))
+    newest = next(newest_first, None)
+    drawn, first, has_more = draw(view, chain([newest] if newest else [], newest_first))
     title, top = heading(call, key, "")
     earlier = session_path(key, "", before=first)
-    last = call.store.head(now) if before is None else ""
+    last = newest.id if newest else ""  # not the head: a record may have come since
     body: list[object] = [
         top,
         tag(

@@ -6,6 +6,7 @@
     let last = live.dataset.last;
     let isBusy = false;
     let isAgain = false;
+    let isWritten = false;
     const state = document.getElementById("live-state");
     const delta = document.getElementById("delta");
     const badge = document.getElementById("state");
@@ -39,14 +40,16 @@
         }
         for (const item of found) if (!document.getElementById(item.id)) list.append(item);
         if (end) last = end.dataset.last;
-        if (found.length) { delta.hidden = true; delta.textContent = ""; }
+        // What was streamed is a record now, whether this look brought it or the one before.
+        if (found.length || isWritten) { delta.hidden = true; delta.textContent = ""; }
+        isWritten = false;
         isAgain = isAgain || found.length > 0;
       } while (isAgain);
     };
     const events = new EventSource(live.dataset.events + (last ? `?after=${encodeURIComponent(last)}` : ""));
     events.addEventListener("open", () => { state.textContent = "live"; load(); });
     events.addEventListener("error", () => { state.textContent = "not connected, trying again"; });
-    events.addEventListener("record", load);
+    events.addEventListener("record", () => { isWritten = true; load(); });
     events.addEventListener("delta", (event) => {
       const piece = JSON.parse(event.data);
       if (piece.kind === "call") return;
