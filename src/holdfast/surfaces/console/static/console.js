@@ -66,6 +66,7 @@
         const rest = document.title.split(" · ").slice(1);
         document.title = [name === "running" ? "● running" : name, ...rest].join(" · ");
         state.textContent = name === "running" ? "a turn runs" : "live";
+        isWritten = isWritten || !["running", "waiting"].includes(name);  // late pieces, too
       }
       load();
     });
