@@ -7,10 +7,11 @@ import operator
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
+from holdfast.errors import StoreUnavailable
 from holdfast.providers.embeddings import MiniLM, Vectors, find_embedder, sum_of
 
 pytest.importorskip("numpy")
@@ -52,20 +53,37 @@ def test_nothing_is_near_where_there_is_nothing() -> None:
     assert Vectors([]).similarity(b"\x01", [1]) == {}
 
 
-SIZE = 384
+def test_vectors_of_different_lengths_are_refused() -> None:
+    """They are of different models that have the same name."""
+    with pytest.raises(StoreUnavailable, match="different lengths"):
+        _vectors((1, _vector(1, 0)), (5, _vector(1, 0, 0)))
+    with pytest.raises(StoreUnavailable, match="`other` makes vectors of 3 dimensions"):
+        _vectors((1, _vector(1, 0))).check(_vector(1, 0, 0), "other")
+
+
+SIZES = st.sampled_from([1, 384, 1_040, 1_041, 1_536, 3_072])
 SEEDS = st.integers(0, 2**32)
 
 
 @examples(60)
-@given(seed=SEEDS, counts=st.lists(st.integers(0, 40), max_size=9), count=st.integers(0, 60))
-def test_vectors_are_compared_in_whole_numbers(seed: int, counts: list[int], count: int) -> None:
+@given(
+    seed=SEEDS,
+    counts=st.lists(st.integers(0, 40), max_size=9),
+    count=st.integers(0, 60),
+    size=SIZES,
+)
+@example(seed=0, counts=[20], count=20, size=3_072)
+@example(seed=0, counts=[9, 9], count=20, size=1_040)
+def test_vectors_are_compared_in_whole_numbers(
+    seed: int, counts: list[int], count: int, size: int
+) -> None:
     """The nearest, the similarities and the sums are those of integers of any size: also of the
     longest vectors there are, of many that are equal, and in any selection of runs."""
     chance = random.Random(seed)
     values = chance.choice(([-127, 127], [-1, 0, 1], range(-127, 128)))
 
     def draw() -> list[int]:
-        return chance.choices(values, k=SIZE)
+        return chance.choices(values, k=size)
 
     some = [draw() for _ in range(3)]
     runs: dict[int, list[list[int]]] = {}

@@ -116,6 +116,8 @@ def source_of(passage: int) -> int:
 class VectorRun(NamedTuple):
     """Vectors of passages whose ids follow each other."""
 
+    first: int
+    """The id of the first."""
     length: int
     """The number of vectors."""
     data: bytes
@@ -132,11 +134,18 @@ class PassageVectors(Protocol):
         """Return passages that have no vector yet, by id and text, the newest first: of some
         sources, or of all."""
 
-    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
-        """Store vectors of passages that are still there."""
+    def count(self, sources: Collection[int]) -> int:
+        """Return the number of passages of some sources that have a vector."""
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
-        """Return, for each span, its vectors from the first id on, up to one that is missing.
+    def add(self, model: str, vectors: Iterable[tuple[int, bytes]]) -> bool:
+        """Store vectors of passages that are still there.
+
+        Stores none and returns False where another model is in use by now.
+        """
+
+    def load(self, model: str, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        """Return the vectors that are there of each span in turn, in runs that are as long as
+        possible; none where another model is in use.
 
         A span is the first id, and the one after the last.
         """

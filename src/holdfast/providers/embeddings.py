@@ -34,8 +34,10 @@ _THREADS: Final = 2
 """Memory is indexed beside other work: it does not take the whole machine."""
 _SCALE: Final = 127
 """A vector has length 1 and is kept in whole numbers of this part."""
-_BLOCK: Final = 8_192
-"""Rows that are widened to floats at once: 12 MB."""
+_BLOCK: Final = 3 * 2**20
+"""Numbers that are widened to floats at once: 12 MB."""
+_SINGLE_MAX: Final = 1_040
+"""Dimensions for which single precision holds any product of two vectors of bytes."""
 
 
 class Embedder(Protocol):
@@ -95,8 +97,8 @@ class MiniLM:
 class Vectors:
     """Vectors side by side in memory, to be compared with one all at once.
 
-    They are compared in whole numbers, which single precision holds for up to 1,040 dimensions:
-    similarities, and the order they give, are the same on every machine.
+    They are compared in whole numbers, in single precision as far as it holds them, and else in
+    double: similarities, and the order they give, are the same on every machine.
     """
 
     def __init__(self, runs: Iterable[tuple[int, int, bytes]]) -> None:
@@ -107,6 +109,11 @@ class Vectors:
         held = [run for run in runs if run[1]]
         counts = [count for _first, count, _data in held]
         size = len(held[0][2]) // counts[0] if held else 1
+        if any(len(data) != count * size for _first, count, data in held):
+            raise StoreUnavailable(
+                "the vectors of the memory index have different lengths",
+                hint="give each embedding model a name of its own",
+            )
         ids = [numpy.arange(first, first + count) for first, count, _data in held]
         self._ids: Any = numpy.concatenate([numpy.zeros(0, dtype=numpy.int64), *ids])
         data = b"".join(data for _first, _count, data in held)
@@ -116,6 +123,15 @@ class Vectors:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def check(self, vector: bytes, model: str) -> None:
+        """Raise `StoreUnavailable` for a vector that has another length than these."""
+        if len(self._ids) and len(vector) != self._rows.shape[1]:
+            raise StoreUnavailable(
+                f"`{model}` makes vectors of {len(vector):,} dimensions, and those in the memory "
+                f"index have {self._rows.shape[1]:,}",
+                hint="give each embedding model a name of its own",
+            )
 
     def nearest(
         self, vector: bytes, count: int, runs: Container[int] | None = None
@@ -167,9 +183,10 @@ class Vectors:
         import numpy
 
         wanted = widen(vector)
-        blocks = (self._rows[at : min(at + _BLOCK, end)] for at in range(start, end, _BLOCK))
+        size = _rows_of_block(self._rows)
+        blocks = (self._rows[at : min(at + size, end)] for at in range(start, end, size))
         products = [widen(block) @ wanted for block in blocks]
-        return numpy.concatenate([numpy.zeros(0, dtype=numpy.float32), *products])
+        return numpy.concatenate([numpy.zeros(0, dtype=wanted.dtype), *products])
 
 
 def sum_of(count: int, data: bytes) -> Any:
@@ -177,20 +194,26 @@ def sum_of(count: int, data: bytes) -> Any:
     import numpy
 
     rows = numpy.frombuffer(data, dtype=numpy.int8).reshape(count, -1)
-    blocks = (rows[at : at + _BLOCK] for at in range(0, count, _BLOCK))
+    size = min(_rows_of_block(rows), _SINGLE_MAX)
+    blocks = (widen(rows[at : at + size]) for at in range(0, count, size))
     total = numpy.zeros(rows.shape[1], dtype=numpy.int64)
     for block in blocks:  # a product is several times as fast as a sum of bytes
-        total += (numpy.ones(len(block), dtype=numpy.float32) @ widen(block)).astype(numpy.int64)
+        total += (numpy.ones(len(block), dtype=block.dtype) @ block).astype(numpy.int64)
     return total
 
 
 def widen(vectors: Any) -> Any:
-    """Return vectors of bytes as numbers to calculate with."""
+    """Return vectors of bytes as numbers to calculate with, which hold their products exactly."""
     import numpy
 
     if isinstance(vectors, bytes):
         vectors = numpy.frombuffer(vectors, dtype=numpy.int8)
-    return vectors.astype(numpy.float32)
+    is_short = vectors.shape[-1] <= _SINGLE_MAX
+    return vectors.astype(numpy.float32 if is_short else numpy.float64)
+
+
+def _rows_of_block(rows: Any) -> int:
+    return max(1, _BLOCK // max(1, int(rows.shape[1])))
 
 
 def _file(package: str, path: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.memory.ranking import (
@@ -11,11 +11,9 @@ from holdfast.core.memory.ranking import (
     Weights,
     essential,
     leaders,
-    often_said,
     query_terms,
     rank,
     rarity,
-    telling,
 )
 
 CANDIDATES = st.lists(
@@ -49,6 +47,50 @@ def test_every_candidate_is_ranked_once_and_exact_ones_come_first(
     exact = {one.id for one in candidates if one.is_exact}
 
     assert sorted(one.id for one in order) == sorted(one.id for one in candidates)
+    assert {one.id for one in order[: len(exact)]} == exact
+    assert all(0 <= one.score <= 1.000001 for one in order)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 99), st.booleans()), min_size=2, max_size=20, unique=True),
+    st.floats(0, 1),
+)
+@example([(50, True), (60, False), (99, False)], 0.3)
+def test_what_has_no_vector_stands_where_its_words_put_it(
+    drawn: list[tuple[int, bool]], coverage: float
+) -> None:
+    """Where meaning goes with words, the order is the same whichever of the passages have a vector:
+    none is pushed down, or up, because it has none."""
+    least = Weights().similarity_least
+    candidates = [
+        Candidate(
+            number,
+            source=number,
+            place=0,
+            words=float(words),
+            similarity=least + words / 200 if has_vector else None,
+        )
+        for number, (words, has_vector) in enumerate(drawn)
+    ]
+    order = [candidates[one.id].words for one in rank(candidates, {}, coverage=coverage)]
+
+    assert order == sorted(order, reverse=True)
+
+
+@given(CANDIDATES, SOURCES, NEAR, ALIKE, st.floats(0, 1))
+def test_every_score_is_a_share_whatever_is_missing(
+    candidates: list[Candidate],
+    sources: dict[int, float],
+    means: dict[int, float],
+    alike: Alike,
+    coverage: float,
+) -> None:
+    """Exact ones are first, and the order does not depend on that of the candidates."""
+    given_ = {"means": means, "alike": alike, "newest": 2e9, "coverage": coverage}
+    order = rank(candidates, sources, **given_)  # type: ignore[arg-type]
+    exact = {one.id for one in candidates if one.is_exact}
+
+    assert order == rank(candidates[::-1], sources, **given_)  # type: ignore[arg-type]
     assert {one.id for one in order[: len(exact)]} == exact
     assert all(0 <= one.score <= 1.000001 for one in order)
 
@@ -158,22 +200,6 @@ def test_what_is_like_the_best_source_goes_before_what_is_not() -> None:
     order = rank([best, like, unlike], {}, alike=Alike(words={1: 4.0, 2: 3.0}))
 
     assert [one.id for one in order] == [1, 2, 3]
-
-
-def test_telling_terms_are_said_often_there_and_seldom_elsewhere() -> None:
-    spoken = often_said([*2 * ["the", "kiln", "a", "glaze"], *3 * ["good"], "once"])
-    worth = telling([(1.0, spoken)], {"kiln": 2, "glaze": 90, "good": 99}, 100)
-
-    assert spoken == {"good": 3, "kiln": 2, "glaze": 2}
-    assert next(iter(worth)) == "kiln"
-    assert worth == telling([(1.0, spoken)], {"good": 99, "glaze": 90, "kiln": 2}, 100)
-
-
-def test_only_so_many_terms_are_asked_for_once_more() -> None:
-    spoken = often_said(f"word{n}" for n in range(500) for _again in range(3))
-
-    assert len(telling([(0.5, spoken), (0.5, spoken)], {}, 10)) == 20
-    assert telling([], {}, 0) == {}
 
 
 def test_common_words_are_worth_less_than_others() -> None:

@@ -304,11 +304,11 @@ def test_what_means_the_same_as_the_best_comes_before_what_does_not(store: Jsonl
 
 
 def test_a_search_does_not_wait_for_many_vectors(store: JsonlStore) -> None:
-    """Words alone answer until they are made, and the search says so."""
+    """What has none yet is compared by words alone, and the search says how much that is."""
     store.append(KEY, [User(content=f"apple number {n}") for n in range(80)], expect=None)
     with Memory(store, None, embedder=Letters()) as memory:
         assert memory.search("apple", scope="sessions")
-        assert "no vector yet" in memory.notice
+        assert memory.notice.startswith("32 of 80 passages have a vector")
         assert memory.embed() > 0
         assert memory.search("apple", scope="sessions")
         assert memory.notice == ""

@@ -6,13 +6,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast import Memory, SessionKey, User
 from holdfast.core.history.access import Caller
 from holdfast.core.log.records import Rewind
+from holdfast.engine.memory import vectors as vectors_module
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
@@ -63,10 +64,10 @@ def count_loaded(memory: Memory, patch: pytest.MonkeyPatch) -> list[int]:
     vectors = memory._index.vectors
     load = vectors.load
 
-    def counted(spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
-        runs = load(spans)
-        for (first, _end), run in zip(spans, runs, strict=True):
-            loaded.extend(range(first, first + run.length))
+    def counted(model: str, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        runs = load(model, spans)
+        for run in runs:
+            loaded.extend(range(run.first, run.first + run.length))
         return runs
 
     patch.setattr(vectors, "load", counted)
@@ -100,10 +101,158 @@ def test_what_others_said_does_not_keep_vectors_from_being_used() -> None:
         say(store, "his", *(f"banana {number}" for number in range(200)), owner="bob")
         bob = remember(store, "bob")
         assert bob.search("banana", scope="all")
-        assert "no vector yet" in bob.notice
+        assert "32 of 200 passages have a vector" in bob.notice
         ann = remember(store, "ann")
         assert ann.search("apple", scope="all")
         assert ann.notice == ""
+
+
+def test_what_others_said_is_not_embedded() -> None:
+    """The model is given the words of the caller's own sources alone, whoever else has some."""
+    with MemoryStore() as store:
+        for owner in ("ann", "bob"):
+            say(store, owner, *(f"{owner} {number}" for number in range(100)), owner=owner)
+            store.notes("main", owner).append([f"{owner} noted"])
+            remember(store, owner).refresh("all")
+        seen = Listening()
+        ann = Memory(
+            store,
+            store.notes("main", "ann"),
+            embedder=seen,
+            caller=Caller("main", None, owner="ann", visibility="agent"),
+        )
+        assert ann.search("ann", scope="all")
+        assert ann.embed() == 101 - 32
+        assert len(seen.texts) == 101 + 1
+        assert not [text for text in seen.texts if "bob" in text]
+        assert ann.search("ann", scope="all")
+        assert ann.notice == ""
+
+
+class Listening(Letters):
+    """Remembers the texts that it is given."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        self.texts += texts
+        return super().embed(texts)
+
+
+TOPICS = tuple((f"{stem}ar", f"{stem}ik", f"{stem}os") for stem in "bcdfghjklmnprstvwz")
+"""Three words for each of some matters."""
+FILL = tuple(f"{first}{second}um" for first in "bdfgk" for second in "aeiou")
+
+
+class Matters:
+    """Knows which words mean the same."""
+
+    name = "matters/1"
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        rows = []
+        for text in texts:
+            words = text.split()
+            counts = [0.05 + sum(word in words for word in topic) for topic in TOPICS]
+            length = sum(count * count for count in counts) ** 0.5
+            rows.append(bytes(round(127 * count / length) for count in counts))
+        return rows
+
+
+class Questions:
+    """Sessions about matters, and questions whose answer is one passage each: half of them in the
+    words of the answer, half of them in other words that mean the same."""
+
+    def __init__(self, store: SessionStore, seed: int) -> None:
+        chance = random.Random(seed)
+        self.store = store
+        self.asked: list[tuple[str, str]] = []
+        self.memory = Memory(store, None, embedder=Matters())
+        self.words = Memory(store, None)
+        pairs = chance.sample([(one, two) for one in TOPICS for two in TOPICS if one < two], 60)
+        for number, (one, two) in enumerate(pairs):
+            text = " ".join([one[0], two[0], *chance.sample(FILL, 3)])
+            say(store, f"s{number % 12}", text)
+            other = number % 2
+            self.asked.append((f"{one[other]} {two[other]}", text))
+        self.words.refresh("all")
+        self.ids = [id_ for id_, _text in store.search_index.vectors.missing(1_000)]
+        chance.shuffle(self.ids)
+
+    def make(self, count: int) -> None:
+        """Make the vectors of so many passages, and of no others."""
+        vectors, embedder = self.store.search_index.vectors, Matters()
+        vectors.use_model("none")
+        vectors.use_model(embedder.name)
+        texts = {row.id: row.text for row in self.store.search_index.passages(self.ids)}
+        made = embedder.embed([texts[id_] for id_ in self.ids[:count]])
+        vectors.add(embedder.name, zip(self.ids[:count], made, strict=True))
+
+    def recall(self, memory: Memory) -> float:
+        """The share of the answers among the first five hits."""
+        found = [
+            any(hit.text == text for hit in memory.search(query, scope="sessions", limit=5))
+            for query, text in self.asked
+        ]
+        return sum(found) / len(found)
+
+
+@examples(60)
+@given(seed=st.integers(0, 2**32), share=st.floats(0, 1))
+@example(seed=1, share=0.0)
+@example(seed=1, share=0.02)
+@example(seed=1, share=0.3)
+@example(seed=2, share=0.5)
+@example(seed=3, share=0.9)
+@example(seed=4, share=1.0)
+def test_vectors_help_while_some_are_missing(seed: int, share: float) -> None:
+    """With any of them, a search finds what words alone find, up to a few; and with more vectors it
+    finds more of what is said in other words, up to all of it."""
+    with MemoryStore() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors_module, "RECALL_EMBED_MAX", 0)
+        questions = Questions(store, seed)
+        count = round(share * len(questions.ids))
+        questions.make(count)
+        alone, some = questions.recall(questions.words), questions.recall(questions.memory)
+        assert some >= alone - 0.05
+        assert some >= alone + share / 2 * (1 - alone) - 0.1
+        if count < len(questions.ids):
+            assert f"{count} of {len(questions.ids)} passages" in questions.memory.notice
+        else:
+            assert questions.memory.notice == ""
+            assert some > 0.9
+
+
+@examples(60)
+@given(seed=st.integers(0, 2**32), count=st.integers(0, 60))
+@example(seed=1, count=1)
+@example(seed=1, count=59)
+def test_exact_words_are_first_whatever_has_a_vector(seed: int, count: int) -> None:
+    """A passage that holds exactly what was asked for is not lost beside those that mean it."""
+    with MemoryStore() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors_module, "RECALL_EMBED_MAX", 0)
+        questions = Questions(store, seed)
+        say(store, "exact", "the harbour wall of Genoa")
+        questions.words.refresh("all")
+        questions.make(count)
+        first, *_rest = questions.memory.search("harbour wall of Genoa", scope="sessions")
+        assert first.text == "the harbour wall of Genoa"
+
+
+@examples(40)
+@given(seed=st.integers(0, 2**32), counts=st.lists(st.integers(0, 60), min_size=1, max_size=4))
+@example(seed=7, counts=[10, 20, 60])
+def test_vectors_that_come_meanwhile_are_used(seed: int, counts: list[int]) -> None:
+    """A memory that was asked while they were made answers as one that is asked afterwards."""
+    with MemoryStore() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors_module, "RECALL_EMBED_MAX", 0)
+        questions = Questions(store, seed)
+        for count in sorted(counts):
+            questions.make(count)
+            query = questions.asked[count % 60][0]
+            new = Memory(store, None, embedder=Matters())
+            assert hits(questions.memory, query) == hits(new, query)
 
 
 ACTS = st.sampled_from(["say", "say", "rewind", "remove", "note", "edit", "search", "search"])

@@ -165,13 +165,14 @@ def test_vectors_are_kept_for_passages_that_are_there(index: SearchIndex) -> Non
     _put(index, "main/one", "about apples", "about pears")
     index.vectors.use_model("maker/1")
     waiting = index.vectors.missing(10)
-    index.vectors.add([(id_, b"\x01\x02") for id_, _text in waiting] + [(12345, b"\x03\x04")])
+    made = [(id_, b"\x01\x02") for id_, _text in waiting] + [(12345, b"\x03\x04")]
+    assert index.vectors.add("maker/1", made)
 
     assert len(waiting) == 2
     assert index.vectors.missing(10) == []
     span = places_of(source_of(waiting[0][0]))
-    assert index.vectors.load([span]) == [(2, b"\x01\x02" * 2)]
+    assert index.vectors.load("maker/1", [span]) == [(span[0], 2, b"\x01\x02" * 2)]
     index.vectors.use_model("maker/1")
-    assert index.vectors.load([span])[0].length == 2
+    assert index.vectors.load("maker/1", [span])[0].length == 2
     index.vectors.use_model("maker/2")
-    assert index.vectors.load([span]) == [(0, b"")]
+    assert index.vectors.load("maker/2", [span]) == []

@@ -20,7 +20,9 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from holdfast.core.memory.estimates import estimate
 from holdfast.core.memory.search_terms import is_common, is_identifier, terms
 
 if TYPE_CHECKING:
@@ -36,10 +38,6 @@ _EXACT_TERMS_MAX: Final = 6
 """A longer query is a question, and no passage has to hold all of its words."""
 _LEADERS: Final = 3
 """Leading sources that suggest further terms. More of them are more often wrong."""
-_SAID_OFTEN: Final = 2
-_TERMS_OF_LEADER: Final = 40
-_TELLING_TERMS: Final = 20
-"""Bounds on terms of leading sources: occurrences of a term, terms weighed, terms asked for."""
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -199,10 +197,12 @@ def leaders(
     *,
     means: Mapping[int, float] | None = None,
     newest: float = 0.0,
+    coverage: float = 1.0,
     weights: Weights | None = None,
 ) -> list[tuple[Candidate, float]]:
     """The best passages of the sources that answer best, one of each, with the share of each."""
-    scores = _scores(candidates, sources, means or {}, Alike(), newest, weights or Weights())
+    weights = weights or Weights()
+    scores = _scores(candidates, sources, means or {}, Alike(), newest, coverage, weights)
     best: dict[int, Candidate] = {}
     for candidate in sorted(
         candidates,
@@ -215,33 +215,6 @@ def leaders(
     return [(item, scores[item.id] / total) for item in best.values() if scores[item.id] > 0]
 
 
-def often_said(found: Iterable[str]) -> dict[str, int]:
-    """The terms that a source says again and again, and how often."""
-    counted = Counter(term for term in found if not is_common(term))
-    often = counted.most_common(_TERMS_OF_LEADER)
-    return {term: count for term, count in often if count >= _SAID_OFTEN}
-
-
-def telling(
-    said: Sequence[tuple[float, Mapping[str, int]]], holding: Mapping[str, int], total: int
-) -> dict[str, float]:
-    """Return the terms that set leading sources apart, each with its weight.
-
-    `said` is the share of each leader with its terms; `holding`, how many of all passages hold a
-    term. A long source has no more to say in this than a short one.
-    """
-    worth: defaultdict[str, float] = defaultdict(float)
-    for share, counts in said:
-        weighed = {
-            term: (1 + math.log(count)) * rarity(holding.get(term, 0), total)
-            for term, count in counts.items()
-        }
-        length = math.hypot(*weighed.values()) or 1.0
-        for term, value in weighed.items():
-            worth[term] += share * value / length
-    return dict(sorted(worth.items(), key=lambda one: (-one[1], one[0]))[:_TELLING_TERMS])
-
-
 # The order
 
 
@@ -252,19 +225,46 @@ def rank(
     means: Mapping[int, float] | None = None,
     alike: Alike | None = None,
     newest: float = 0.0,
+    coverage: float = 1.0,
     weights: Weights | None = None,
 ) -> list[Ranked]:
     """The candidates in the order they are shown, best first.
 
     `sources` and `means` say what whole sources are worth, in words and in meaning; `alike`, what
-    they have in common with the best of them; `newest`, when the latest was said.
+    they have in common with the best of them; `newest`, when the latest was said; `coverage`, the
+    share of all passages that have a vector.
     """
     weights = weights or Weights()
-    scores = _scores(candidates, sources, means or {}, alike or Alike(), newest, weights)
+    scores = _scores(candidates, sources, means or {}, alike or Alike(), newest, coverage, weights)
     return _spread(candidates, scores, weights)
 
 
 def _scores(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    means: Mapping[int, float],
+    alike: Alike,
+    newest: float,
+    coverage: float,
+    weights: Weights,
+) -> dict[int, float]:
+    """Between 0 and 1. Where some passages have no vector, what words alone say counts by their
+    share, and what is not known of their meaning is estimated by their words."""
+    known = {item.id: item.similarity for item in candidates if item.similarity is not None}
+    if coverage >= 1 or not known:
+        return _worths(candidates, sources, means, alike, newest, weights)
+    least = weights.similarity_least
+    meaning = {id_: max(0.0, similarity - least) for id_, similarity in known.items()}
+    meaning = estimate(meaning, {item.id: item.words for item in candidates})
+    filled = [replace(item, similarity=least + meaning[item.id]) for item in candidates]
+    bare = [replace(item, similarity=None) for item in candidates]
+    likely = Alike(alike.words, estimate(alike.meaning, alike.words))
+    full = _worths(filled, sources, estimate(means, sources), likely, newest, weights)
+    alone = _worths(bare, sources, {}, Alike(alike.words), newest, weights)
+    return {id_: coverage * full[id_] + (1 - coverage) * alone[id_] for id_ in full}
+
+
+def _worths(
     candidates: Sequence[Candidate],
     sources: Mapping[int, float],
     means: Mapping[int, float],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.memory.leading_terms import often_said, telling
 from holdfast.core.memory.ranking import (
     NOTE_WEIGHTS,
     Alike,
@@ -14,11 +15,9 @@ from holdfast.core.memory.ranking import (
     essential,
     is_rare_identifier,
     leaders,
-    often_said,
     query_terms,
     rank,
     rarity,
-    telling,
     weight,
     words_of_sources,
 )
@@ -82,11 +81,27 @@ class Ranker:
         is_notes = all(source.kind == "note" for source in part.values())
         weights = self._weights or (NOTE_WEIGHTS if is_notes else Weights())
         means = self._vectors.source_similarity(vector, part)
+        coverage = self._vectors.coverage(vector, part)
         alike = None
         if not is_notes:
-            best = leaders(candidates, words, means=means, newest=newest, weights=weights)
+            best = leaders(
+                candidates,
+                words,
+                means=means,
+                newest=newest,
+                coverage=coverage,
+                weights=weights,
+            )
             alike = self._alike(best, vector, part, before)
-        order = rank(candidates, words, means=means, alike=alike, newest=newest, weights=weights)
+        order = rank(
+            candidates,
+            words,
+            means=means,
+            alike=alike,
+            newest=newest,
+            coverage=coverage,
+            weights=weights,
+        )
         by_id = {row.id: row for row in rows}
         return [(candidate, by_id[candidate.id]) for candidate in order]
 

@@ -3,8 +3,8 @@
 Before each search the index is compared with the files, so that a note written a moment ago is
 found. Only words that people and models said are in it: no summary, checkpoint, tool result or
 injected text. Words of other owners and agents are neither read nor found, and secrets are masked
-on the way in and on the way out. Where vectors are missing, or too many are still to be made, the
-search compares words alone, and `Memory.notice` says so.
+on the way in and on the way out. Passages whose vectors are still to be made are compared by words
+alone, and `Memory.notice` says how many.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.memory.ranking import Ranked, Weights
@@ -92,7 +92,7 @@ class Memory:
 
     @property
     def notice(self) -> str:
-        """The reason why the last search compared words alone, if it did."""
+        """The reason why the last search compared some or all passages by words alone, if so."""
         return self._vectors.notice
 
     @classmethod
@@ -214,9 +214,17 @@ class Memory:
         _check(scope, 1)
         self._indexer.refresh(scope)
 
-    def embed(self, limit: int | None = None) -> int:
-        """Make vectors for passages that have none, and return the number made."""
-        return self._vectors.embed(limit)
+    def embed(
+        self, limit: int | None = None, *, report: Callable[[int], object] | None = None
+    ) -> int:
+        """Make vectors for passages that have none, and return the number made.
+
+        Those of sources that the caller may search, as they were at the last `refresh`. What was
+        made is stored batch by batch: who is interrupted goes on where it was. `report` is called
+        with the number so far.
+        """
+        sources = [source.id for source in self._indexer.sources("all", None)]
+        return self._vectors.embed(sources, limit, report or (lambda _made: None))
 
     def size(self) -> tuple[int, int]:
         """The number of sources and of passages in the index."""

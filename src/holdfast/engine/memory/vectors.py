@@ -2,30 +2,75 @@
 
 from __future__ import annotations
 
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
-from holdfast.ports.search_index import places_of
+from holdfast.errors import StoreUnavailable
+from holdfast.ports.search_index import VectorRun, places_of, source_of
 from holdfast.providers.embeddings import Vectors, sum_of, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from holdfast.ports.search_index import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
 
-_EMBED_BATCH: Final = 64
+_EMBED_BATCH: Final = 32
+"""Passages that are embedded at once. An interruption loses the vectors of one batch."""
+_LISTED: Final = 1_024
+"""Passages without a vector that are looked up at once."""
 _SOURCES_ALONE: Final = 2
 """The mean of so few sources says nothing about either, so it is not subtracted."""
+
+
+def embed_missing(
+    index: SearchIndex,
+    embedder: Embedder,
+    sources: Collection[int],
+    *,
+    limit: int | None = None,
+    batch: int = _EMBED_BATCH,
+    report: Callable[[int], object] = lambda _made: None,
+) -> int:
+    """Make vectors for passages of some sources that have none, the newest first.
+
+    Each batch is stored at once, so that who is interrupted goes on where it was; `report` is
+    called with the number made so far, which is returned in the end. Raises `StoreUnavailable`
+    where somebody else changes the model of the index meanwhile, and what the embedder raises.
+    """
+    vectors, name = index.vectors, embedder.name
+    vectors.use_model(name)
+    made = 0
+    while limit is None or made < limit:
+        room = _LISTED if limit is None else min(_LISTED, limit - made)
+        waiting = vectors.missing(room, sources)
+        if not waiting:
+            break
+        for start in range(0, len(waiting), batch):
+            some = waiting[start : start + batch]
+            found = embedder.embed([text for _id, text in some])
+            if len(found) != len(some):
+                raise StoreUnavailable(
+                    f"the embedding model `{name}` gave {len(found)} vectors for {len(some)} texts"
+                )
+            if not vectors.add(name, zip((id_ for id_, _text in some), found, strict=True)):
+                raise StoreUnavailable(
+                    f"the vectors of the index are no longer those of `{name}`",
+                    hint="let all processes that use this store use one embedding model",
+                )
+            made += len(some)
+            report(made)
+    return made
 
 
 class IndexVectors:
     """The vectors of an index. Without an embedder there are none, and words alone count.
 
     Vectors are loaded for the sources that may answer, and each once: a source only grows under its
-    id, and one that changes otherwise has another id.
+    id, and one that changes otherwise has another id. What has no vector yet is not waited for.
     """
 
     def __init__(self, index: SearchIndex, embedder: Embedder | None) -> None:
@@ -34,54 +79,64 @@ class IndexVectors:
         self._cache: dict[_Cached, _Held] = {}
         self._loaded: tuple[Vectors, _SourceMeans] | None = None
         self.notice = ""
-        """The reason why the last query was compared by words alone, if it was."""
+        """The reason why the last query was not compared with all vectors, if it was not."""
+        self.missing: list[int] = []
+        """The sources of the last query that lack vectors."""
 
-    def embed(self, limit: int | None = None, sources: Collection[int] | None = None) -> int:
+    def embed(
+        self,
+        sources: Collection[int],
+        limit: int | None = None,
+        report: Callable[[int], object] = lambda _made: None,
+    ) -> int:
         """Make vectors for passages that have none, and return the number made."""
         if self._embedder is None:
             return 0
-        self._index.vectors.use_model(self._embedder.name)
-        made = 0
-        while limit is None or made < limit:
-            count = _EMBED_BATCH if limit is None else min(_EMBED_BATCH, limit - made)
-            waiting = self._index.vectors.missing(count, sources)
-            if not waiting:
-                break
-            vectors = self._embedder.embed([text for _id, text in waiting])
-            ids = (id_ for id_, _text in waiting)
-            self._index.vectors.add(zip(ids, vectors, strict=True))
-            made += len(waiting)
-        return made
+        return embed_missing(self._index, self._embedder, sources, limit=limit, report=report)
 
-    def of_query(self, query: str, sources: Collection[IndexSource]) -> bytes | None:
-        """The vector of a query; None where the vectors to compare it with are not all there."""
-        self.notice = ""
-        if self._embedder is None or not query.strip():
+    def of_query(
+        self, query: str, sources: Collection[IndexSource], *, make: bool = True
+    ) -> bytes | None:
+        """The vector of a query; None where there are no vectors to compare it with.
+
+        With `make`, a few of those that are missing are made first.
+        """
+        self.notice, self.missing = "", []
+        if self._embedder is None or not query.strip() or not sources:
             return None
         try:
-            waiting = self._load(sources)
+            waiting = self._load(sources, self._embedder, make=make)
+            total = sum(source.passages for source in sources)
             if waiting:
-                self.notice = (
-                    f"{waiting:,} passages have no vector yet, so words alone were compared; "
-                    "`holdfast memory index` makes them"
-                )
+                self.notice = _notice(total - waiting, total)
+            if waiting >= total or self._loaded is None:
                 return None
-            return self._embedder.embed([query])[0]
+            (vector,) = self._embedder.embed([query])
+            self._loaded[0].check(vector, self._embedder.name)
+            return vector
         except Exception as error:  # vectors only help: a search by words must still answer
             self._cache, self._loaded = {}, None
             self.notice = f"vectors cannot be used, so words alone were compared: {error}"
             return None
 
+    def coverage(self, vector: bytes | None, part: Mapping[int, IndexSource]) -> float:
+        """The share of the passages of the part that have a vector."""
+        total = sum(source.passages for source in part.values())
+        if vector is None or not total:
+            return 0.0
+        return min(1.0, sum(self._count(_Cached.of(source)) for source in part.values()) / total)
+
     def nearest(self, vector: bytes | None, part: Mapping[int, IndexSource]) -> list[int]:
         """The passages of the part that are nearest to a vector."""
         if vector is None or self._loaded is None:
             return []
-        runs = {places_of(source)[0] for source in part}
+        held = (self._cache.get(_Cached.of(source)) for source in part.values())
+        runs = {run.first for found in held if found for run in found.runs}
         nearest = self._loaded[0].nearest(vector, RECALL_CANDIDATES_MAX, runs)
         return [id_ for id_, _similarity in nearest]
 
     def similarity(self, vector: bytes | None, ids: Sequence[int]) -> dict[int, float]:
-        """The similarity of passages to a vector."""
+        """The similarity to a vector of those of the passages that have one."""
         if vector is None or self._loaded is None:
             return {}
         return self._loaded[0].similarity(vector, ids)
@@ -89,7 +144,7 @@ class IndexVectors:
     def source_similarity(
         self, vector: bytes | None, part: Mapping[int, IndexSource]
     ) -> dict[int, float]:
-        """The similarity of whole sources to a vector."""
+        """The similarity to a vector of whole sources, as far as their passages have vectors."""
         if vector is None or self._loaded is None:
             return {}
         return self._loaded[1].similarity(vector, part)
@@ -100,7 +155,7 @@ class IndexVectors:
         """The similarity of sources to a weighted set of them."""
         return {} if self._loaded is None else self._loaded[1].likeness(shares, part)
 
-    def _load(self, sources: Collection[IndexSource]) -> int:
+    def _load(self, sources: Collection[IndexSource], embedder: Embedder, *, make: bool) -> int:
         """Bring the vectors of these sources here; return the number of those not made yet."""
         known = {_Cached.of(source): source.passages for source in sources}
 
@@ -110,43 +165,89 @@ class IndexVectors:
 
         lacking = find_lacking()
         if lacking:
-            assert self._embedder is not None
-            self._index.vectors.use_model(self._embedder.name)
-            self._fetch(list(lacking))
-            if still := find_lacking():
-                self.embed(RECALL_EMBED_MAX, [cached.id for cached in still])
-                self._fetch(list(still))
-        waiting = sum(find_lacking().values())
-        if waiting:
-            self._loaded = None
-        elif lacking or self._loaded is None:
+            self._index.vectors.use_model(embedder.name)
+            self._fetch(known, lacking, embedder.name)
+            still = find_lacking()
+            if still and (make or sum(still.values()) <= RECALL_EMBED_MAX):
+                self.embed([cached.id for cached in still], RECALL_EMBED_MAX)
+                self._fetch(known, still, embedder.name)
+            lacking = find_lacking()
+        if self._loaded is None:
             held = sorted(self._cache.items(), key=lambda pair: pair[0].id)
-            runs = ((places_of(of.id)[0], run.length, run.data) for of, run in held)
-            self._loaded = (Vectors(runs), _SourceMeans({of.id: run.sum for of, run in held}))
-        return waiting
+            runs = (run for _of, found in held for run in found.runs)
+            self._loaded = (Vectors(runs), _SourceMeans({of.id: found.sum for of, found in held}))
+        self.missing = sorted(cached.id for cached in lacking)
+        return sum(lacking.values())
 
     def _count(self, cached: _Cached) -> int:
-        return self._cache[cached].length if cached in self._cache else 0
+        return self._cache[cached].passages if cached in self._cache else 0
 
-    def _fetch(self, lacking: Sequence[_Cached]) -> None:
+    def _fetch(self, known: Mapping[_Cached, int], lacking: Iterable[_Cached], model: str) -> None:
         """Load what is not here of some sources. Sources that were replaced are dropped."""
         current = {_Cached.of(source) for source in self._index.sources()}
         kept = {cached: held for cached, held in self._cache.items() if cached in current}
-        spans = [places_of(of.id, self._count(of)) for of in lacking]
-        for cached, (length, data) in zip(lacking, self._index.vectors.load(spans), strict=True):
-            if length:
-                before = self._cache.get(cached, _Held(0, b"", 0))
-                total = before.sum + sum_of(length, data)
-                kept[cached] = _Held(before.length + length, before.data + data, total)
+        wanted = {of.id: of for of in lacking if of in current}
+        spans = [
+            span
+            for of in wanted.values()
+            for span in _gaps(of.id, known[of], kept[of].runs if of in kept else ())
+        ]
+        found = groupby(self._index.vectors.load(model, spans), lambda run: source_of(run.first))
+        more = {wanted[source]: list(runs) for source, runs in found}
+        for of, runs in more.items():
+            kept[of] = kept.get(of, _Held((), 0, 0)).add(runs)
+        if more or len(kept) < len(self._cache):
+            self._loaded = None
         self._cache = kept
 
 
-class _Held(NamedTuple):
-    """The vectors of a source that are here, one after another, and their sum."""
+def _notice(count: int, total: int) -> str:
+    compared = (
+        "these were compared by meaning, the others by words alone"
+        if count
+        else "words alone were compared"
+    )
+    return (
+        f"{count:,} of {total:,} passages have a vector, so {compared}; "
+        "`holdfast memory index` makes the rest"
+    )
 
-    length: int
-    data: bytes
+
+def _gaps(source: int, passages: int, runs: Sequence[VectorRun]) -> Iterator[tuple[int, int]]:
+    """Yield the spans between the runs of a source that has so many passages."""
+    first = places_of(source)[0]
+    held = [(run.first, run.first + run.length) for run in runs]
+    for (_start, end), (start, _end) in pairwise([(0, first), *held, (first + passages, 0)]):
+        if end < start:
+            yield end, start
+
+
+class _Held(NamedTuple):
+    """The vectors of a source that are here, in runs with gaps between them, and their sum."""
+
+    runs: tuple[VectorRun, ...]
+    passages: int
     sum: Any
+
+    def add(self, more: Sequence[VectorRun]) -> _Held:
+        """Return these with more: runs that touch each other become one."""
+        joined: list[list[VectorRun]] = []
+        for run in sorted((*self.runs, *more)):
+            last = joined[-1][-1] if joined else None
+            if last is not None and last.first + last.length == run.first:
+                joined[-1].append(run)
+            else:
+                joined.append([run])
+        runs = tuple(
+            VectorRun(
+                parts[0].first,
+                sum(part.length for part in parts),
+                b"".join(part.data for part in parts),
+            )
+            for parts in joined
+        )
+        total = sum((sum_of(run.length, run.data) for run in more), self.sum)
+        return _Held(runs, sum(run.length for run in runs), total)
 
 
 class _Cached(NamedTuple):

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 from holdfast.ports.search_index import VectorRun, places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from holdfast.stores.search.database import SearchDatabase
 
 
 _EVERYTHING: Final = (0, 2**63 - 1)
+_LOAD: Final = """SELECT id, vector FROM vectors WHERE id >= ? AND id < ?
+  AND (SELECT value FROM facts WHERE name = 'vectors') = ? ORDER BY id"""
 _MISSING: Final = """SELECT id, text FROM passages WHERE id >= ? AND id < ?
   AND id NOT IN (SELECT id FROM vectors) ORDER BY id DESC LIMIT ?"""
 
@@ -42,24 +44,32 @@ class SqliteVectors:
                     found += db.execute(_MISSING, (first, end, limit - len(found)))
         return found
 
-    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
-        """Store vectors of passages that are still there."""
+    def count(self, sources: Collection[int]) -> int:
+        """Return the number of passages of some sources that have a vector."""
+        query = "SELECT count(*) FROM vectors WHERE id >= ? AND id < ?"
+        with self._database.reading() as db:
+            return sum(db.execute(query, places_of(source)).fetchone()[0] for source in sources)
+
+    def add(self, model: str, vectors: Iterable[tuple[int, bytes]]) -> bool:
+        """Store vectors of passages that are still there, unless another model is in use."""
         with self._database.writing() as db:
+            known = db.execute("SELECT value FROM facts WHERE name = 'vectors'").fetchone()
+            if known is None or known[0] != model:
+                return False
             db.executemany(
                 "INSERT OR REPLACE INTO vectors SELECT id, ? FROM passages WHERE id = ?",
                 ((vector, id_) for id_, vector in vectors),
             )
+            return True
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
-        """Return, for each span, its vectors from the first id on, up to one that is missing."""
-        query = "SELECT id, vector FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
+    def load(self, model: str, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        """Return the vectors that are there of each span, in runs that are as long as possible."""
         with self._database.reading() as db:
-            return [_run(first, db.execute(query, (first, end))) for first, end in spans]
+            return [run for span in spans for run in _runs(db.execute(_LOAD, (*span, model)))]
 
 
-def _run(first: int, rows: Iterable[tuple[int, bytes]]) -> VectorRun:
-    in_order = zip(itertools.count(first), rows, strict=False)
-    found = [
-        row[1] for id_, row in itertools.takewhile(lambda pair: pair[0] == pair[1][0], in_order)
-    ]
-    return VectorRun(len(found), b"".join(found))
+def _runs(rows: Iterable[tuple[int, bytes]]) -> Iterator[VectorRun]:
+    """Yield rows whose ids follow each other together: their ids rise as fast as their places."""
+    for _start, pairs in itertools.groupby(enumerate(rows), lambda pair: pair[1][0] - pair[0]):
+        found = [row for _place, row in pairs]
+        yield VectorRun(found[0][0], len(found), b"".join(vector for _id, vector in found))

@@ -50,7 +50,8 @@ def test_a_source_costs_what_it_has(
     vectors = store.search_index.vectors
     vectors.use_model("one")
     if has_vectors:
-        vectors.add([(id_, b"v" * 384) for id_, _text in vectors.missing(SOURCES * PASSAGES)])
+        waiting = vectors.missing(SOURCES * PASSAGES)
+        vectors.add("one", [(id_, b"v" * 384) for id_, _text in waiting])
     if is_known:
         for table in ("passages", "vectors"):
             with store._connections.transaction("analyze") as connection:
@@ -58,8 +59,9 @@ def test_a_source_costs_what_it_has(
     spans = [places_of(source.id) for source in store.search_index.sources()]
     columns = [first for first, _past in spans], [past for _first, past in spans]
     everything = SOURCES * PASSAGES
-    assert compared(store, search._LOAD, *columns) <= 8 * everything
+    assert compared(store, search._LOAD, *columns, b"one") <= 8 * everything
     assert compared(store, search._MISSING, *columns, 64, 64) <= 8 * everything
     few = [column[:2] for column in columns]
-    assert compared(store, search._LOAD, *few) <= 8 * 2 * PASSAGES
+    assert compared(store, search._LOAD, *few, b"one") <= 8 * 2 * PASSAGES
+    assert compared(store, search._COUNT, *few) <= 8 * 2 * PASSAGES
     assert compared(store, search._MISSING, *few, 64, 64) <= 8 * 2 * PASSAGES

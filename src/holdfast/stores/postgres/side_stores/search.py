@@ -62,16 +62,29 @@ _MISSING: Final = """SELECT m.id, m.text
   ORDER BY m.id DESC LIMIT %s"""
 """The inner limit is for the planner too: without it, every passage can be compared with every
 span."""
-_LOAD: Final = """SELECT r.count, r.data
+_LOAD: Final = """SELECT r.first, r.count, r.data
   FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS s(first, past, n),
   LATERAL (
-    SELECT count(*) AS count, string_agg(v.vector, ''::bytea ORDER BY v.id) AS data FROM (
-      SELECT id, vector, row_number() OVER (ORDER BY id) - 1 AS place
+    SELECT min(v.id) AS first, count(*) AS count,
+      string_agg(v.vector, ''::bytea ORDER BY v.id) AS data FROM (
+      SELECT id, vector, id - row_number() OVER (ORDER BY id) AS start
       FROM {s}.vectors WHERE id >= s.first AND id < s.past
-    ) AS v WHERE v.id = s.first + v.place) AS r
-  ORDER BY s.n"""
-"""One row for each span. As a join of single rows, the planner compares each vector with each
-span; and a row costs the client more than the vector in it."""
+        AND EXISTS (SELECT FROM {s}.vector_model m WHERE m.name = %s)
+    ) AS v GROUP BY v.start) AS r
+  ORDER BY s.n, r.first"""
+"""One row for each run: in it, ids rise as fast as the numbers of rows. As a join of single rows,
+the planner compares each vector with each span; and a row costs the client more than the vector in
+it."""
+_COUNT: Final = """SELECT sum(r.count)::bigint
+  FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
+    SELECT count(*) AS count FROM {s}.vectors v WHERE v.id >= s.first AND v.id < s.past) AS r"""
+_ADD: Final = """WITH held AS (SELECT FROM {s}.vector_model WHERE name = %s FOR SHARE), stored AS (
+    INSERT INTO {s}.vectors SELECT u.id, u.vector
+    FROM unnest(%s::bigint[], %s::bytea[]) AS u(id, vector)
+    JOIN {s}.passages p ON p.id = u.id WHERE EXISTS (SELECT FROM held)
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector RETURNING id)
+  SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM stored)"""
+"""The lock on the model keeps it in use until the vectors are stored."""
 
 
 class PostgresSearchIndex:
@@ -256,7 +269,9 @@ class PostgresVectors:
         if [row[0] for row in self._rows(query)] == [to_bytes(name)]:
             return
         with self._connections.transaction("write the memory index") as connection:
-            for statement in ("DELETE FROM {s}.vectors", "DELETE FROM {s}.vector_model"):
+            connection.execute(_LOCK, [b"vectors."])
+            # The model first: it waits for those that are adding vectors of the old one.
+            for statement in ("DELETE FROM {s}.vector_model", "DELETE FROM {s}.vectors"):
                 connection.execute(self._connections.format(statement).encode())
             insert = self._connections.format("INSERT INTO {s}.vector_model VALUES (%s)")
             connection.execute(insert.encode(), [to_bytes(name)])
@@ -266,18 +281,17 @@ class PostgresVectors:
         rows = self._rows(_MISSING, *_columns(spans), limit, limit)
         return [(id_, to_text(text)) for id_, text in rows]
 
-    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
-        query = """INSERT INTO {s}.vectors SELECT u.id, u.vector
-          FROM unnest(%s::bigint[], %s::bytea[]) AS u(id, vector)
-          JOIN {s}.passages p ON p.id = u.id
-          ON CONFLICT (id) DO UPDATE SET vector = excluded.vector RETURNING id"""
-        by_id = dict(vectors)
-        if by_id:
-            self._rows(query, list(by_id), list(by_id.values()))
+    def count(self, sources: Collection[int]) -> int:
+        return int(self._rows(_COUNT, *_columns(list(map(places_of, sources))))[0][0] or 0)
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
-        rows = self._rows(_LOAD, *_columns(spans)) if spans else []
-        return [VectorRun(count, bytes(data or b"")) for count, data in rows]
+    def add(self, model: str, vectors: Iterable[tuple[int, bytes]]) -> bool:
+        by_id = dict(vectors)
+        rows = self._rows(_ADD, to_bytes(model), list(by_id), list(by_id.values()))
+        return bool(rows[0][0])
+
+    def load(self, model: str, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        rows = self._rows(_LOAD, *_columns(spans), to_bytes(model)) if spans else []
+        return [VectorRun(first, count, bytes(data)) for first, count, data in rows]
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self._connections.rows("use the vectors of the memory index", query, values)

@@ -105,21 +105,42 @@ def vectors_belong_to_passages_and_a_model(store: SessionStore) -> None:
     missing = vectors.missing(10)
     assert [text for _id, text in missing] == ["about pears", "about apples"]
     assert len(vectors.missing(1)) == 1
-    vectors.add([(id_, bytes([128, 0, number])) for number, (id_, _text) in enumerate(missing)])
-    vectors.add([(missing[0][0] + 1_000, b"of nothing")])
+    made = [(id_, bytes([128, 0, number])) for number, (id_, _text) in enumerate(missing)]
+    assert vectors.add("one", made)
+    assert vectors.add("one", [(missing[0][0] + 1_000, b"of nothing")])
     assert vectors.missing(10) == []
     (source,) = _sources(store.search_index)
-    assert vectors.load([places_of(source)]) == [(2, b"\x80\x00\x01\x80\x00\x00")]
+    span = places_of(source)
+    assert vectors.load("one", [span]) == [(span[0], 2, b"\x80\x00\x01\x80\x00\x00")]
     vectors.use_model("one")
-    assert vectors.load([places_of(source)])[0].length == 2
+    assert vectors.load("one", [span])[0].length == vectors.count([source]) == 2
     store.search_index.forget([source])
-    assert vectors.load([places_of(source)]) == [(0, b"")]
+    assert vectors.load("one", [span]) == []
+    assert vectors.count([source]) == 0
     _put(store, "main/a", "about apples")
-    vectors.add([(id_, b"v") for id_, _text in vectors.missing(1)])
-    spans = [places_of(source) for source in _sources(store.search_index)]
-    assert vectors.load(spans) == [(1, b"v")]
+    vectors.add("one", [(id_, b"v") for id_, _text in vectors.missing(1)])
+    (source,) = _sources(store.search_index)
+    span = places_of(source)
+    assert vectors.load("one", [span]) == [(span[0], 1, b"v")]
     vectors.use_model("two")
-    assert vectors.load(spans) == [(0, b"")]
+    assert vectors.load("one", [span]) == vectors.load("two", [span]) == []
+
+
+def vectors_of_two_models_are_never_mixed(store: SessionStore) -> None:
+    """Who still works with the old model stores none of its vectors and is given no other's."""
+    vectors = store.search_index.vectors
+    _put(store, "main/a", "about apples", "about pears")
+    (source,) = _sources(store.search_index)
+    first, past = places_of(source)
+    assert not vectors.add("one", [(first, b"old")])  # no model is in use yet
+    vectors.use_model("one")
+    vectors.use_model("two")
+    assert not vectors.add("one", [(first, b"old")])
+    assert vectors.count([source]) == 0
+    assert vectors.add("two", [(first, b"new")])
+    assert vectors.add("two", [])
+    assert vectors.load("one", [(first, past)]) == []
+    assert vectors.load("two", [(first, past)]) == [(first, 1, b"new")]
 
 
 def vectors_are_asked_for_by_source(store: SessionStore) -> None:
@@ -134,25 +155,35 @@ def vectors_are_asked_for_by_source(store: SessionStore) -> None:
         *("second of main/c", "first of main/c", "second of main/a")
     ]
     assert vectors.missing(10, []) == []
-    vectors.add([(id_, text.encode()) for id_, text in vectors.missing(10)])
+    vectors.add("one", [(id_, text.encode()) for id_, text in vectors.missing(3, [one, two])])
+    assert vectors.count([one, three]) == 1
+    assert vectors.count([two]) == 2
+    assert vectors.count([]) == 0
+    vectors.add("one", [(id_, text.encode()) for id_, text in vectors.missing(10)])
     assert vectors.missing(10) == vectors.missing(10, [one, two, three]) == []
-    assert vectors.load([places_of(three, 1), places_of(one), places_of(two, 2)]) == [
-        *((1, b"second of main/c"), (2, b"first of main/asecond of main/a"), (0, b""))
+    spans = [places_of(three, 1), places_of(one), places_of(two, 2)]
+    assert vectors.load("one", spans) == [
+        (spans[0][0], 1, b"second of main/c"),
+        (spans[1][0], 2, b"first of main/asecond of main/a"),
     ]
-    assert vectors.load([]) == []
+    assert vectors.load("one", []) == []
 
 
-def vectors_are_loaded_up_to_a_gap(store: SessionStore) -> None:
-    """A vector counts once all of its source before it are there: its place tells whose it is."""
+def vectors_are_loaded_around_gaps(store: SessionStore) -> None:
+    """Those that are there are loaded whatever is missing between them, in order, each run whole:
+    the first id tells whose they are."""
     vectors = store.search_index.vectors
     vectors.use_model("one")
     _put(store, "main/a", *(f"passage {number}" for number in range(4)))
     (source,) = _sources(store.search_index)
     first = places_of(source)[0]
-    for number, found in ((3, (0, b"")), (0, (1, b"0")), (2, (1, b"0")), (1, (4, b"0123"))):
-        vectors.add([(first + number, b"%d" % number)])
-        assert vectors.load([places_of(source)]) == [found]
-    assert vectors.load([places_of(source, 2), places_of(source, 4)]) == [(2, b"23"), (0, b"")]
+    for number, found in ((3, ["3"]), (0, ["0", "3"]), (2, ["0", "23"]), (1, ["0123"])):
+        vectors.add("one", [(first + number, b"%d" % number)])
+        assert vectors.load("one", [places_of(source)]) == [
+            (first + int(run[0]), len(run), run.encode()) for run in found
+        ]
+    spans = [places_of(source, 2), places_of(source, 4), (first, first + 1)]
+    assert vectors.load("one", spans) == [(first + 2, 2, b"23"), (first, 1, b"0")]
 
 
 def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
