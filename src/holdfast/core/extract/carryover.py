@@ -162,7 +162,7 @@ def carry_digests(
     folders = (common_folder(changed.paths), common_folder(read.paths))
     actions = [_relative(line, *folders) for line in action_lines(digests)]
     actions = _newest(actions, _ACTIONS, int(rest * _ACTIONS_SHARE), counter)
-    reasons = dict.fromkeys(f"- {reason}" for digest in digests for reason in digest.reasons)
+    reasons = dict.fromkeys(f"- {reason}" for item in digests for reason in item.reasons)
     cap_tokens += more
     for section in (
         _section(_REPLIES, _replies(digests, lately, int(rest * _REPLIES_SHARE), counter)),
@@ -321,7 +321,8 @@ def _newest_open(digests: Sequence[Digest]) -> list[str]:
     for digest in reversed(digests):
         if digest.open_items is not None:
             return [item for item in digest.open_items if same_words(item) not in done]
-        done.update(map(same_words, digest.done_items))
+        if digest.done_items:
+            done.update(map(same_words, digest.done_items))
     return []
 
 
@@ -342,7 +343,8 @@ def _errors(
 
 def _outputs(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
     """The newest outputs that can be read back."""
-    lines = list(dict.fromkeys(line for digest in digests[::-1] for line in digest.outputs[::-1]))
+    newest = [digest.outputs[::-1] for digest in reversed(digests) if digest.outputs]
+    lines = list(dict.fromkeys(line for outputs in newest for line in outputs))
     return lines_within(lines, room - counter.count(_OUTPUTS), counter)[::-1]
 
 

@@ -79,9 +79,9 @@ def shorten(
 
     `told` are sentences that stand elsewhere, by `same_words`; they are left out.
     """
-    before = cuttings(text)
-    pieces = before.pieces if len(before.pieces) > 1 else (hide_gap_markers(text),)
-    total = before.total
+    found = cuttings(text)
+    pieces = found.pieces if len(found.pieces) > 1 else (hide_gap_markers(text),)
+    total = found.total
     units = list(_units(pieces, max(_EDGE_CHARS, _EDGE_CHARS_PER_TOKEN * tokens)))
     order = _rank_units(pieces, units, told)
     costs = [counter.count(f" {pieces[unit.piece][unit.start : unit.end]}") for unit in units]
@@ -89,10 +89,13 @@ def shorten(
     short = default_marker(total, total, "characters")
     for _once_more in range(2):  # what stands side by side needs no gap between
         room = tokens - counter.count(shown(short))
+        before = len(chosen)
         for at in order:
             if at not in chosen and costs[at] + _GAP_TOKENS <= room:
                 chosen.append(at)
                 room -= costs[at] + _GAP_TOKENS
+        if len(chosen) == before:
+            break
         short = _write_units(pieces, [units[at] for at in sorted(chosen)], total)
         while chosen and counter.count(shown(short)) > tokens:
             chosen.pop()
@@ -166,7 +169,7 @@ def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[
     telling = [
         at
         for at, text in enumerate(texts)
-        if not says_nothing(text) and same_words(text) not in told
+        if not says_nothing(text) and not (told and same_words(text) in told)
     ]
     last = len(units) - 1
 

@@ -45,6 +45,8 @@ class Cuttings(msgspec.Struct, frozen=True):
 
 def cuttings(text: str) -> Cuttings:
     """A text as what is left of a longer one, if its marker says so and its sum is right."""
+    if GAP[:2] not in text:
+        return Cuttings((text,), len(text))
     signs = list(_SIGN.finditer(text))
     counted = [sign for sign in signs if sign[1]]
     if len(counted) != 1:

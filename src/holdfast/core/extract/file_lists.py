@@ -42,11 +42,17 @@ def find_files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
     changed: set[str] = set()
     here: set[str] = set()
     open_calls: dict[str, tuple[Touch, ...]] = {}
-    for digest in digests:
-        open_calls.update(digest.calls)
-        seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
-        changed.update(digest.changed.paths)
-        touches = open_calls.pop(digest.answers, ()) if digest.answers is not None else ()
+    earlier: list[Digest] = []
+    for digest in digests:  # of a long log thousands: each is asked for as little as can be
+        if digest.calls:
+            open_calls.update(digest.calls)
+        if not digest.record:
+            earlier.append(digest)
+            seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
+            changed.update(digest.changed.paths)
+        if digest.answers is None or digest.answers not in open_calls:
+            continue
+        touches = open_calls.pop(digest.answers)
         for touch in touches if not digest.is_failed else ():
             here.add(touch.path)
             seen.pop(touch.path, None)
@@ -56,11 +62,11 @@ def find_files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
     return (
         FileList(
             tuple(path for path in seen if path in changed),
-            _count_earlier([digest.changed for digest in digests], here),
+            _count_earlier([digest.changed for digest in earlier], here),
         ),
         FileList(
             tuple(path for path in seen if path not in changed),
-            _count_earlier([digest.read for digest in digests], here),
+            _count_earlier([digest.read for digest in earlier], here),
         ),
     )
 

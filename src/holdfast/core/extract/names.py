@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter as Counted
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -86,7 +87,11 @@ def _names(word: str) -> Iterator[str]:
 
 
 def weigh(names: Sequence[str], weight: float) -> dict[str, float]:
-    """Each name with its weight, which is lower for names that say little; boilerplate has none."""
+    """Each name with its weight, which is lower for names that say little; boilerplate has none.
+
+    Texts of one session repeat most names: each is kept once, and is compared by its place.
+    """
+    names = [*map(sys.intern, names)]
     worths = zip(names, map(_worth, names), strict=True)
     return {name: weight * worth for name, worth in worths if worth}
 
@@ -123,9 +128,10 @@ def rank_names(digests: Sequence[Digest]) -> list[str]:
     scores: dict[str, float] = {}
     get, age = scores.get, 0
     for digest in reversed(digests):
-        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
-        for name, factor in digest.names.items():
-            scores[name] = get(name, 0.0) + weight * factor
+        if digest.names:
+            weight = 0.5 ** (age / _HALF_LIFE_STEPS)
+            for name, factor in digest.names.items():
+                scores[name] = get(name, 0.0) + weight * factor
         age += digest.is_step
     ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
     return [name for _rank, name in ranked]

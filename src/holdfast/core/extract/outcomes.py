@@ -124,10 +124,10 @@ def action_lines(digests: Sequence[Digest]) -> list[str]:
         for line in digest.actions:
             attempted, _arrow, outcome = line.partition(_ARROW)
             actions[same_command(attempted)] = _Action(attempted, outcome)
-        waiting.update({attempt.call: attempt for attempt in digest.attempts})
-        attempt = waiting.pop(digest.answers, None) if digest.answers is not None else None
-        if attempt is not None:
-            _note(actions, attempt, digest)
+        for attempt in digest.attempts:
+            waiting[attempt.call] = attempt
+        if waiting and digest.answers in waiting:
+            _note(actions, waiting.pop(digest.answers), digest)
     return [action.tell() for action in actions.values()]
 
 

@@ -23,7 +23,7 @@ from holdfast.core.extract.statements import same_words
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
@@ -56,7 +56,6 @@ def select_words(
 ) -> tuple[Instructions, list[tuple[CarriedMessage, str]]]:
     """The instructions to list, and the messages to quote, each with its quotation."""
     said = _messages(digests)
-    sizes = [counter.count(quote(message.said)) + 1 for message in said]
     room -= counter.count(f"{MESSAGES}\n")
     everything = _all_instructions(digests)
     sources = {rule: digest.record for digest in digests if digest.record for rule in digest.rules}
@@ -67,10 +66,13 @@ def select_words(
         fitted = _fit(instructions, sources, most, counter)
         return fitted, room - min(tokens_of_instructions(fitted, counter), lists.shared)
 
-    is_all = sum(sizes) <= room and _not_in(said, everything) == Instructions()
+    def size(message: Digest) -> int:
+        return counter.count(quote(message.said)) + 1
+
+    is_all = _do_fit(said, size, room) and _not_in(said, everything) == Instructions()
     left = room if is_all else fit(everything)[1]
-    count = _count_that_fits(sizes, left)
-    said, sizes = first_and_newest(said, count), first_and_newest(sizes, count)
+    said = first_and_newest(said, _count_that_fits(said, size, left))
+    sizes = [size(message) for message in said]
     share = fair_share(sizes, left)
     whole = [message for message, size in zip(said, sizes, strict=True) if size <= share]
     instructions, left = fit(_not_in(whole, everything))
@@ -91,7 +93,7 @@ def select_words(
 
 
 def quote(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return "\n".join([f"> {line}" for line in text.splitlines()])
 
 
 def read_quotes(lines: Sequence[str]) -> list[str]:
@@ -128,6 +130,8 @@ def _messages(digests: Sequence[Digest]) -> list[Digest]:
     """Each message once, at its last place: an earlier carry-over may quote, whole or in part, a
     message that is also among the records."""
     said = list({digest.said: digest for digest in reversed(digests) if digest.said}.values())[::-1]
+    if not any(GAP[:2] in message.said for message in said):
+        return said
     by_length: dict[int, list[str]] = {}
     for message in said:
         by_length.setdefault(len(message.said), []).append(hide_gap_markers(message.said))
@@ -141,23 +145,39 @@ def _messages(digests: Sequence[Digest]) -> list[Digest]:
     return [message for message in said if not is_repeated(message.said)]
 
 
-def _count_that_fits(sizes: list[int], room: int) -> int:
-    """The number of messages of which each still gets enough room to say something."""
+def _do_fit(said: Sequence[Digest], size: Callable[[Digest], int], room: int) -> bool:
+    """Return whether all messages fit, counted from the newest until they do not."""
+    for message in reversed(said):
+        room -= size(message)
+        if room < 0:
+            return False
+    return room >= 0
+
+
+def _count_that_fits(said: list[Digest], size: Callable[[Digest], int], room: int) -> int:
+    """The number of messages of which each still gets enough room to say something.
+
+    Of a long log few do, and only those are counted: more and more, until they are too many.
+    """
 
     def are_too_many(count: int) -> bool:
-        kept = first_and_newest(sizes, count)
+        kept = [size(message) for message in first_and_newest(said, count)]
         return sum(kept) > room and fair_share(kept, room) < _MESSAGE_TOKENS_MIN
 
-    return bisect.bisect_left(range(1, len(sizes) + 1), True, key=are_too_many)
+    most = 1
+    while most < len(said) and not are_too_many(most):
+        most *= 2
+    return bisect.bisect_left(range(1, min(most, len(said)) + 1), True, key=are_too_many)
 
 
 def _all_instructions(digests: Sequence[Digest]) -> Instructions:
     """Every instruction that holds, once, at its last place."""
-    said = [text for digest in digests for text in (*digest.instructions.sentences, *digest.rules)]
-    here = {instruction_key(rule) for digest in digests for rule in digest.rules}
+    stated = [digest for digest in digests if digest.rules or not digest.record]
+    said = [text for digest in stated for text in (*digest.instructions.sentences, *digest.rules)]
+    here = {instruction_key(rule) for digest in stated for rule in digest.rules}
     omitted = sum(
         digest.instructions.omitted
-        for digest in digests
+        for digest in stated
         # Where the records behind an earlier list are here, nothing of that list is missing.
         if digest.instructions.omitted
         and not here.issuperset(map(instruction_key, digest.instructions.sentences))

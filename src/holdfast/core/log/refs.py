@@ -98,11 +98,12 @@ def named_outputs(records: Sequence[Record]) -> list[Json]:
     """The newest offloaded texts among records, for a compaction that cuts them."""
     found: dict[str, Json] = {}
     for record in records:
-        if isinstance(record, Compaction):
+        # By exact type: to ask a struct's class for its instances takes several times as long.
+        if type(record) is Compaction:
             found |= {
                 output["ref"]: output for output in record.outputs or () if _is_listed(output)
             }
-        elif isinstance(record, ToolResult) and record.output_ref is not None:
+        elif type(record) is ToolResult and record.output_ref is not None:
             ref = record.output_ref.sha256[:REF_CHARS]
             about = {"tool": record.name or "", "chars": record.output_ref.chars}
             found[ref] = {"ref": ref, "record": record.id, **about}

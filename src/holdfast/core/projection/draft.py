@@ -194,7 +194,9 @@ class ViewDraft:
         # The turn may have begun before everything that is still here.
         is_older = turn == len(self.units)
         units = [(unit, is_older) for unit in self.opening]
-        units += [(self.units[place], place >= turn) for place in range(self.start, start)]
+        if is_older or not self.held <= self.released:
+            units += [(unit, False) for unit in self.units[self.start : min(turn, start)]]
+        units += [(unit, True) for unit in self.units[max(turn, self.start) : start]]
         return [
             unit
             for unit, is_asked in units
@@ -214,9 +216,10 @@ class ViewDraft:
     def frees(self, start: int) -> int:
         """Return the tokens that a cut there removes; the question of the newest turn stays, and
         so do protected steps."""
+        freed = sum(self.sizes[self.start : start])
         stays = set(map(id, self._pins(start)))
-        places = range(self.start, start)
-        return sum(self.sizes[place] for place in places if id(self.units[place]) not in stays)
+        places = range(self.start, start) if stays else ()
+        return freed - sum(self.sizes[place] for place in places if id(self.units[place]) in stays)
 
     def fit_carry(self, room: int, cap: int, least: int = 1) -> None:
         """Give the carry what the rest leaves free, and `least` tokens even where it has less."""
@@ -314,7 +317,6 @@ class ViewDraft:
 
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
         kept = self.units[self.start :]
-        gone = self.past.cut_records(self.units, self.start)
         said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned if unit.is_user}
         pinned = [
             to_json(as_shown(rec, said[rec.id]) if rec.id in said and rec.id in self.forms else rec)
@@ -327,7 +329,7 @@ class ViewDraft:
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,
             first_kept=kept[0].first if kept else None,
-            covers=(gone[0].id, gone[-1].id) if gone else None,
+            covers=self.past.covers(self.units, self.start),
             window=window,
             tokens_before=before,
             tokens_after=self.total,
@@ -343,11 +345,11 @@ class ViewDraft:
 
     def _weigh(self, units: Sequence[ContextUnit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
-        weigh, tokens, forms = self._cache.scale.unit, self._correction.tokens, self.forms
+        forms = self.forms
         shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
-        weights = [weigh(unit) for unit in shown]
-        self.has_images = any(weight.images for weight in weights)
-        return [tokens(weight) for weight in weights]
+        weights = self._cache.scale.weights(shown)
+        self.has_images = any([weight.images for weight in weights])
+        return self._correction.tokens_of_each(weights)
 
     def tokens_of_part(self, part: MessagePart) -> int:
         return self._correction.tokens(self._cache.scale.part(part))

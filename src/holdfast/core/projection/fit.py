@@ -142,14 +142,13 @@ def _step_sizes(
     prunes = prunable(draft, policy)
     first = _first_that_matters(draft, room)
     quiet = quiet_steps(draft, first)
-    return [
+    newer = (
         draft.step_size(
             index, is_allowed if index in prunes else None, quiet[index - first], policy
         )
-        if index >= first
-        else StepSize(draft.sizes[index])
-        for index in range(draft.start, len(draft.units))
-    ]
+        for index in range(first, len(draft.units))
+    )
+    return [*map(StepSize, draft.sizes[draft.start : first]), *newer]
 
 
 def _first_that_matters(draft: ViewDraft, room: int) -> int:

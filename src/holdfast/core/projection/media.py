@@ -48,8 +48,8 @@ def fit_media(draft: ViewDraft, dialect: Dialect) -> None:
 def fit_count(draft: ViewDraft, dialect: Dialect, policy: Policy, room: int) -> None:
     """Cut to half of what the provider takes, where there are more messages than that."""
     most = dialect.messages_max
-    units = (*draft.opening, *draft.units[draft.start :])
-    if not most or sum(len(unit.parts) for unit in units) + 4 <= most:
+    units = (*draft.opening, *draft.units[draft.start :]) if most else ()
+    if not most or sum([len(unit.parts) for unit in units]) + 4 <= most:
         return
     release(draft, 0)
     start, left = len(draft.units) - 1, most // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,7 @@ class Past:
         self._scale = scale
         self._correction = correction
         self._budget = budget
+        self._gone: tuple[Sequence[ContextUnit], int, set[str]] | None = None
 
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
@@ -98,22 +100,34 @@ class Past:
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
         wanted = {part.record for unit in pinned for part in unit.parts if part.record}
+        if not wanted:
+            return []
         found = [record for record in self._request.records if record.id in wanted]
         wanted -= {record.id for record in found}
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
         kept = [*(record for record in older if record.id in wanted), *found]
         return [_without_broken_thinking(record) for record in kept]
 
-    def names_held(self, unit: ContextUnit) -> list[str]:
-        """Every name in a unit."""
+    def names_held(self, unit: ContextUnit, wanted: set[str]) -> set[str]:
+        """The names in a unit that are among those `wanted`."""
         records = (self.by_id.get(part.record) for part in unit.parts)
         digests = (self._scale.digest(record) for record in records if record is not None)
-        return [name for digest in digests if digest is not None for name in digest.names]
+        return {name for item in digests if item is not None for name in item.names.keys() & wanted}
 
-    def cut_records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
-        """The records of the units before `start`."""
-        gone = {part.record for unit in units[:start] for part in unit.parts}
-        return [record for record in self._request.records if record.id in gone]
+    def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
+        """The ids of the first and the last record of the units before `start`."""
+        gone, records = self._ids_before(units, start), self._request.records
+        first = next((record.id for record in records if record.id in gone), None)
+        last = next((record.id for record in reversed(records) if record.id in gone), None)
+        return None if first is None or last is None else (first, last)
+
+    def _ids_before(self, units: Sequence[ContextUnit], start: int) -> set[str]:
+        """The ids of the records of the units before `start`; a cut asks for them more than once."""
+        if self._gone is None or self._gone[0] is not units or self._gone[1] != start:
+            parts = [unit.parts for unit in units[:start]]
+            ids = {part.record for part in itertools.chain.from_iterable(parts)}
+            self._gone = (units, start, ids)
+        return self._gone[2]
 
     def records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
         """Every record at hand from before the cut, those that an earlier cut left out as well.
@@ -121,7 +135,7 @@ class Past:
         An earlier carry-over may have had no room for them; the log still has them.
         """
         records = self._request.records
-        gone = {part.record for unit in units[:start] for part in unit.parts}
+        gone = self._ids_before(units, start)
         kept = units[start].first if start < len(units) else None
         places = (place for place, record in enumerate(records) if record.id == kept)
         end = next(places, len(records))
@@ -133,16 +147,17 @@ class Past:
     ) -> list[Digest]:
         """Return the digests of the records that are cut; of old ones, only the user's words."""
         shown = {part.record: _words(part) for part in beside}
-        found: list[Digest] = []
-        steps = 0
-        for record in reversed([*self._words_beside(), *self.records(units, start)]):
-            steps += type(record) is Assistant
-            is_near = steps <= _HORIZON_STEPS or type(record) is User
-            digest = self._scale.digest(record) if is_near else self._scale.glance(record)
-            if digest is not None:
-                found.append(_not_shown(digest, shown))
-        found.reverse()
-        return found
+        records = [*self._words_beside(), *self.records(units, start)]
+        steps, near = 0, len(records)
+        while near and steps <= _HORIZON_STEPS:
+            near -= 1
+            steps += type(records[near]) is Assistant
+        near += steps > _HORIZON_STEPS
+        digest, glance = self._scale.digest, self._scale.glance
+        found = [digest(rec) if type(rec) is User else glance(rec) for rec in records[:near]]
+        found += map(digest, records[near:])
+        digests = [item for item in found if item is not None]
+        return [_not_shown(item, shown) for item in digests] if shown else digests
 
     def _words_beside(self) -> list[User]:
         """The user's messages that stood beside the summary of the cut before."""
@@ -172,11 +187,13 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     units = draft.units[first:]
     holders: dict[str, int] = {}
     used = list(range(len(units)))
+    called = [names_called(unit) for unit in units]
+    wanted = {name for names in called for name in names}
     for index, unit in enumerate(units):
-        for name in names_called(unit):
+        for name in called[index]:
             if name in holders:
                 used[holders[name]] = index
-        holders.update(dict.fromkeys(draft.past.names_held(unit), index))
+        holders.update(dict.fromkeys(draft.past.names_held(unit, wanted), index))
     steps = [0]
     for unit in units:
         steps.append(steps[-1] + (not unit.is_user))

@@ -247,20 +247,18 @@ class _Pruned(msgspec.Struct, frozen=True):
 
 
 def _prune(steps: Sequence[StepSize], policy: Policy, *, may_clear: bool) -> _Pruned:
-    trim, clear, sizes = set(), set(), []
-    end = len(steps) - policy.protected_steps
-    for index, step in enumerate(steps):
-        freed = 0
-        if index < end:
-            if may_clear and step.clear_frees > 0 and step.quiet > policy.clear_after:
-                clear.add(index)
-                freed = step.clear_frees
-            elif step.trim_frees > 0 and step.quiet > policy.trim_after:
-                trim.add(index)
-                freed = step.trim_frees
-        sizes.append(step.tokens - freed)
-    frees = sum(step.tokens for step in steps) - sum(sizes)
-    return _Pruned(frozenset(trim), frozenset(clear), sizes, frees)
+    trim, clear, sizes = set(), set(), [step.tokens for step in steps]
+    total = sum(sizes)
+    for index, step in enumerate(steps[: max(0, len(steps) - policy.protected_steps)]):
+        if not step.quiet:
+            continue  # most steps of a long log, which can only be cut
+        if may_clear and step.clear_frees > 0 and step.quiet > policy.clear_after:
+            clear.add(index)
+            sizes[index] -= step.clear_frees
+        elif step.trim_frees > 0 and step.quiet > policy.trim_after:
+            trim.add(index)
+            sizes[index] -= step.trim_frees
+    return _Pruned(frozenset(trim), frozenset(clear), sizes, total - sum(sizes))
 
 
 def _tail(steps: Sequence[StepSize], pruned: _Pruned, room: int) -> int:

@@ -6,6 +6,7 @@ record has in the view is decided elsewhere and recorded, so that it stays the s
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -315,10 +316,9 @@ def prunable(draft: ViewDraft, policy: Policy) -> range:
     units = draft.units
     users = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if draft.opening else next(users, None)
-    steps = [index for index, unit in enumerate(units) if not unit.is_user]
-    if first is None or len(steps) <= policy.protected_steps:
+    end = newest_steps(units, policy)
+    if first is None or all(unit.is_user for unit in itertools.islice(units, end)):
         return range(0)
-    end = steps[len(steps) - policy.protected_steps] if policy.protected_steps else len(units)
     return range(max(first, draft.start), max(end, draft.start))
 
 
@@ -342,11 +342,13 @@ def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
     firsts = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if view.opening else next(firsts, 0)
     older = frozenset(unit.first for unit in view.opening if unit.parts[0].source in _STEP_SOURCES)
+    held = units[:first]
+    if deny is not None:
+        held += [u for u in units[first:] if not u.is_user and _is_denied(u, deny)]
     return older | frozenset(
         unit.first
-        for index, unit in enumerate(units)
-        if (index < first or (deny is not None and not unit.is_user and _is_denied(unit, deny)))
-        and all(map(_is_plain, unit.parts))
+        for unit in held
+        if all(map(_is_plain, unit.parts))
         and not any(part.record in view.forms for part in unit.parts)
     )
 
@@ -358,10 +360,11 @@ def count_cut_steps(draft: ViewDraft, policy: Policy) -> int:
     view = draft.view
     newest, held = newest_steps(view.units, policy), steps_to_hold(view, policy)
     kept = {unit.first for unit in (*draft.pinned, *draft.units[draft.start :])}
+    older = [unit for unit in view.units[:newest] if unit.first in held] if held else []
     return sum(
         unit.first not in kept
-        for place, unit in enumerate((*view.units, *view.opening))
-        if unit.parts[0].source in _STEP_SOURCES and (place >= newest or unit.first in held)
+        for unit in (*older, *view.units[newest:], *view.opening)
+        if unit.parts[0].source in _STEP_SOURCES
     )
 
 

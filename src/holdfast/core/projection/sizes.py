@@ -55,6 +55,11 @@ class Correction(msgspec.Struct, frozen=True, gc=False):
     def tokens(self, weight: Weight) -> int:
         return math.ceil(self.factor * weight.counted + self.per_result * weight.results)
 
+    def tokens_of_each(self, weights: Iterable[Weight]) -> list[int]:
+        """`tokens` of many."""
+        ceil, factor, per_result = math.ceil, self.factor, self.per_result
+        return [ceil(factor * item.counted + per_result * item.results) for item in weights]
+
 
 class Scale:
     """Weighs with one counter and one rule for pictures, and remembers."""
@@ -108,6 +113,11 @@ class Scale:
         )
         self._units[id(unit)] = (unit, weight)
         return weight
+
+    def weights(self, units: Iterable[ContextUnit]) -> list[Weight]:
+        """`unit` of many, most of which were weighed before."""
+        get, unknown = self._units.get, (None, None)
+        return [get(id(unit), unknown)[1] or self.unit(unit) for unit in units]
 
     def units(self, units: Iterable[ContextUnit]) -> Weight:
         counted = results = 0
