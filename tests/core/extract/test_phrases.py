@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.strategies import clean_texts
 
-from holdfast.core.extract.phrases import begins, holds, says_nothing, sentence_spans
+from holdfast.core.extract.phrases import (
+    begins,
+    holds,
+    says_nothing,
+    sentence_spans,
+    split_sentences,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +83,17 @@ def test_sentences_end_where_they_end() -> None:
         "Three。",
         "四",
     ]
+
+
+BREAK = r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+"
+"""The same rule as a pattern of places: easy to read, and slow to search."""
+
+
+@given(text=st.text('a.!。\n "”', max_size=12))
+@example("。。 a")
+@example("a.\n\n.")
+@example('a." \nb。"')
+@example("a\n\n a.. a")
+def test_sentences_are_split_where_the_rule_says(text: str) -> None:
+    """Behind a stop and the quotation marks at it, behind a wide stop, and at line ends."""
+    assert split_sentences(text) == re.split(BREAK, text)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.extract.digest import Instructions
+from holdfast.core.extract.digest import Digest, Instructions
+from holdfast.core.extract.fair_share import fair_share, first_and_newest
 from holdfast.core.extract.user_words import (
+    _MESSAGE_TOKENS_MIN,
+    _count_that_fits,
     instruction_lines,
     quote,
     read_instructions,
@@ -57,3 +60,26 @@ def test_quotations_can_be_read_back(messages: list[str]) -> None:
     """Messages of several lines, with an empty line between any two messages."""
     text = "\n\n".join(map(quote, messages))
     assert read_quotes(text.splitlines()) == messages
+
+
+@given(sizes=st.lists(st.integers(1, 90), max_size=60), room=st.integers(-5, 2_000))
+@example(sizes=[1] * 60, room=40)
+@example(sizes=[90] * 40, room=500)
+@example(sizes=[90, *[2] * 30], room=60)
+def test_as_many_messages_stay_as_have_room_to_say_something(sizes: list[int], room: int) -> None:
+    """Found without counting all of them: most messages of a long log are never looked at."""
+    said = [Digest("", said=f"{place} {size}") for place, size in enumerate(sizes)]
+    counted: set[str] = set()
+
+    def size(text: str) -> int:
+        counted.add(text)
+        return int(text.split()[1])
+
+    def is_too_many(count: int) -> bool:
+        kept = first_and_newest(sizes, count)
+        return sum(kept) > room and fair_share(kept, room) < _MESSAGE_TOKENS_MIN
+
+    counts = range(1, len(sizes) + 1)
+    expected = next((count - 1 for count in counts if is_too_many(count)), len(sizes))
+    assert _count_that_fits(said, size, room) == expected
+    assert len(counted) <= max(2, 2 * expected + 2)

@@ -141,8 +141,8 @@ def carry_digests(
     list of instructions, if not their share of the cap; what is not shared comes on top of the cap.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
-    if previous:
-        digests = [*read_back(previous), *digests]
+    earlier = read_back(previous) if previous else []
+    digests = [*earlier, *digests]
     share = instruction_share(cap_tokens)
     lists = lists or InstructionRoom(share, share)
     room = max(int(cap_tokens * _MESSAGES_SHARE), min(lists.shared, cap_tokens))
@@ -153,7 +153,7 @@ def carry_digests(
         _section(MESSAGES, [quotation for _message, quotation in words]),
     ]
     room = int(cap_tokens * _WORDS_SHARE) + more - sum(map(counter.count, spoken))
-    prose = _prose(digests, prose, min(room, prose_cap(cap_tokens)), counter)
+    prose = _prose(earlier, prose, min(room, prose_cap(cap_tokens)), counter)
     start = "\n\n".join(filter(None, (prose, *spoken)))
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
     changed, read = find_files(digests)
@@ -165,7 +165,7 @@ def carry_digests(
     reasons = dict.fromkeys(f"- {reason}" for item in digests for reason in item.reasons)
     cap_tokens += more
     for section in (
-        _section(_REPLIES, _replies(digests, lately, int(rest * _REPLIES_SHARE), counter)),
+        _section(_REPLIES, _replies(earlier, lately, int(rest * _REPLIES_SHARE), counter)),
         _section(_OPEN, _open_items(digests, pending, int(rest * _OPEN_SHARE), counter)),
         _section(_ACTIONS, actions),
         _section(_REASONS, _newest([*reasons], _REASONS, int(rest * _REASONS_SHARE), counter)),
@@ -287,9 +287,9 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return f"{title}\n{separator.join(plain)}" if lines else ""
 
 
-def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> str:
+def _prose(earlier: Sequence[Digest], new: str, room: int, counter: Counter) -> str:
     """A model's summary, its head and tail where it is too long."""
-    text = new.strip() or "\n\n".join(digest.prose for digest in digests if digest.prose)
+    text = new.strip() or "\n\n".join(digest.prose for digest in earlier if digest.prose)
     # A heading of ours in it would be read back as a section.
     text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
     if counter.count(text) <= room:
@@ -298,10 +298,10 @@ def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> 
 
 
 def _replies(
-    digests: Sequence[Digest], new: Sequence[str], room: int, counter: Counter
+    earlier: Sequence[Digest], new: Sequence[str], room: int, counter: Counter
 ) -> list[str]:
     """The newest lines of a running summary, else those of an earlier carry-over."""
-    lines = new or [line for digest in digests for line in digest.recent_replies]
+    lines = new or [line for digest in earlier for line in digest.recent_replies]
     plain = (" ".join(line.split()) for line in lines)
     listed = [f"- {line}" for line in plain if line]
     return lines_within(listed[::-1], room - counter.count(_REPLIES), counter)[::-1]

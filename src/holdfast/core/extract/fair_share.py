@@ -97,21 +97,21 @@ def within_tokens(
     `known` is the count of the text as it is shown, where the caller has counted it.
     """
     chars = len(text) if chars_max is None else min(len(text), chars_max)
-    whole = _cut_again(text, chars, keep)
+    before = cuttings(text)
+    whole = _cut_again(text, before, chars, keep)
     taken = counter.count(shown(whole)) if known is None else known
     if whole and taken <= tokens:
         return whole
     while chars > 0 and tokens > 0:
         chars = min(chars * 9 // 10, int(chars * tokens / max(1, taken)))
-        shorter = _cut_again(text, max(chars, 0), keep)
+        shorter = _cut_again(text, before, max(chars, 0), keep)
         taken = counter.count(shown(shorter))
         if taken <= tokens:
             return shorter
     return ""
 
 
-def _cut_again(text: str, chars: int, keep: Keep) -> str:
-    before = cuttings(text)
+def _cut_again(text: str, before: Cuttings, chars: int, keep: Keep) -> str:
     if len(before.pieces) == 1 or len(text) <= chars:
         return cut(text, chars, keep=keep).text
     left = before.pieces[0] if keep != "tail" else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
@@ -70,20 +70,24 @@ def identifiers(text: str) -> list[str]:
     """The names in a text, each once, in order."""
     if len(text) > _SCANNED_CHARS:
         text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
-    found = dict.fromkeys(name for word in dict.fromkeys(text.split()) for name in _names(word))
+    # Texts repeat most of their words; each is searched once. No name contains white space.
+    words: Iterable[str] = dict.fromkeys(text.split())
+    if "\\" in text:
+        words = map(_unescape, words)
+    found = dict.fromkeys([name.rstrip(".") for name in _NAME.findall("\n".join(words))])
     for match in _QUOTED.finditer(text):
         found[match[match.lastindex or 0].strip(_EDGES)] = None
     return [name for name in found if len(name) in _NAME_CHARS]
 
 
-def _names(word: str) -> Iterator[str]:
-    """Names in a piece of text without white space, which no name contains.
+def _names(word: str) -> list[str]:
+    """Names in a piece of text without white space, which no name contains."""
+    return [name.rstrip(".") for name in _NAME.findall(_unescape(word))]
 
-    Texts repeat most of their words; searching each of them once is half the work or less.
-    """
-    if "\\" in word and not _DRIVE.search(word):
-        word = _ESCAPED.sub(" ", word)
-    return (match.group().rstrip(".") for match in _NAME.finditer(word))
+
+def _unescape(word: str) -> str:
+    """A word of JSON that was printed, with spaces for the escapes of white space."""
+    return _ESCAPED.sub(" ", word) if "\\" in word and not _DRIVE.search(word) else word
 
 
 def weigh(names: Sequence[str], weight: float) -> dict[str, float]:

@@ -22,11 +22,11 @@ from holdfast.core.extract.phrases import (
     REQUESTS,
     RULES,
     RULES_WIDE,
-    SENTENCE_END,
     STATES,
     TELLING,
     begins,
     holds,
+    split_sentences,
 )
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import scrub
@@ -97,7 +97,7 @@ def _likely_part(text: str) -> str:
     something down: to read all of it would take seconds."""
     text = _without_code(text)
     edge = _SCANNED_CHARS // 2
-    middle = SENTENCE_END.split(text[edge:-edge])
+    middle = split_sentences(text[edge:-edge])
     likely = (
         raw
         for raw in middle
@@ -172,7 +172,7 @@ def find_reasons(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """The sentences of a text that could be a note: no code, question or credential."""
     found = []
-    for raw in SENTENCE_END.split(_without_code(scrub(text))):
+    for raw in split_sentences(_without_code(scrub(text))):
         read = _read_again if len(raw) <= 2 * _SENTENCE_CHARS.stop else _read_sentence
         if sentence := read(raw):
             found.append(sentence)

@@ -7,6 +7,7 @@ left out; the instructions in such messages are listed by themselves. Both parts
 from __future__ import annotations
 
 import bisect
+import functools
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -66,13 +67,14 @@ def select_words(
         fitted = _fit(instructions, sources, most, counter)
         return fitted, room - min(tokens_of_instructions(fitted, counter), lists.shared)
 
-    def size(message: Digest) -> int:
-        return counter.count(quote(message.said)) + 1
+    @functools.cache
+    def size(text: str) -> int:
+        return counter.count(quote(text)) + 1
 
     is_all = _do_fit(said, size, room) and _not_in(said, everything) == Instructions()
     left = room if is_all else fit(everything)[1]
     said = first_and_newest(said, _count_that_fits(said, size, left))
-    sizes = [size(message) for message in said]
+    sizes = [size(message.said) for message in said]
     share = fair_share(sizes, left)
     whole = [message for message, size in zip(said, sizes, strict=True) if size <= share]
     instructions, left = fit(_not_in(whole, everything))
@@ -145,23 +147,23 @@ def _messages(digests: Sequence[Digest]) -> list[Digest]:
     return [message for message in said if not is_repeated(message.said)]
 
 
-def _do_fit(said: Sequence[Digest], size: Callable[[Digest], int], room: int) -> bool:
+def _do_fit(said: Sequence[Digest], size: Callable[[str], int], room: int) -> bool:
     """Return whether all messages fit, counted from the newest until they do not."""
     for message in reversed(said):
-        room -= size(message)
+        room -= size(message.said)
         if room < 0:
             return False
     return room >= 0
 
 
-def _count_that_fits(said: list[Digest], size: Callable[[Digest], int], room: int) -> int:
+def _count_that_fits(said: list[Digest], size: Callable[[str], int], room: int) -> int:
     """The number of messages of which each still gets enough room to say something.
 
     Of a long log few do, and only those are counted: more and more, until they are too many.
     """
 
     def are_too_many(count: int) -> bool:
-        kept = [size(message) for message in first_and_newest(said, count)]
+        kept = [size(message.said) for message in first_and_newest(said, count)]
         return sum(kept) > room and fair_share(kept, room) < _MESSAGE_TOKENS_MIN
 
     most = 1

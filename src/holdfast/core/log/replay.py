@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content
 
 
+_id_of: Final = attrgetter("id")
 _TURNING: Final = frozenset((Compaction, Undo, ToolUse))
 """Records that decide about others in the view."""
 
@@ -85,7 +87,7 @@ class SeenCalls:
 
 def with_ids(records: Sequence[Record]) -> Sequence[Record]:
     """Records that all have an id; one that was never stored goes by its place among them."""
-    if all(record.id for record in records):
+    if all(map(_id_of, records)):
         return records
     return [
         record if record.id else msgspec.structs.replace(record, id=positional_id(place))

@@ -348,7 +348,7 @@ class ViewDraft:
         forms = self.forms
         shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
         weights = self._cache.scale.weights(shown)
-        self.has_images = any([weight.images for weight in weights])
+        self.has_images = any(weight.images for weight in weights)
         return self._correction.tokens_of_each(weights)
 
     def tokens_of_part(self, part: MessagePart) -> int:

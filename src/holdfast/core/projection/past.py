@@ -50,7 +50,7 @@ class Past:
         self._scale = scale
         self._correction = correction
         self._budget = budget
-        self._gone: tuple[Sequence[ContextUnit], int, set[str]] | None = None
+        self._cut: tuple[Sequence[ContextUnit], int, tuple[set[str], int]] | None = None
 
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
@@ -116,18 +116,22 @@ class Past:
 
     def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
         """The ids of the first and the last record of the units before `start`."""
-        gone, records = self._ids_before(units, start), self._request.records
+        (gone, _end), records = self._find_cut(units, start), self._request.records
         first = next((record.id for record in records if record.id in gone), None)
         last = next((record.id for record in reversed(records) if record.id in gone), None)
         return None if first is None or last is None else (first, last)
 
-    def _ids_before(self, units: Sequence[ContextUnit], start: int) -> set[str]:
-        """The ids of the records of the units before `start`; a cut asks for them more than once."""
-        if self._gone is None or self._gone[0] is not units or self._gone[1] != start:
+    def _find_cut(self, units: Sequence[ContextUnit], start: int) -> tuple[set[str], int]:
+        """The ids of the records of the units before `start`, and the place of the first record
+        behind them. A cut asks for them more than once."""
+        if self._cut is None or self._cut[0] is not units or self._cut[1] != start:
             parts = [unit.parts for unit in units[:start]]
-            ids = {part.record for part in itertools.chain.from_iterable(parts)}
-            self._gone = (units, start, ids)
-        return self._gone[2]
+            gone = {part.record for part in itertools.chain.from_iterable(parts)}
+            kept = units[start].first if start < len(units) else None
+            ids = [record.id for record in self._request.records]
+            end = ids.index(kept) if kept in ids else len(ids)
+            self._cut = (units, start, (gone, end))
+        return self._cut[2]
 
     def records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
         """Every record at hand from before the cut, those that an earlier cut left out as well.
@@ -135,10 +139,7 @@ class Past:
         An earlier carry-over may have had no room for them; the log still has them.
         """
         records = self._request.records
-        gone = self._ids_before(units, start)
-        kept = units[start].first if start < len(units) else None
-        places = (place for place, record in enumerate(records) if record.id == kept)
-        end = next(places, len(records))
+        gone, end = self._find_cut(units, start)
         late = [record for record in records[end:] if record.id in gone]
         return [*records[:end], *late]
 
@@ -153,10 +154,7 @@ class Past:
             near -= 1
             steps += type(records[near]) is Assistant
         near += steps > _HORIZON_STEPS
-        digest, glance = self._scale.digest, self._scale.glance
-        found = [digest(rec) if type(rec) is User else glance(rec) for rec in records[:near]]
-        found += map(digest, records[near:])
-        digests = [item for item in found if item is not None]
+        digests = self._scale.digests(records[:near], records[near:])
         return [_not_shown(item, shown) for item in digests] if shown else digests
 
     def _words_beside(self) -> list[User]:

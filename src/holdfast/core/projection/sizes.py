@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.extract.digest import digest_record, glance
+from holdfast.core.log.records import User
 from holdfast.core.models.messages import Image, ToolAnswer, arguments_json
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (
@@ -87,6 +88,19 @@ class Scale:
         if found is None:
             found = self._glances[id(record)] = (record, glance(record))
         return found[1]
+
+    def digests(self, old: Iterable[Record], new: Iterable[Record]) -> list[Digest]:
+        """The digests of records that add to a carry-over: of old ones the user's words in full,
+        and of the others a glance."""
+        known, seen, none = self._digests.get, self._glances.get, ()
+        found = [
+            (known(id(rec), none) or (rec, self.digest(rec)))[1]
+            if type(rec) is User
+            else (seen(id(rec), none) or (rec, self.glance(rec)))[1]
+            for rec in old
+        ]
+        found += [(known(id(rec), none) or (rec, self.digest(rec)))[1] for rec in new]
+        return [item for item in found if item is not None]
 
     def part(self, part: MessagePart) -> Weight:
         found = self._parts.get(id(part))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.phrases import SENTENCE_END
+from holdfast.core.extract.phrases import split_sentences
 from holdfast.core.memory.ranking import Candidate, Weights, query_terms, rank, rarity, weight
 from holdfast.core.memory.search_terms import is_common, terms
 
@@ -45,7 +45,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 def sentences(text: str) -> Iterator[str]:
     """A text's sentences and lines, none of them blank or very long."""
-    for piece in SENTENCE_END.split(text):
+    for piece in split_sentences(text):
         line = (piece or "").strip()
         for at in range(0, len(line), SENTENCE_CHARS):
             yield line[at : at + SENTENCE_CHARS].strip()
