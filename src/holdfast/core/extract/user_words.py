@@ -68,13 +68,13 @@ def select_words(
         return fitted, room - min(tokens_of_instructions(fitted, counter), lists.shared)
 
     @functools.cache
-    def size(text: str) -> int:
+    def tokens_of(text: str) -> int:
         return counter.count(quote(text)) + 1
 
-    is_all = _do_fit(said, size, room) and _not_in(said, everything) == Instructions()
+    is_all = _do_fit(said, tokens_of, room) and _not_in(said, everything) == Instructions()
     left = room if is_all else fit(everything)[1]
-    said = first_and_newest(said, _count_that_fits(said, size, left))
-    sizes = [size(message.said) for message in said]
+    said = first_and_newest(said, _count_that_fits(said, tokens_of, left))
+    sizes = [tokens_of(message.said) for message in said]
     share = fair_share(sizes, left)
     whole = [message for message, size in zip(said, sizes, strict=True) if size <= share]
     instructions, left = fit(_not_in(whole, everything))
