@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter as Counted
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -93,21 +92,19 @@ def _unescape(word: str) -> str:
 def weigh(names: Sequence[str], weight: float) -> dict[str, float]:
     """Each name with its weight, which is lower for names that say little; boilerplate has none.
 
-    Texts of one session repeat most names: each is kept once, and is compared by its place.
+    Texts of one session repeat most names: each is one string for all of them.
     """
-    names = [*map(sys.intern, names)]
-    worths = zip(names, map(_worth, names), strict=True)
-    return {name: weight * worth for name, worth in worths if worth}
+    return {name: weight * worth for name, worth in map(_worth, names) if worth}
 
 
 @lru_cache(maxsize=16_384)
-def _worth(name: str) -> float:
-    """The share of its weight that a name keeps. Texts of one session repeat most names."""
+def _worth(name: str) -> tuple[str, float]:
+    """A name and the share of its weight that it keeps."""
     if _BOILERPLATE.fullmatch(name):
-        return 0.0
+        return name, 0.0
     if _NUMBER.fullmatch(name):
-        return _LITTLE_WORTH
-    return _KNOWN_WORTH if _KNOWN.fullmatch(name) else 1.0
+        return name, _LITTLE_WORTH
+    return name, _KNOWN_WORTH if _KNOWN.fullmatch(name) else 1.0
 
 
 def mentions(text: str, cap_tokens: int, counter: Counter) -> str:

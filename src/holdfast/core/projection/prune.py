@@ -6,7 +6,6 @@ record has in the view is decided elsewhere and recorded, so that it stays the s
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -317,7 +316,7 @@ def prunable(draft: ViewDraft, policy: Policy) -> range:
     users = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if draft.opening else next(users, None)
     end = newest_steps(units, policy)
-    if first is None or all(unit.is_user for unit in itertools.islice(units, end)):
+    if first is None or all(unit.is_user for unit in units[:end]):
         return range(0)
     return range(max(first, draft.start), max(end, draft.start))
 
@@ -342,12 +341,10 @@ def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
     firsts = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if view.opening else next(firsts, 0)
     older = frozenset(unit.first for unit in view.opening if unit.parts[0].source in _STEP_SOURCES)
-    held = units[:first]
-    if deny is not None:
-        held += [u for u in units[first:] if not u.is_user and _is_denied(u, deny)]
+    denied = [u for u in units[first:] if not u.is_user and _is_denied(u, deny)] if deny else []
     return older | frozenset(
         unit.first
-        for unit in held
+        for unit in (*units[:first], *denied)
         if all(map(_is_plain, unit.parts))
         and not any(part.record in view.forms for part in unit.parts)
     )
