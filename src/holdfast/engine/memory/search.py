@@ -10,8 +10,9 @@ alone, and `Memory.notice` says how many.
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import Caller, decide, readable_owners, subject_of
@@ -33,6 +34,7 @@ from holdfast.core.memory.hits import (
     read_citation,
 )
 from holdfast.core.text.cut import cut, scrub
+from holdfast.engine.memory.background import VectorWorker
 from holdfast.engine.memory.indexer import Indexer, Scope
 from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.memory.ranker import Ranker
@@ -61,6 +63,17 @@ _NOTES_EVERY: Final = 3
 """In a search of everything, at least every third hit is a note, as long as there are any."""
 
 
+class IndexSize(NamedTuple):
+    """The part of a memory that is in the index."""
+
+    sources: int
+    """Files of notes and sessions."""
+    passages: int
+    """Their passages."""
+    vectors: int
+    """Passages that have a vector of the embedder."""
+
+
 class Memory:
     """The notes and past sessions that a caller may search."""
 
@@ -73,10 +86,12 @@ class Memory:
         redactor: Redactor | None = None,
         caller: Caller | None = None,
         weights: Weights | None = None,
+        background: VectorWorker | bool = False,
     ) -> None:
         """`caller` decides whose sessions are searched; without one, none that has an owner.
 
-        Without an `embedder` words alone count.
+        Without an `embedder` words alone count. With `background`, vectors that a search lacks are
+        made after it, in a thread that `close` stops: of this memory, or one that several share.
         """
         self._store = store
         self._notes = notes
@@ -89,11 +104,16 @@ class Memory:
         self._vectors = IndexVectors(self._index, embedder)
         self._ranker = Ranker(self._index, self._vectors, weights)
         self._owned: SessionStore | None = None
+        self._own_worker: VectorWorker | None = None
+        if background is True and embedder is not None:
+            self._own_worker = VectorWorker(self._index, embedder)
+        self._worker = background if isinstance(background, VectorWorker) else self._own_worker
 
     @property
     def notice(self) -> str:
         """The reason why the last search compared some or all passages by words alone, if so."""
-        return self._vectors.notice
+        failed = self._worker.error if self._worker is not None and self._vectors.missing else ""
+        return f"{self._vectors.notice}; that failed: {failed}" if failed else self._vectors.notice
 
     @classmethod
     def open(
@@ -105,8 +125,13 @@ class Memory:
         caller: Caller | None = None,
         redactor: Redactor | None = None,
         with_vectors: bool = True,
+        background: bool = True,
     ) -> Memory:
-        """The memory of an agent, or of one of the owners it serves, in the store at an address."""
+        """The memory of an agent, or of one of the owners it serves, in the store at an address.
+
+        Vectors that a search lacks are made after it, in a thread that `close` stops, unless
+        `background` is False.
+        """
         store = open_store(root)
         memory = cls(
             store,
@@ -114,6 +139,7 @@ class Memory:
             embedder=find_embedder() if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
+            background=background,
         )
         memory._owned = store
         return memory
@@ -125,7 +151,9 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Close a store that `open` opened."""
+        """Stop making vectors, and close a store that `open` opened."""
+        if self._own_worker is not None:
+            self._own_worker.close()
         if self._owned is not None:
             self._owned.close()
 
@@ -150,11 +178,15 @@ class Memory:
         if now is None:
             now = time.time() if before is None else before
         query = cut(scrub(query), RECALL_QUERY_CHARS_MAX, keep="head").text
-        try:
-            return self._search(query, scope, limit, before, now, refresh=refresh)
-        except StoreUnavailable:
-            # The index gave up its damaged file and starts again: it is only a cache.
-            return self._search(query, scope, limit, before, now, refresh=True)
+        with self._worker.rest() if self._worker is not None else nullcontext():
+            try:
+                hits = self._search(query, scope, limit, before, now, refresh=refresh)
+            except StoreUnavailable:
+                # The index gave up its damaged file and starts again: it is only a cache.
+                hits = self._search(query, scope, limit, before, now, refresh=True)
+        if self._worker is not None:
+            self._worker.want(self._vectors.missing)
+        return hits
 
     def _search(
         self,
@@ -169,7 +201,7 @@ class Memory:
         if refresh:
             self.refresh(scope)
         sources = {source.id: source for source in self._indexer.sources(scope, before)}
-        vector = self._vectors.of_query(query, sources.values())
+        vector = self._vectors.of_query(query, sources.values(), make=self._worker is None)
         lists = [
             self._ranker.rank(query, vector, part, before, now)
             for part in _parts(sources.values(), scope)
@@ -226,10 +258,13 @@ class Memory:
         sources = [source.id for source in self._indexer.sources("all", None)]
         return self._vectors.embed(sources, limit, report or (lambda _made: None))
 
-    def size(self) -> tuple[int, int]:
-        """The number of sources and of passages in the index."""
-        sources = self._index.sources()
-        return len(sources), sum(source.passages for source in sources)
+    def size(self) -> IndexSize:
+        """The amount of what is in the index that the caller may search."""
+        sources = self._indexer.sources("all", None)
+        passages = sum(source.passages for source in sources)
+        return IndexSize(
+            len(sources), passages, self._vectors.count([source.id for source in sources])
+        )
 
     def _hit(self, rank: Ranked, row: FoundPassage, source: IndexSource, beside: Neighbours) -> Hit:
         mask = self.redactor.text

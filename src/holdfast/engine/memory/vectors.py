@@ -6,6 +6,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
+from holdfast.core.secrets.redaction import without_secrets
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.search_index import VectorRun, places_of, source_of
 from holdfast.providers.embeddings import Vectors, sum_of, widen
@@ -80,7 +81,7 @@ class IndexVectors:
         self._loaded: tuple[Vectors, _SourceMeans] | None = None
         self.notice = ""
         """The reason why the last query was not compared with all vectors, if it was not."""
-        self.missing: list[int] = []
+        self.missing: list[IndexSource] = []
         """The sources of the last query that lack vectors."""
 
     def embed(
@@ -94,12 +95,21 @@ class IndexVectors:
             return 0
         return embed_missing(self._index, self._embedder, sources, limit=limit, report=report)
 
+    def count(self, sources: Collection[int]) -> int:
+        """The number of passages of some sources that have a vector."""
+        if self._embedder is None:
+            return 0
+        self._index.vectors.use_model(self._embedder.name)
+        return self._index.vectors.count(sources)
+
     def of_query(
         self, query: str, sources: Collection[IndexSource], *, make: bool = True
     ) -> bytes | None:
         """The vector of a query; None where there are no vectors to compare it with.
 
-        With `make`, a few of those that are missing are made first.
+        With `make`, a few of those that are missing are made first; without it, only where no more
+        than these are missing. Secrets in a query are masked, as they are in passages: the model
+        may be on another machine.
         """
         self.notice, self.missing = "", []
         if self._embedder is None or not query.strip() or not sources:
@@ -108,10 +118,10 @@ class IndexVectors:
             waiting = self._load(sources, self._embedder, make=make)
             total = sum(source.passages for source in sources)
             if waiting:
-                self.notice = _notice(total - waiting, total)
+                self.notice = _notice(total - waiting, total, is_made_later=not make)
             if waiting >= total or self._loaded is None:
                 return None
-            (vector,) = self._embedder.embed([query])
+            (vector,) = self._embedder.embed([without_secrets(query)])
             self._loaded[0].check(vector, self._embedder.name)
             return vector
         except Exception as error:  # vectors only help: a search by words must still answer
@@ -176,7 +186,7 @@ class IndexVectors:
             held = sorted(self._cache.items(), key=lambda pair: pair[0].id)
             runs = (run for _of, found in held for run in found.runs)
             self._loaded = (Vectors(runs), _SourceMeans({of.id: found.sum for of, found in held}))
-        self.missing = sorted(cached.id for cached in lacking)
+        self.missing = [source for source in sources if _Cached.of(source) in lacking]
         return sum(lacking.values())
 
     def _count(self, cached: _Cached) -> int:
@@ -201,16 +211,18 @@ class IndexVectors:
         self._cache = kept
 
 
-def _notice(count: int, total: int) -> str:
+def _notice(count: int, total: int, *, is_made_later: bool) -> str:
     compared = (
         "these were compared by meaning, the others by words alone"
         if count
         else "words alone were compared"
     )
-    return (
-        f"{count:,} of {total:,} passages have a vector, so {compared}; "
-        "`holdfast memory index` makes the rest"
+    rest = (
+        "the rest are made in the background"
+        if is_made_later
+        else "`holdfast memory index` makes the rest"
     )
+    return f"{count:,} of {total:,} passages have a vector, so {compared}; {rest}"
 
 
 def _gaps(source: int, passages: int, runs: Sequence[VectorRun]) -> Iterator[tuple[int, int]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.memory.hits import Hit
     from holdfast.core.memory.note_types import NoteFile
+    from holdfast.engine.memory.background import VectorWorker
     from holdfast.engine.memory.indexer import Scope
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Notes
@@ -44,12 +45,17 @@ class WorkspaceMemory:
     """Searches, reads, adds and edits notes."""
 
     def __init__(
-        self, base: WorkspaceBase, embedder: Embedder | None = None, agent: str = ""
+        self,
+        base: WorkspaceBase,
+        embedder: Embedder | None = None,
+        agent: str = "",
+        worker: VectorWorker | None = None,
     ) -> None:
-        """Without an `embedder`, searches compare words alone. The notes are those of the caller's
-        agent, or of `agent`."""
+        """Without an `embedder`, searches compare words alone; a `worker` makes the vectors that
+        they lack. The notes are those of the caller's agent, or of `agent`."""
         self._base = base
         self._embedder = embedder
+        self._worker = worker
         self._agent = agent or base.agent
 
     def of_agent(self, agent: str) -> WorkspaceMemory:
@@ -58,7 +64,7 @@ class WorkspaceMemory:
         base = self._base
         if agent != self._agent and base.caller.agent:
             raise RequestRefused("forbidden", "these are the notes of another agent")
-        return WorkspaceMemory(base, self._embedder, agent)
+        return WorkspaceMemory(base, self._embedder, agent, self._worker)
 
     def files(self) -> list[NoteFile]:
         """The caller's files of notes."""
@@ -230,6 +236,7 @@ class WorkspaceMemory:
             embedder=embedder,
             redactor=base.redactor,
             caller=base.caller,
+            background=self._worker if embedder and self._worker is not None else False,
         )
 
 

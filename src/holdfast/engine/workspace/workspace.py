@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Caller
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.memory.background import VectorWorker
     from holdfast.engine.workspace.context import ContextSettings, TermsOf
     from holdfast.ports import Clock, SessionInfo, SessionStore
     from holdfast.providers.embeddings import Embedder
@@ -38,6 +39,7 @@ class CallerWorkspace:
         *,
         redactor: Redactor | None = None,
         embedder: Embedder | None = None,
+        worker: VectorWorker | None = None,
         context: ContextSettings | None = None,
         terms_of: TermsOf = lambda _agent: None,
         clock: Clock = time.time,
@@ -46,8 +48,9 @@ class CallerWorkspace:
     ) -> None:
         """A bare id means a session of the caller's agent, or of `agent` if the caller has none.
 
-        No reply is longer than `max_bytes`. `terms_of` returns the terms of an agent's turns, so
-        that what is reported of a session is what its next turn works with.
+        Without an `embedder`, memory is searched by words alone; a `worker` makes the vectors that
+        searches lack. No reply is longer than `max_bytes`. `terms_of` returns the terms of an
+        agent's turns, so that what is reported of a session is what its next turn works with.
         """
         base = WorkspaceBase(
             store, caller, redactor=redactor, clock=clock, max_bytes=max_bytes, agent=agent
@@ -62,7 +65,7 @@ class CallerWorkspace:
             agent=agent,
         )
         self.outputs = WorkspaceOutputs(base)
-        self.memory = WorkspaceMemory(base, embedder)
+        self.memory = WorkspaceMemory(base, embedder, worker=worker)
         self.context = WorkspaceContext(base, context, terms_of)
 
     def sessions(self) -> list[SessionInfo]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import codecs
 import io
-import itertools
 import os
 import sys
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -24,7 +23,7 @@ from holdfast.surfaces.answers import GAP, Cell, StyledTable, clean, layout, nat
 from holdfast.surfaces.formatting import cell_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO, TextIO
 
     from rich.progress import Progress
@@ -63,6 +62,13 @@ _PIECES: Final = lazy_pattern(r"\n|[^\S\n]+|\S+")
 _ENDLESS: Final = 1_000_000
 """Columns of a terminal whose width is not known: nothing is wrapped."""
 ERASE_LINE: Final = "\r\x1b[K"
+
+
+class ShowProgress(Protocol):
+    """Shows that something is done."""
+
+    def __call__(self, now: str, count: int = 1) -> None:
+        """Show what is being done now, and that so many more items are done."""
 
 
 class MaskedWriter(msgspec.Struct, frozen=True):
@@ -203,24 +209,30 @@ class Output(MaskedWriter, frozen=True):
                 self.count("")
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Callable[[str], None]]:
-        """Show a progress bar; call the function that it yields after each item."""
+    def progress(self, what: str, total: int) -> Iterator[ShowProgress]:
+        """Show a progress bar; call the function that it yields after each item, or after some."""
         if self.is_json or not sys.stderr.isatty():
-            yield lambda _now: None
+            yield lambda _now, _count=1: None
             return
         shown = _progress_bar()
         if shown is None:
-            numbers = itertools.count(1)
+            done = 0
+
+            def show(now: str, count: int = 1) -> None:
+                nonlocal done
+                done += count
+                self.count(f"{done:,} of {total:,}: {now}")
+
             self.count(f"{what} …")
             try:
-                yield lambda now: self.count(f"{next(numbers):,} of {total:,}: {now}")
+                yield show
             finally:
                 self.count("")
             return
         with shown:
             task = shown.add_task(what, total=total)
-            yield lambda now: shown.update(
-                task, advance=1, description=_plain(_harmless(self.mask(now)))
+            yield lambda now, count=1: shown.update(
+                task, advance=count, description=_plain(_harmless(self.mask(now)))
             )
 
     def write_file(self, path: str, text: str) -> None:

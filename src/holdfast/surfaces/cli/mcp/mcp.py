@@ -56,6 +56,7 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
             f"`holdfast mcp` needs a package that is not installed: {error.name or error}",
             hint="pip install 'holdfast[mcp]'",
         ) from error
+    from holdfast.engine.memory.background import VectorWorker
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.context import ContextSettings
     from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -65,14 +66,19 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
     client = McpClient(caller, args.read_only)
     masks = redactor(app.settings.secrets)
     embedder = None if args.words_only else find_embedder()
+    worker = VectorWorker(app.store.search_index, embedder) if embedder else None
     context = ContextSettings(model(args.model) if args.model else None, args.window)
 
     def workspace_of(caller: Caller) -> CallerWorkspace:
         return CallerWorkspace(
-            app.store, caller, redactor=masks, embedder=embedder, context=context
+            app.store, caller, redactor=masks, embedder=embedder, worker=worker, context=context
         )
 
-    serve_stdio(build_server(lambda _request: client, workspace_of), masks.value)
+    try:
+        serve_stdio(build_server(lambda _request: client, workspace_of), masks.value)
+    finally:
+        if worker is not None:
+            worker.close()
     return 0
 
 

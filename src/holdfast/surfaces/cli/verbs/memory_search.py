@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -108,18 +109,40 @@ def add_index(parser: argparse.ArgumentParser) -> None:
 
 
 def index(args: argparse.Namespace, app: App) -> int:
-    """Update the index now instead of at the next search."""
+    """Update the index now instead of at the next search. An interruption keeps what is done."""
     with open_memory(args, app) as memory:
         with app.out.busy("reading new records and notes"):
             memory.refresh("all")
-        with app.out.busy("creating vectors"):
-            embedded = memory.embed()
-        sources, passages = memory.size()
+        before = memory.size()
+        made = 0 if args.words_only else _embed(memory, before.passages - before.vectors, app)
+        sources, passages, vectors = memory.size()
     if app.out.is_json:
-        app.out.json({"sources": sources, "passages": passages, "embedded": embedded})
+        counts = {"sources": sources, "passages": passages, "embedded": made, "vectors": vectors}
+        app.out.json(counts)
     else:
-        app.out.line(f"{passages:,} passages of {sources:,} sources; {embedded:,} new vectors")
+        of_them = "" if args.words_only else f", {vectors:,} with a vector"
+        app.out.line(f"{passages:,} passages of {sources:,} sources{of_them}; {made:,} new vectors")
     return 0
+
+
+def _embed(memory: Memory, missing: int, app: App) -> int:
+    """Make the vectors that are missing, and show how far that is."""
+    begun = time.monotonic()
+    done = 0
+    with app.out.progress("creating vectors", missing) as advance:
+
+        def report(made: int) -> None:
+            nonlocal done
+            seconds = max(time.monotonic() - begun, 1e-3)
+            left = timedelta(seconds=round((missing - made) * seconds / made))
+            advance(f"creating vectors, {made / seconds:,.1f} a second, {left} left", made - done)
+            done = made
+
+        try:
+            return memory.embed(report=report)
+        except KeyboardInterrupt:
+            app.out.note(f"stopped after {done:,} of {missing:,}; the next time goes on there")
+            raise
 
 
 def open_memory(args: argparse.Namespace, app: App) -> Memory:
