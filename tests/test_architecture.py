@@ -101,6 +101,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         ),
         *("registry", "requests", "replies", "failures", "tokenizers", "embeddings", "callables"),
         *("clients", "offline", "local", "command_line", "models"),
+        *("callable_embedder", "openai_embedder", "embedders"),
     ),
     "importers": (
         *(

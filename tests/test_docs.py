@@ -273,7 +273,9 @@ def test_every_variable_is_described() -> None:
     source = inspect.getsource(config)
     read = set(re.findall(r'environ\.get\("([A-Z_]+)"', source)) - {"TERM"}
 
-    ours = {f"HOLDFAST_{name}" for name in ("ROOT", "BLOBS", "AGENT", "MODEL", "SECRETS")}
+    ours = {
+        f"HOLDFAST_{name}" for name in ("ROOT", "BLOBS", "AGENT", "MODEL", "EMBEDDER", "SECRETS")
+    }
     assert read == {*ours, "NO_COLOR", "TELEGRAM_BOT_TOKEN"}
     assert all(f"`{name}`" in text_of_docs() for name in read)
     assert all(f"`{name}`" in (config.__doc__ or "") for name in read)

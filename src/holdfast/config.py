@@ -6,8 +6,10 @@
 | `HOLDFAST_BLOBS`   | other blobs for it: a folder or `s3://…`        | the store's |
 | `HOLDFAST_AGENT`   | the agent that new sessions belong to           | `main`      |
 | `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
+| `HOLDFAST_EMBEDDER` | the model for [vectors](memory.md#vectors)     | `auto`      |
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
+| `OPENAI_API_KEY`   | the key of an embedding model `openai:NAME`     | none        |
 | `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
 | `HOLDFAST__TABLE__KEY` | a key in the settings file of `serve`      | the file's  |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
+EMBEDDER_DEFAULT = "auto"
 MODEL_DEFAULT = "offline"
 """It needs no key and no network."""
 FILE_PREFIX = "HOLDFAST__"
@@ -52,6 +55,9 @@ class Settings:
 
     blobs: str | None = field(default=None, repr=False)
     """The address of other blobs than the store's own."""
+
+    embedder: str = EMBEDDER_DEFAULT
+    """The embedding model of memory."""
 
     telegram_token: str = field(default="", repr=False)
     """The token of the bot that `holdfast telegram` and `serve` run; never written anywhere."""
@@ -81,8 +87,14 @@ def load(
         model=model or environ.get("HOLDFAST_MODEL") or MODEL_DEFAULT,
         secrets=_secrets(environ),
         blobs=environ.get("HOLDFAST_BLOBS") or None,
+        embedder=environ.get("HOLDFAST_EMBEDDER") or EMBEDDER_DEFAULT,
         telegram_token=environ.get("TELEGRAM_BOT_TOKEN") or "",
     )
+
+
+def provider_key(variable: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the key of a provider; empty where there is none."""
+    return environ.get(variable) or ""
 
 
 def find_root(start: str) -> str:

@@ -14,6 +14,9 @@ from holdfast.engine.memory.anthropic_tool import memory_tool as memory_tool
 from holdfast.engine.memory.running_summary import refresh as refresh
 from holdfast.engine.memory.search import Memory as Memory
 from holdfast.engine.memory.tools import memory_tools as memory_tools
+from holdfast.providers.callable_embedder import CallableEmbedder as CallableEmbedder
+from holdfast.providers.embedders import embedder as embedder
+from holdfast.providers.openai_embedder import OpenAIEmbedder as OpenAIEmbedder
 from holdfast.providers.embeddings import (
     Embedder as Embedder,
     Vectors as Vectors,

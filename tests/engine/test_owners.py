@@ -49,6 +49,8 @@ NO_LOOKUPS = {
     "holdfast.importers.Source.__init__": "a file",
     "replace": "a source",
     "use_model": "a model",
+    "holdfast.memory.CallableEmbedder.__init__": "a model",
+    "holdfast.memory.embedder": "a model",
     "bucket": "a bucket",
     "append": "written into a note",
     "erase": "an operator's: deletes what came from a session",

@@ -108,6 +108,13 @@ class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         )
 
 
+class MemoryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The memory that clients search."""
+
+    embedder: str = "off"
+    """The model for vectors: `minilm`, `openai:NAME`, `openai:NAME@http://host/v1`; or `off`."""
+
+
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything in the file."""
 
@@ -115,6 +122,7 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     gateway: GatewayOptions = GatewayOptions()
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
     tokens: tuple[TokenSettings, ...] = ()
+    memory: MemoryTable = MemoryTable()
     telegram: TelegramTable | None = None
     """Without this table, the server runs no bot."""
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.embedding_server import EmbeddingServer
 from tests.support.runs import examples
 from tests.surfaces.http.servers import serving, token_for
 
+from holdfast import SessionKey, User
 from holdfast.engine.workspace.memory import version_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.http.memory import NotesOfAgent
 from holdfast.surfaces.http.server import ROUTES
+from holdfast.surfaces.serve_settings import MemoryTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -59,6 +63,40 @@ async def read_all(client: httpx2.AsyncClient, path: str, lines: int) -> tuple[s
         parts += [page["text"]] if page["lines"] else []
         line = page["nextLine"]
     return "\n".join(parts), page["version"]
+
+
+def test_a_search_by_meaning_makes_its_vectors_in_the_background() -> None:
+    """Those of the client's owner alone; the health of the server tells how many."""
+
+    async def scenario(client: httpx2.AsyncClient, store: MemoryStore) -> None:
+        for owner in ("ann", "bob"):
+            store.create(SessionKey("main", owner), owner=owner)
+            said = [User(content=f"{owner} {number} aaa") for number in range(60)]
+            store.append(SessionKey("main", owner), said, expect=None)
+        asked = {"q": "aa 7"}
+        found = (await client.get("/v1/memory/search", params=asked)).json()
+        assert found["searchNotice"].startswith("0 of 60 passages have a vector")
+        for thread in threading.enumerate():
+            if thread.name == "holdfast-vectors":
+                await asyncio.to_thread(thread.join)
+        found = (await client.get("/v1/memory/search", params=asked)).json()
+        assert "searchNotice" not in found
+        assert found["hits"]
+
+    async def served() -> None:
+        token, known = token_for("ann")
+        table = MemoryTable(embedder=f"openai:letters@{models.url}")
+        with closing(MemoryStore()) as store:
+            async with serving(store, known, memory=table) as client:
+                client.headers["Authorization"] = f"Bearer {token}"
+                await scenario(client, store)
+
+    models = EmbeddingServer()
+    with closing(models):
+        asyncio.run(served())
+    texts = [text for request in models.requests for text in request["input"]]
+    assert sorted(set(texts)) == sorted({"aa 7", *(f"ann {number} aaa" for number in range(60))})
+    assert not [one for one in threading.enumerate() if one.name == "holdfast-vectors"]
 
 
 @examples(60)

@@ -36,12 +36,12 @@ from holdfast.core.memory.hits import (
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.memory.background import VectorWorker
 from holdfast.engine.memory.indexer import Indexer, Scope
+from holdfast.engine.memory.masked_embedder import mask_embedder
 from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.memory.ranker import Ranker
 from holdfast.engine.memory.vectors import IndexVectors
 from holdfast.engine.redactor import redactor as default_redactor
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnavailable, UsageError
-from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Notes,
         SessionStore,
     )
+    from holdfast.providers.callable_embedder import EmbedTexts
     from holdfast.providers.embeddings import Embedder
 
 SCOPES: Final = ("notes", "sessions", "all")
@@ -82,7 +83,7 @@ class Memory:
         store: SessionStore,
         notes: Notes | None,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | EmbedTexts | str | None = None,
         redactor: Redactor | None = None,
         caller: Caller | None = None,
         weights: Weights | None = None,
@@ -90,7 +91,8 @@ class Memory:
     ) -> None:
         """`caller` decides whose sessions are searched; without one, none that has an owner.
 
-        Without an `embedder` words alone count. With `background`, vectors that a search lacks are
+        Without an `embedder` words alone count; it is an `Embedder`, a function that makes vectors
+        of texts, or the name of a model. With `background`, vectors that a search lacks are
         made after it, in a thread that `close` stops: of this memory, or one that several share.
         """
         self._store = store
@@ -101,12 +103,13 @@ class Memory:
         self.owners = readable_owners(self._caller)
         """The owners whose sessions are searched; None is every owner."""
         self._indexer = Indexer(self._index, store, notes, self._caller)
-        self._vectors = IndexVectors(self._index, embedder)
+        model = mask_embedder(embedder, self.redactor)
+        self._vectors = IndexVectors(self._index, model)
         self._ranker = Ranker(self._index, self._vectors, weights)
         self._owned: SessionStore | None = None
         self._own_worker: VectorWorker | None = None
-        if background is True and embedder is not None:
-            self._own_worker = VectorWorker(self._index, embedder)
+        if background is True and model is not None:
+            self._own_worker = VectorWorker(self._index, model)
         self._worker = background if isinstance(background, VectorWorker) else self._own_worker
 
     @property
@@ -125,10 +128,13 @@ class Memory:
         caller: Caller | None = None,
         redactor: Redactor | None = None,
         with_vectors: bool = True,
+        embedder: Embedder | EmbedTexts | str = "auto",
         background: bool = True,
     ) -> Memory:
         """The memory of an agent, or of one of the owners it serves, in the store at an address.
 
+        `embedder` is an `Embedder`, a function that makes vectors of texts, or the name of a model;
+        by default the model of the extra `vectors`, where it is installed.
         Vectors that a search lacks are made after it, in a thread that `close` stops, unless
         `background` is False.
         """
@@ -136,7 +142,7 @@ class Memory:
         memory = cls(
             store,
             store.notes(agent, owner, redactor=redactor),
-            embedder=find_embedder() if with_vectors else None,
+            embedder=embedder if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
             background=background,

@@ -6,7 +6,6 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
-from holdfast.core.secrets.redaction import without_secrets
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.search_index import VectorRun, places_of, source_of
 from holdfast.providers.embeddings import Vectors, sum_of, widen
@@ -33,7 +32,7 @@ def embed_missing(
     sources: Collection[int],
     *,
     limit: int | None = None,
-    batch: int = _EMBED_BATCH,
+    batch: int | None = None,
     report: Callable[[int], object] = lambda _made: None,
 ) -> int:
     """Make vectors for passages of some sources that have none, the newest first.
@@ -43,6 +42,7 @@ def embed_missing(
     where somebody else changes the model of the index meanwhile, and what the embedder raises.
     """
     vectors, name = index.vectors, embedder.name
+    batch = batch or max(1, int(getattr(embedder, "batch_size", _EMBED_BATCH)))
     vectors.use_model(name)
     made = 0
     while limit is None or made < limit:
@@ -108,8 +108,7 @@ class IndexVectors:
         """The vector of a query; None where there are no vectors to compare it with.
 
         With `make`, a few of those that are missing are made first; without it, only where no more
-        than these are missing. Secrets in a query are masked, as they are in passages: the model
-        may be on another machine.
+        than these are missing.
         """
         self.notice, self.missing = "", []
         if self._embedder is None or not query.strip() or not sources:
@@ -121,7 +120,7 @@ class IndexVectors:
                 self.notice = _notice(total - waiting, total, is_made_later=not make)
             if waiting >= total or self._loaded is None:
                 return None
-            (vector,) = self._embedder.embed([without_secrets(query)])
+            (vector,) = self._embedder.embed([query])
             self._loaded[0].check(vector, self._embedder.name)
             return vector
         except Exception as error:  # vectors only help: a search by words must still answer

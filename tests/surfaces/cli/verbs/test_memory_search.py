@@ -7,13 +7,17 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.embedding_server import EmbeddingServer
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.ports import ANY_HEAD
+from holdfast.providers.openai_embedder import OpenAIEmbedder
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -86,7 +90,66 @@ def test_a_citation_is_read(root: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_the_index_is_made_on_demand(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     made = json.loads(_asked(root, capsys, "index", "--words-only", "--json"))
 
-    assert made == {"sources": 2, "passages": 3, "embedded": 0}
+    assert made == {"sources": 2, "passages": 3, "embedded": 0, "vectors": 0}
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    running = EmbeddingServer()
+    yield running
+    running.close()
+
+
+def test_a_model_of_ones_own_makes_the_vectors(
+    root: str,
+    server: EmbeddingServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By option or by variable; of one owner alone where one is named; each vector once."""
+    with JsonlStore(root) as store:
+        store.create(SessionKey("main", "hers"), owner="ann")
+        said = [User(content=f"ann {number}") for number in range(70)]
+        store.append(SessionKey("main", "hers"), said, expect=None)
+    model = ("--embedder", f"openai:letters@{server.url}")
+    hers = json.loads(_asked(root, capsys, "index", *model, "--owner", "ann", "--json"))
+    assert hers == {"sources": 1, "passages": 70, "embedded": 70, "vectors": 70}
+    texts = [text for request in server.requests for text in request["input"]]
+    assert all("ann" in text for text in texts)
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", model[1])
+    made = _asked(root, capsys, "index")
+    assert made.strip() == "73 passages of 3 sources, 73 with a vector; 3 new vectors"
+    assert json.loads(_asked(root, capsys, "search", "dog", "--scope", "all", "--json"))
+    assert capsys.readouterr().err == ""
+    assert _asked(root, capsys, "index", "--embedder", "off", "--json")
+
+
+def test_an_interruption_keeps_what_was_made(
+    root: str,
+    server: EmbeddingServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C ends it with its own code; the next time goes on."""
+    with JsonlStore(root) as store:
+        said = [User(content=f"dog {number}") for number in range(150)]
+        store.append(SessionKey("main", "one"), said, expect=ANY_HEAD)
+    ask = OpenAIEmbedder._ask
+    calls = iter([1, 2])
+
+    def interrupt(model: OpenAIEmbedder, texts: Sequence[str]) -> list[list[float]]:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return ask(model, texts)
+
+    monkeypatch.setattr(OpenAIEmbedder, "_ask", interrupt)
+    model = ("--embedder", f"openai:letters@{server.url}")
+    capsys.readouterr()
+    assert main(["--root", root, "memory", "index", *model]) == 130
+    assert "stopped after 128 of 153; the next time goes on there" in capsys.readouterr().err
+    monkeypatch.setattr(OpenAIEmbedder, "_ask", ask)
+    made = json.loads(_asked(root, capsys, "index", *model, "--json"))
+    assert (made["embedded"], made["vectors"]) == (25, 153)
 
 
 @pytest.mark.parametrize(

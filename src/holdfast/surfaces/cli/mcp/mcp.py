@@ -44,6 +44,11 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--words-only", action="store_true", help="search by words alone, without vectors"
     )
+    parser.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help="the model for vectors (default: HOLDFAST_EMBEDDER, or minilm where it is installed)",
+    )
 
 
 def _mcp(args: argparse.Namespace, app: App) -> int:
@@ -57,15 +62,16 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
             hint="pip install 'holdfast[mcp]'",
         ) from error
     from holdfast.engine.memory.background import VectorWorker
+    from holdfast.engine.memory.masked_embedder import mask_embedder
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.context import ContextSettings
     from holdfast.engine.workspace.workspace import CallerWorkspace
-    from holdfast.providers.embeddings import find_embedder
     from holdfast.providers.models import model
 
     client = McpClient(caller, args.read_only)
     masks = redactor(app.settings.secrets)
-    embedder = None if args.words_only else find_embedder()
+    name = args.embedder or app.settings.embedder
+    embedder = None if args.words_only else mask_embedder(name, masks)
     worker = VectorWorker(app.store.search_index, embedder) if embedder else None
     context = ContextSettings(model(args.model) if args.model else None, args.window)
 

@@ -260,8 +260,11 @@ def build_server(
 ) -> HttpServer:
     """Put the gateway, the routes, the console, MCP and the bot together."""
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.memory.background import VectorWorker
+    from holdfast.engine.memory.masked_embedder import mask_embedder
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.surfaces.cli.serve.vector_service import VectorService
     from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
@@ -274,8 +277,18 @@ def build_server(
     agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
     masks = redactor(secrets or {})
 
+    model_of_memory = mask_embedder(settings.memory.embedder, masks)
+    worker = VectorWorker(store.search_index, model_of_memory) if model_of_memory else None
+
     def workspace_of(caller: Caller) -> CallerWorkspace:
-        return CallerWorkspace(store, caller, redactor=masks, terms_of=agents.turn_terms)
+        return CallerWorkspace(
+            store,
+            caller,
+            redactor=masks,
+            embedder=model_of_memory,
+            worker=worker,
+            terms_of=agents.turn_terms,
+        )
 
     server = HttpServer(
         # A bot that another process runs over this store has its messages answered here, too.
@@ -291,6 +304,8 @@ def build_server(
     )
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
+    if worker is not None:
+        server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
     mcp = _mcp_app(server, workspace_of, settings)
     if mcp is not None:

@@ -60,7 +60,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--before", metavar="TIME", help="only older hits: 2026-11-16, with a time, or seconds"
     )
-    parser.add_argument("--words-only", action="store_true", help="do not use vectors")
+    _add_vectors(parser, "do not use vectors")
     parser.add_argument(
         "--queries", metavar="FILE", help="many queries, one JSON value per line (-: stdin)"
     )
@@ -105,7 +105,17 @@ def get(args: argparse.Namespace, app: App) -> int:
 
 
 def add_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--words-only", action="store_true", help="do not create vectors")
+    _add_vectors(parser, "do not create vectors")
+
+
+def _add_vectors(parser: argparse.ArgumentParser, without: str) -> None:
+    parser.add_argument("--words-only", action="store_true", help=without)
+    parser.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help="the model for vectors: minilm, openai:NAME, openai:NAME@http://host/v1 or off "
+        "(default: HOLDFAST_EMBEDDER, or minilm where it is installed)",
+    )
 
 
 def index(args: argparse.Namespace, app: App) -> int:
@@ -148,7 +158,6 @@ def _embed(memory: Memory, missing: int, app: App) -> int:
 def open_memory(args: argparse.Namespace, app: App) -> Memory:
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.redactor import redactor
-    from holdfast.providers.embeddings import find_embedder
 
     settings = app.settings
     caller = OPERATOR
@@ -158,7 +167,7 @@ def open_memory(args: argparse.Namespace, app: App) -> Memory:
     return Memory(
         app.store,
         app.store.notes(settings.agent, app.owner or ""),
-        embedder=None if words_only else find_embedder(),
+        embedder=None if words_only else args.embedder or settings.embedder,
         caller=caller,
         redactor=redactor(settings.secrets),
     )
