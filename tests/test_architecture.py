@@ -66,6 +66,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "models",
             "tokens",
             "flow",
+            "sentences",
             "extract",
         ),
         *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),

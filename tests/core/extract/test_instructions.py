@@ -12,7 +12,8 @@ from holdfast.core.extract.instructions import (
     instruction_key,
     merge_instructions,
 )
-from holdfast.core.extract.statements import FACT, RULE, find_statements, weakness
+from holdfast.core.extract.statements import OTHER, find_statements, weakness
+from holdfast.core.sentences.reading import FACT, LIKELY, RULE
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
@@ -176,3 +177,28 @@ def test_instructions_anywhere_in_a_giant_message_are_found() -> None:
     for place in (0, 1_500, 4_000, 7_000, 8_000):
         text = "".join((*lines[:place], "Never touch heron.py.\n", *lines[place:]))
         assert find_statements(text) == ["Never touch heron.py."]
+
+
+def test_something_of_a_thing_does_not_replace_the_thing() -> None:
+    """`The ticket of the staging server is …` says nothing about which server it is."""
+    said = [
+        "Our staging server is heron.",
+        "The ticket of the staging server is QK-1.",
+        "The owner of the release branch is Ines.",
+        "The release branch is main-2.",
+    ]
+    assert merge_instructions(said) == said
+
+
+def test_surest_statements_stay_where_there_are_too_many() -> None:
+    """Words that only look like an order go before rules and facts."""
+    noise = [f"Write call number answer {number} more table time." for number in range(40)]
+    sure = [
+        "Never touch heron.py.",
+        "For the record: the port is 8443.",
+        "Our client is Brightwater.",
+    ]
+    assert {weakness(text) for text in noise} <= {LIKELY, OTHER}
+    room = sum(COUNTER.count(f"- {text}\n") for text in (*sure, *noise[:3]))
+    kept = fit_instructions([*noise[:20], *sure, *noise[20:]], {}, room, COUNTER)
+    assert set(sure) <= set(kept)

@@ -25,7 +25,6 @@ from holdfast.core.checkpoint.state import (
     id_for,
     read_state,
 )
-from holdfast.core.extract.phrases import holds, says_nothing
 from holdfast.core.extract.statements import is_decision, is_rule, same_words, sentences
 from holdfast.core.extract.tasks import checkboxes
 from holdfast.core.limits import (
@@ -38,6 +37,7 @@ from holdfast.core.limits import (
 from holdfast.core.log.records import Checkpoint, Flush, Header
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import assistant_text, user_text
+from holdfast.core.sentences.phrases import holds, says_nothing
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting

@@ -18,11 +18,11 @@ from holdfast.core.extract.carryover import prose_of
 from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.names import rank_names
-from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import Thinking, read_blocks
 from holdfast.core.secrets.redaction import without_secrets
+from holdfast.core.sentences.phrases import PLANS, REFUSALS, begins
 from holdfast.core.text.fences import LABELS, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
 

@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast.core.extract.fair_share import GAP, as_it_is, cuttings, within_tokens
 from holdfast.core.extract.instructions import fit_instructions
-from holdfast.core.extract.phrases import TELLING, says_nothing, sentence_spans
 from holdfast.core.extract.statements import find_statements, lays_down, same_words
+from holdfast.core.sentences.phrases import TELLING, says_nothing, sentence_spans
 from holdfast.core.text.cut import cut, default_marker
 from holdfast.core.text.lazy_pattern import lazy_pattern
 

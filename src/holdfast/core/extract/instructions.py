@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.statements import FACT, same_words, weakness
+from holdfast.core.extract.statements import same_words, weakness
+from holdfast.core.sentences.reading import FACT
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ _ALLOWS: Final = lazy_pattern(
 """Words that lift a ban; a bare request (`Commit to main.`) may be an exception to it."""
 _ADDS: Final = lazy_pattern(r"\b(?:also|too|as well|additionally|another|second)\b", re.IGNORECASE)
 _VALUE: Final = lazy_pattern(
-    r"\b(?:the|our|my) ((?:[\w-]+ ){0,3}?(?:ticket|deadline|due date|release date|budget|owner"
+    r"(?<!\bof )(?<!\bfor )(?<!\bin )(?<!\bon )(?<!\bat )\b(?:the|our"
+    r"|my) ((?:[\w-]+ ){0,3}?(?:ticket|deadline|due date|release date|budget|owner"
     r"|contact|customer|client|branch|server|host|port|region|account|code ?name|version|reviewer"
     r"|manager|phone number|name|address|time ?zone|language|timeout|limit|e-?mail)"
     r"(?: (?:for|of|in|on|at) (?:(?:the|our|my) )?[\w.-]+)?)"

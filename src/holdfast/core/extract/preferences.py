@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.core.extract.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.extract.statements import sentences
+from holdfast.core.sentences.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
-"""Sentences in which somebody lays something down, decides or states a fact, by their words.
+"""Sentences in which somebody lays something down, decides or states a fact, by their form.
 
-It is a search for words in several languages: it misses what is put in others, and sometimes finds
-a remark.
+`core.sentences` reads the form: it misses some wordings, and sometimes finds a remark.
 """
 
 from __future__ import annotations
@@ -9,31 +8,29 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
-from holdfast.core.extract.phrases import (
+from holdfast.core.secrets.redaction import has_secret
+from holdfast.core.sentences.english import is_polite_request
+from holdfast.core.sentences.noise import is_machine_made
+from holdfast.core.sentences.phrases import (
     DECISIONS,
     DECISIONS_WIDE,
-    FACTS,
-    FACTS_WIDE,
-    LIKELY_WORDS,
     NAME,
     QUESTIONS,
     REQUESTS,
-    RULES,
-    RULES_WIDE,
     STATES,
     TELLING,
     begins,
     holds,
     split_sentences,
 )
-from holdfast.core.secrets.redaction import has_secret
+from holdfast.core.sentences.reading import NONE, RULE, read_form
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
-RULE, FACT, OTHER = range(3)
-"""Ranks of statements, the strongest first."""
+OTHER: Final = NONE
+"""The rank of a statement without a form, after `RULE`, `FACT` and `LIKELY`."""
 _SENTENCE_CHARS: Final = range(8, 401)
 _REMEMBERED: Final = 16_384
 """Sentences whose reading is kept, of 400 characters at most: those of a few thousand messages."""
@@ -41,15 +38,29 @@ _SENTENCE_CHARS_WIDE: Final = 4
 """The same for scripts that say a word with a character."""
 _MARKUP: Final = lazy_pattern(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
 
-_RULE: Final = holds(RULES, RULES_WIDE)
 _DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
-_FACT: Final = holds(FACTS, FACTS_WIDE)
 _QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
-_CODE: Final = lazy_pattern(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
+_NO_QUESTION: Final = begins(
+    (
+        r"when [^,]+, |what (?:i|we|matters)\b.* (?:is|are)\b|(?:do|does|did|is|are|can|could"
+        r"|should) not\b",
+        r"(?:is|are) (?:strictly )?(?:forbidden|prohibited|important|necessary|to be)\b",
+        r"(?:would|should|can) (?:prefer|like|love|appreciate|be|stay|always|never|only)\b",
+    )
+)
+"""A condition, or a sentence without its subject."""
+_CODE: Final = lazy_pattern(
+    r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w|>|--\s|#+\s*(?-i:[a-z]|TODO|FIXME|XXX)|\*\s*@\w)|[;{}]\s*\Z"
+)
+"""A line of a program or a quotation."""
 _TOLD: Final = lazy_pattern(
     r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
 )
 """Words that mark an observation, not a rule."""
+_PAST: Final = lazy_pattern(
+    r"\b(?:was|were|had|did|went|failed|yesterday|tried|looked|saw|again|i (?:have|think|had))\b",
+    re.IGNORECASE,
+)
 _REQUEST: Final = begins(REQUESTS)
 _STATE: Final = holds(STATES)
 _SCANNED_CHARS: Final = 40_000
@@ -83,7 +94,7 @@ def find_statements(text: str) -> list[str]:
         text = _likely_part(text)
     found = [
         sentence
-        for sentence in dict.fromkeys(sentences(text))
+        for sentence in dict.fromkeys(_utterances(text))
         if lays_down(sentence) or (is_own and _is_told(sentence))
     ]
     if len(found) <= _STATEMENTS_MAX:
@@ -93,67 +104,52 @@ def find_statements(text: str) -> list[str]:
 
 
 def _likely_part(text: str) -> str:
-    """The beginning and the end of a giant message, and the sentences between them that may lay
-    something down: to read all of it would take seconds."""
+    """The beginning and the end of a giant message, and the sentences between them that have the
+    form of a statement: to look for credentials in all of it would take seconds."""
     text = _without_code(text)
     edge = _SCANNED_CHARS // 2
-    middle = split_sentences(text[edge:-edge])
+    middle = (" ".join(raw.split()) for raw in split_sentences(text[edge:-edge]))
     likely = (
-        raw
-        for raw in middle
-        if not raw.isascii()
-        or not LIKELY_WORDS.isdisjoint(raw.casefold().replace("’", "'").split())
+        sentence
+        for sentence in middle
+        if len(sentence) < _SENTENCE_CHARS.stop and read_form(sentence) != NONE
     )
     return "\n".join((text[:edge], *likely, text[-edge:]))
 
 
 def weakness(sentence: str) -> int:
-    """The rank of a statement: `RULE` (also for decisions), `FACT` or `OTHER`."""
-    found = _signs(sentence)
-    if found.rule or found.decision:
-        return RULE
-    return FACT if found.fact else OTHER
+    """The rank of a statement: `RULE` (also for decisions), `FACT`, `LIKELY` or `OTHER`."""
+    return _form(sentence)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _is_told(sentence: str) -> bool:
     """Return whether a sentence asks for something in particular, or says something of a name."""
+    if is_machine_made(sentence) or _PAST.search(sentence):
+        return False
     if _REQUEST.match(sentence):
         return TELLING.search(sentence) is not None
     return _STATE.search(sentence) is not None and NAME.search(sentence) is not None
 
 
 def lays_down(sentence: str) -> bool:
-    return any(_signs(sentence))
+    return _form(sentence) != NONE
 
 
 def is_rule(sentence: str) -> bool:
-    return _signs(sentence).rule
+    return _form(sentence) == RULE
 
 
 def is_decision(sentence: str) -> bool:
-    return _signs(sentence).decision
+    return _DECISION.search(sentence) is not None
 
 
-class _Signs(NamedTuple):
-    """The words of a statement that a sentence has."""
-
-    rule: bool
-    decision: bool
-    fact: bool
+def _form(sentence: str) -> int:
+    return (_form_again if len(sentence) < _SENTENCE_CHARS.stop else read_form)(sentence)
 
 
-def _signs(sentence: str) -> _Signs:
-    find = _find_signs_again if len(sentence) < _SENTENCE_CHARS.stop else _find_signs
-    return find(sentence)
-
-
-def _find_signs(sentence: str) -> _Signs:
-    return _Signs(*(words.search(sentence) is not None for words in (_RULE, _DECISION, _FACT)))
-
-
-# A first cut asks this of each sentence a dozen times, and a search takes longer than all else.
-_find_signs_again: Final = lru_cache(maxsize=_REMEMBERED)(_find_signs)
+# A first cut asks this of each sentence a dozen times, and reading takes longer than all else.
+_form_again: Final = lru_cache(maxsize=_REMEMBERED)(read_form)
 
 
 def find_reasons(text: str) -> list[str]:
@@ -171,6 +167,11 @@ def find_reasons(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text that could be a note: no code, question or credential."""
+    return [sentence for sentence in _utterances(text) if not _ASKED.search(sentence)]
+
+
+def _utterances(text: str) -> list[str]:
+    """The same, with questions that are polite requests."""
     found = []
     for raw in split_sentences(_without_code(scrub(text))):
         read = _read_again if len(raw) <= 2 * _SENTENCE_CHARS.stop else _read_sentence
@@ -188,8 +189,12 @@ def _read_sentence(raw: str) -> str:
         return ""
     if _CODE.search(raw) or _TOLD.search(sentence):
         return ""
-    is_question = _ASKED.search(sentence) or _QUESTION.match(sentence)
-    return "" if is_question or has_secret(sentence) else sentence
+    if _ASKED.search(sentence):
+        if not is_polite_request(sentence.lower().replace("’", "'")):
+            return ""
+    elif _QUESTION.match(sentence) and not _NO_QUESTION.match(sentence):
+        return ""
+    return "" if has_secret(sentence) else sentence
 
 
 # Notes, checkpoints and the carry-over of a cut each read the same messages.

@@ -9,9 +9,9 @@ import msgspec
 
 from holdfast.core.compaction.summary_request import HEADINGS
 from holdfast.core.extract.fair_share import within_tokens
-from holdfast.core.extract.phrases import says_nothing
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.memory.notes import durable
+from holdfast.core.sentences.phrases import says_nothing
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import unescape, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern

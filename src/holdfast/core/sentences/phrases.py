@@ -139,18 +139,6 @@ FACTS: Final = (
 
 FACTS_WIDE: Final = (r"叫做|名为|名為|截止|期限|締め切り|という名前|마감|이름은",)
 
-LIKELY_WORDS: Final = frozenset(
-    (
-        *("always", "never", "must", "mustn't", "don't", "dont", "not", "avoid", "remember"),
-        *("only", "cannot", "can't", "prefer", "important", "important:", "forbidden", "instead"),
-        *("decided", "agreed", "decision:", "let's", "deadline", "ticket", "budget", "limits."),
-        *("limits", "nobody", "least", "most", "longer", "every", "make", "ensure", "alone."),
-        *("immer", "nie", "niemals", "bitte", "siempre", "nunca", "recuerda", "sempre", "toujours"),
-        *("jamais", "mai", "altijd", "nooit"),
-    )
-)
-"""Words of most rules, decisions and facts, for texts too long to be searched for all of them."""
-
 REQUESTS: Final = (
     r"(?:(?:please|also|and|then|now|so|ok|okay|but|first|next|finally)\b[,:]?\s+){0,3}"
     r"(?:use|keep|leave|stick|stay|put|add|write|rename|remove|replace|set|make|name|call|move|run"
@@ -201,7 +189,8 @@ TELLING: Final = lazy_pattern(
 """Names and numbers in a sentence."""
 
 _SENTENCE_END: Final = lazy_pattern(
-    r"[.!?。！？\n](?:(?<!\n)[\"'”’)]*\s+|(?<=[。！？])|(?<=\n)\n*)"
+    r"[.!?。！？\n](?<!\b[MD]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\b[ei]\.[ge]\.)(?<!\bvs\.)"
+    r"(?:(?<!\n)[\"'”’)]*\s+|(?<=[。！？])|(?<=\n)\n*)"
 )
 """The last character of a sentence and the space behind it, or line ends. It begins with a set of
 characters, which is looked for several times as fast as places behind one."""

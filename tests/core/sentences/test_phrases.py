@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import clean_texts
 
-from holdfast.core.extract.phrases import (
+from holdfast.core.sentences.phrases import (
     begins,
     holds,
     says_nothing,
@@ -97,3 +97,9 @@ BREAK = r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+"
 def test_sentences_are_split_where_the_rule_says(text: str) -> None:
     """Behind a stop and the quotation marks at it, behind a wide stop, and at line ends."""
     assert split_sentences(text) == re.split(BREAK, text)
+
+
+def test_title_does_not_end_a_sentence() -> None:
+    """A name follows, and the sentence is about it."""
+    text = "Write to Dr. Osei and Mrs. Lind, e.g. today. Thanks."
+    assert split_sentences(text) == ["Write to Dr. Osei and Mrs. Lind, e.g. today.", "Thanks."]
