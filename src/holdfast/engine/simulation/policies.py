@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from holdfast.core.log.records import Compaction
+from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
@@ -191,6 +191,8 @@ class Holdfast(msgspec.Struct, frozen=True):
     """The thresholds of the projection."""
     is_judged: bool = True
     """True if every request is rendered and judged by the provider's rules."""
+    reports_usage: bool = True
+    """True if every reply reports the size of its request, as providers do."""
     name: str = "holdfast"
     """The name of the policy in a table."""
 
@@ -319,10 +321,12 @@ class _Projecting:
         self._log: list[Record] = []
         self._read = 0
         self._decided = 0
+        self._sent = 0
 
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
-        self._log += self._transcript.records[self._read : call.records]
-        self._read = call.records
+        fresh = self._transcript.records[self._read : call.records]
+        self._log += report_usage(fresh, self._sent if self._policy.reports_usage else 0)
+        self._read, self._sent = call.records, 0
         rules, terms = self._terms.rules, self._terms
         request = ProjectionRequest(
             self._log,
@@ -342,9 +346,27 @@ class _Projecting:
             self._decided += 1
             named = msgspec.structs.replace(decision, id=f"decision-{self._decided}", ts=call.at)
             self._log.append(named)
-        return request_of_plan(
+        made = request_of_plan(
             plan, self._transcript, plan.decisions, is_judged=self._policy.is_judged
         )
+        self._sent = size_sent(made, terms)
+        return made
+
+
+def size_sent(request: PolicyRequest, terms: Terms) -> int:
+    """Return the size of a request as the provider measures it."""
+    return terms.static + sum(piece.tokens for piece in request.pieces)
+
+
+def report_usage(records: Sequence[Record], prompt: int) -> list[Record]:
+    """The records that came after a request; the reply, which is the first, reports its size.
+
+    A `prompt` of 0 is a request that nobody measured.
+    """
+    found = list(records)
+    if prompt and found and isinstance(found[0], Assistant):
+        found[0] = msgspec.structs.replace(found[0], usage={"input_tokens": prompt})
+    return found
 
 
 def request_of_plan(

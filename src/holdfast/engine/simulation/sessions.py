@@ -34,7 +34,9 @@ from holdfast.engine.simulation.policies import (
     TrimTokens,
     filler,
     injected_text,
+    report_usage,
     request_of_plan,
+    size_sent,
 )
 from holdfast.errors import CannotFit
 
@@ -90,12 +92,15 @@ class _SessionCourse:
         self._since: list[Record] = []
         """Records since the last cut, which the side files have not read."""
         self._read = 0
+        self._sent = 0
+        """The size of the last request; the reply to it reports that."""
         self._decided = 0
         self._sidecar = Sidecar()
         self._state: State | None = None
 
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         fresh = self._transcript.records[self._read : call.records]
+        fresh, self._sent = report_usage(fresh, self._sent), 0
         self._log += fresh
         self._since += fresh
         self._read = call.records
@@ -109,7 +114,9 @@ class _SessionCourse:
         decisions = [self._sign(decision, call.at) for decision in plan.decisions]
         self._log += decisions
         self._forget_cut_records(decisions)
-        return request_of_plan(plan, self._transcript, decisions)
+        request = request_of_plan(plan, self._transcript, decisions)
+        self._sent = size_sent(request, self._terms)
+        return request
 
     def _plan(self, idle: float | None, prose: str = "", pending: Sequence[str] = ()) -> Plan:
         rules, terms = self._terms.rules, self._terms

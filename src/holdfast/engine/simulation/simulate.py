@@ -47,6 +47,8 @@ class FactRecall(msgspec.Struct, frozen=True):
     far_used: int = 0
     far_seen: int = 0
     far_verbatim: int = 0
+    incomplete: int = 0
+    """Calls that used something which was in no message as it was said."""
 
     def __add__(self, other: FactRecall) -> FactRecall:
         return FactRecall(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
@@ -337,6 +339,7 @@ class _InView:
         return FactRecall(
             *(len(near), sum(f in seen for f in near), sum(f in verbatim for f in near)),
             *(len(far), sum(f in seen for f in far), sum(f in verbatim for f in far)),
+            any(f not in verbatim for f in near),
         )
 
     def words(self, call: ReplayCall, injected: str) -> tuple[int, int, int, int]:
