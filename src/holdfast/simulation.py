@@ -9,6 +9,8 @@ from holdfast.engine.simulation.policies import (
     Holdfast as Holdfast,
     KeepTurns as KeepTurns,
     Plays as Plays,
+    PolicyRequest as PolicyRequest,
+    Terms as Terms,
     TrimTokens as TrimTokens,
 )
 from holdfast.engine.simulation.simulate import (
@@ -19,5 +21,6 @@ from holdfast.engine.simulation.simulate import (
 from holdfast.engine.simulation.transcripts import (
     ReplayCall as ReplayCall,
     Transcript as Transcript,
+    TranscriptPiece as TranscriptPiece,
     text_in as text_in,
 )

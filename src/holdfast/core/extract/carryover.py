@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
 
 _NAMES_TOKENS: Final = 2_400
-"""A longer list of names is seldom used."""
+_NAMES_SHARE: Final = 0.5
+"""A list of names that is longer than both, in tokens and as a share of the cap, is seldom used."""
 
 _PROSE_SHARE: Final = 0.25
 _MESSAGES_SHARE: Final = 0.6
@@ -177,7 +178,8 @@ def carry_digests(
         longer = "\n\n".join(filter(None, (start, section)))
         if counter.count(longer) <= cap_tokens:
             start = longer
-    room = min(cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n"), rest, _NAMES_TOKENS)
+    longest = max(_NAMES_TOKENS, int(cap_tokens * _NAMES_SHARE))
+    room = min(cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n"), rest, longest)
     listed = {*start.split(), *identifiers(start), *changed.paths, *read.paths}
     names = _names(digests, room, counter, listed, folders)
     text = _with_names(start, names)

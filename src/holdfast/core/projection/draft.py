@@ -127,7 +127,8 @@ class ViewDraft:
 
         What pruning would free takes a while to say, so it is said only where it could be done.
         """
-        trim_after, clear_after = policy.trim_after, policy.clear_after
+        trim_after = policy.trim_after
+        clear_after = min(policy.clear_after, policy.cut_clears_after)
         unit, size = self.units[index], self.sizes[index]
         if is_allowed is None or unit.is_user:
             return StepSize(size, quiet=quiet)

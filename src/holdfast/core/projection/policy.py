@@ -63,6 +63,8 @@ class Policy(msgspec.Struct, frozen=True):
     """From here on, it is used to clear the older ones of them."""
     cold_cut: float = 0.4
     """From here on, it is used to cut down to the low-water mark."""
+    cold_cut_tokens: int = 20_000
+    """The same in tokens, where that is less: a cold cut of a large view is free."""
     flush: float = 0.8
     """From here on, notes are saved although no cut is due yet; once between two cuts."""
     compact: float = 0.9
@@ -70,23 +72,28 @@ class Policy(msgspec.Struct, frozen=True):
     flush_tokens: int = 4_000
     """Tokens before `compact` at which that happens at the latest: a large step must not skip
     it."""
-    low_water: float = 0.22
+    low_water: float = 0.18
     """The share of the history that a cut keeps, without the carry-over."""
     keep_tokens: int = 4_000
     """Tokens that a cut keeps at least, where a small budget allows it: a step or two to go on
     with."""
+    keep_tokens_max: int = 16_000
+    """Tokens that a cut keeps at most, however large the budget."""
     trim_after: int = 8
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
     clear_after: int = 8
     """The same for clearing it."""
+    cut_clears_after: int = 3
+    """The same where a cut keeps `keep_tokens_max`: the room goes to more steps, whose calls say
+    more in fewer tokens than old results."""
     protected_steps: int = 3
     """The newest steps; they are neither pruned nor cut while there is another way."""
     comfort_tokens: int = 100_000
     """A budget up to this many tokens is worked in as a whole."""
-    comfort_share: float = 0.84
+    comfort_share: float = 0.62
     """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
     beyond it history costs more than it is used."""
-    carry_tokens: int = 6_000
+    carry_tokens: int = 8_000
     """The most tokens that a carry-over may take."""
     carry_share: float = 0.15
     """The same, as a share of the budget."""
@@ -132,8 +139,19 @@ class Policy(msgspec.Struct, frozen=True):
 
     def cut_keeps(self, working: int) -> int:
         """Return the tokens of history that a cut keeps, always fewer than trigger a cold cut."""
-        least = min(self.keep_tokens, int(0.8 * self.cold_cut * working))
-        return max(int(self.low_water * working), least)
+        cold, most = self.cold_cut_at(working), self.keep_tokens_max
+        if cold < self.cold_cut * working:
+            most = min(most, int(0.8 * cold))
+        least = min(self.keep_tokens, int(0.8 * cold))
+        return max(min(int(self.low_water * working), most), least)
+
+    def is_capped(self, working: int) -> bool:
+        """Return whether a cut keeps less than its share of the budget."""
+        return self.cut_keeps(working) < int(self.low_water * working)
+
+    def cold_cut_at(self, working: int) -> float:
+        """Return the tokens of a view from which on a cold cache is used to cut."""
+        return min(self.cold_cut * working, max(self.cold_cut_tokens, self.clear * working))
 
     def draft_at(self, working: int) -> int:
         """Return the tokens of a view from which on the summary for its next cut is written ahead:
@@ -151,8 +169,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 _ORDER: Final = ("trim", "clear", "cold_cut", "flush", "compact")
 _COUNTS: Final = (
-    *("trim_after", "clear_after", "protected_steps"),
-    *("keep_tokens", "comfort_tokens", "carry_tokens", "flush_tokens"),
+    *("trim_after", "clear_after", "cut_clears_after", "protected_steps"),
+    *("keep_tokens", "keep_tokens_max", "cold_cut_tokens"),
+    *("comfort_tokens", "carry_tokens", "flush_tokens"),
 )
 _DRAFT_SHARE: Final = 0.6
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
@@ -223,11 +242,12 @@ def choose(
     is_forced = fill > policy.compact
     if not is_forced and not (cache.is_cold and fill > policy.trim):
         return None
-    prune = _prune(steps, policy, may_clear=is_forced or fill > policy.clear)
+    after = policy.clear_after if is_forced or fill > policy.clear else None
+    prune = _prune(steps, policy, after)
     left = total - prune.frees
     start = 0
-    if is_forced or left > policy.cold_cut * working:
-        start = _tail(steps, prune, policy.cut_keeps(working))
+    if is_forced or left > policy.cold_cut_at(working):
+        prune, start = _prune_for_cut(steps, policy, prune, working)
         if protected is not None and protected < start:
             newest = sum(prune.sizes[max(0, protected) :])
             if not is_forced or newest <= (policy.flush - policy.carry_share) * working:
@@ -246,19 +266,49 @@ class _Pruned(msgspec.Struct, frozen=True):
     frees: int
 
 
-def _prune(steps: Sequence[StepSize], policy: Policy, *, may_clear: bool) -> _Pruned:
+def _prune(
+    steps: Sequence[StepSize],
+    policy: Policy,
+    clear_after: int | None,
+    stays: frozenset[int] = frozenset(),
+) -> _Pruned:
+    """Shorten the results that were quiet for long, but do not clear those of `stays`."""
     trim, clear, sizes = set(), set(), [step.tokens for step in steps]
     total = sum(sizes)
     for index, step in enumerate(steps[: max(0, len(steps) - policy.protected_steps)]):
         if not step.quiet:
             continue  # most steps of a long log, which can only be cut
-        if may_clear and step.clear_frees > 0 and step.quiet > policy.clear_after:
+        is_old = clear_after is not None and step.quiet > clear_after and index not in stays
+        if is_old and step.clear_frees > 0:
             clear.add(index)
             sizes[index] -= step.clear_frees
         elif step.trim_frees > 0 and step.quiet > policy.trim_after:
             trim.add(index)
             sizes[index] -= step.trim_frees
     return _Pruned(frozenset(trim), frozenset(clear), sizes, total - sum(sizes))
+
+
+def _prune_for_cut(
+    steps: Sequence[StepSize], policy: Policy, prune: _Pruned, working: int
+) -> tuple[_Pruned, int]:
+    """The prune of a cut, and the first step that stays.
+
+    Where the cut keeps less than its share, results are cleared early, for the sake of older steps;
+    the newest of them stay after all where these leave room.
+    """
+    room = policy.cut_keeps(working)
+    if not policy.is_capped(working) or policy.cut_clears_after >= policy.clear_after:
+        return prune, _tail(steps, prune, room)
+    early = _prune(steps, policy, policy.cut_clears_after)
+    start = _tail(steps, early, room)
+    room -= sum(early.sizes[start:])
+    stays = set()
+    for index in range(len(steps) - 1, start - 1, -1):
+        frees = steps[index].clear_frees
+        if index in early.clear and index not in prune.clear and frees <= room:
+            stays.add(index)
+            room -= frees
+    return _prune(steps, policy, policy.cut_clears_after, frozenset(stays)), start
 
 
 def _tail(steps: Sequence[StepSize], pruned: _Pruned, room: int) -> int:
