@@ -206,7 +206,7 @@ def _language(name: str, web: str, django: str, udhr: str) -> Corpus:
 
 
 def _many(name: str, languages: tuple[str, ...]) -> Corpus:
-    """Languages for which no goal was set: shown, so that nobody has to guess."""
+    """Several languages as one class."""
     found = [
         _language(language, language, language.replace("-", "_"), "") for language in languages
     ]
@@ -617,7 +617,11 @@ def transcripts() -> list[Document]:
 
 # The weights of the estimate
 
-FIT_SHARE = {"Spanish": 2.0, "base64": 2.0, "Japanese": 2.0, "other Latin": 2.0}
+FIT_SHARE = {
+    **dict.fromkeys(("Spanish", "base64", "Japanese", "other scripts"), 2.0),
+    "mixed tool output": 3.0,
+    "other Latin": 5.0,
+}
 """Classes that weigh more than others in the fit, because they came out low without."""
 RIDGE = 2.0
 
@@ -683,7 +687,7 @@ PEERS_NOTE = (
     "agno's and Hermes'; characters / 3.6 the session store's this project began with; bytes / 4 "
     "Codex'; the last one Gemini CLI's."
 )
-TOTAL_MIN, TOTAL_MAX, PIECE_P1_MIN, TRANSCRIPT_MAX = -0.05, 0.10, -0.20, 0.12
+TOTAL_MIN, TOTAL_MAX, PIECE_P1_MIN, TRANSCRIPT_MAX = -0.05, 0.10, -0.15, 0.12
 PIECE_CHARS = 4_096
 
 
@@ -701,7 +705,6 @@ class Judged:
     p50: float
     p99: float
     peers: dict[str, float]
-    has_goal: bool
     is_met: bool
 
 
@@ -734,7 +737,6 @@ def judge_classes() -> list[Judged]:
                 p50=_at(errors, 0.5),
                 p99=_at(errors, 0.99),
                 peers={name: sum(map(rule, texts)) / true - 1 for name, rule in PEERS.items()},
-                has_goal=not corpus.name.startswith("other "),
                 is_met=TOTAL_MIN <= total <= TOTAL_MAX and p1 > PIECE_P1_MIN,
             )
         )
@@ -760,7 +762,6 @@ def judge_transcripts() -> Judged | None:
         p50=_at(errors, 0.5),
         p99=errors[-1],
         peers={name: sum(map(rule, texts)) / sum(true) - 1 for name, rule in PEERS.items()},
-        has_goal=True,
         is_met=max(abs(errors[0]), abs(errors[-1])) <= TRANSCRIPT_MAX,
     )
 
@@ -1213,7 +1214,7 @@ def _estimate_page(classes: list[Judged], whole: Judged | None) -> str:
                 f"**{one.total:+.1%}**",
                 *(f"{value:+.1%}" for value in (one.p1, one.p50, one.p99)),
                 *(f"{value:+.0%}" for value in one.peers.values()),
-                ("yes" if one.is_met else "NO") if one.has_goal else "no goal",
+                "yes" if one.is_met else "NO",
             ]
             for one in rows
         ],
@@ -1226,7 +1227,7 @@ def _estimate_page(classes: list[Judged], whole: Judged | None) -> str:
         "## The estimate against exact o200k\n\n"
         "The weights were fitted on one half of each class (by document or by block of 16,000 "
         "characters, chosen by a hash) and are judged here on the other. "
-        "Goals: the total of a class within −5 and +10 %, 4 KB pieces with p1 above −20 %, every "
+        "Goals: the total of a class within −5 and +10 %, 4 KB pieces with p1 above −15 %, every "
         "whole transcript within ±12 %. For the transcripts, p1 and p99 are the worst of all, low "
         "and high; of the Claude Code sessions only those are judged that nothing was fitted on."
         "\n\n"

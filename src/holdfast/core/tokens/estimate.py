@@ -48,13 +48,15 @@ _WORD: Final = lazy_pattern(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)",
 
 # The places of the weights. A word has one for its case, what stands before it and its length,
 # and one for each pair of neighbouring letters (those of running text apart from all others); a
-# piece of another script or of symbols has one for each character, and one for how it begins.
+# piece of another script or of symbols has one for each character, one for how it begins, and one
+# for each pair of neighbours, which many pairs share.
 
 _LENGTHS: Final = 16
-_BEGINNINGS: Final = {"": 0, " ": 1, "/": 2, "_": 3, "-": 3, ".": 3}
+_BEGINNINGS: Final = {"": 0, " ": 1, "/": 2, "_": 3, ".": 3, "-": 4, "(": 5, "\t": 5}
 _BEGINNING_SPACE: Final = 1
-_BEGINNING_OTHER: Final = 4
-_PAIRS_AT: Final = 4 * 5 * _LENGTHS
+_BEGINNING_OTHER: Final = 6
+_BEGINNINGS_COUNT: Final = 7
+_PAIRS_AT: Final = 4 * _BEGINNINGS_COUNT * _LENGTHS
 _LETTERS: Final = 27
 _OTHER: Final = 26
 _PAIRS: Final = _LETTERS * _LETTERS
@@ -110,7 +112,12 @@ _SCRIPT_NAMES: Final = tuple(dict.fromkeys(name for _start, name in _SCRIPTS))
 _SCRIPT_AT: Final = {
     name: _SCRIPTS_AT + place * (_LENGTHS + 2) for place, name in enumerate(_SCRIPT_NAMES)
 }
-WEIGHTS_COUNT: Final = _SCRIPTS_AT + len(_SCRIPT_NAMES) * (_LENGTHS + 2)
+_NEIGHBOURS_AT: Final = _SCRIPTS_AT + len(_SCRIPT_NAMES) * (_LENGTHS + 2)
+_NEIGHBOURS: Final = 4_096
+_NEIGHBOUR_STEP: Final = 67
+"""Pairs of an alphabet of up to 61 letters have places of their own; those of larger ones share
+them, and with those of other scripts."""
+WEIGHTS_COUNT: Final = _NEIGHBOURS_AT + _NEIGHBOURS
 
 _FOLD: Final = bytes(
     code - 97 if 97 <= code <= 122 else code - 65 if 65 <= code <= 90 else _OTHER
@@ -201,7 +208,9 @@ def _weight(piece: str) -> int:
     """The sum of a piece's weights; of a plain word in a quicker way, because most are one."""
     word = piece if piece[0].isalpha() else piece[1:]
     if not (word.isascii() and word.isalpha()):
-        return sum(map(WEIGHTS.__getitem__, features(piece)))
+        if piece.isascii() or _WORD.match(piece):
+            return sum(map(WEIGHTS.__getitem__, features(piece)))
+        return _script_weight(piece)
     place, pairs_at = _word_places(piece[: -len(word)], word)
     codes = word.encode("ascii").translate(_FOLD)
     return WEIGHTS[place] + sum(map(_PAIR_WEIGHTS[pairs_at], itertools.pairwise(codes)))
@@ -252,19 +261,43 @@ def _word_places(before: str, word: str) -> tuple[int, int]:
     else:
         case = 1 if word[1:].islower() else 3
     beginning = _BEGINNINGS.get(before, _BEGINNING_OTHER)
-    place = (case * 5 + beginning) * _LENGTHS + min(len(word), _LENGTHS - 1)
+    shape = case * _BEGINNINGS_COUNT + beginning
+    place = shape * _LENGTHS + min(len(word), _LENGTHS - 1)
     return place, _PAIRS_AT if beginning == _BEGINNING_SPACE else _PAIRS_AT + _PAIRS
 
 
 def _script_features(piece: str) -> list[int]:
-    """The beginning by its script and length, then each character by its script."""
-    places = [_script(ord(letter)) for letter in piece if letter != " "]
-    if not places:
-        return [_MARKS_AT + 1]
-    found = [places[0] + min(len(places), _LENGTHS - 1)]
-    # A character after another of its script, and one after a change of scripts.
-    found += [place + _LENGTHS + (place != before) for before, place in itertools.pairwise(places)]
-    return found
+    """The beginning by its script and length, then each character by its script and its pair."""
+    codes = _codes(piece)
+    pairs = itertools.starmap(_neighbours, itertools.pairwise(codes))
+    return [_beginning(codes), *itertools.chain.from_iterable(pairs)]
+
+
+def _script_weight(piece: str) -> int:
+    """The sum of the same weights, by pairs, which repeat."""
+    codes = _codes(piece)
+    return WEIGHTS[_beginning(codes)] + sum(map(_pair_weight, codes, codes[1:]))
+
+
+def _codes(piece: str) -> list[int]:
+    return [*map(ord, piece.lower().replace(" ", ""))]
+
+
+def _beginning(codes: list[int]) -> int:
+    return _script(codes[0]) + min(len(codes), _LENGTHS - 1) if codes else _MARKS_AT + 1
+
+
+def _neighbours(before: int, code: int) -> tuple[int, int]:
+    """The places of a character after another of its script, or after a change of scripts; and of
+    the two as a pair."""
+    place = _script(code)
+    pair = (_NEIGHBOUR_STEP * before + code) % _NEIGHBOURS
+    return place + _LENGTHS + (place != _script(before)), _NEIGHBOURS_AT + pair
+
+
+@functools.lru_cache(maxsize=16_384)
+def _pair_weight(before: int, code: int) -> int:
+    return sum(map(WEIGHTS.__getitem__, _neighbours(before, code)))
 
 
 @functools.lru_cache(maxsize=8_192)
