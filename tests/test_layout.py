@@ -48,6 +48,7 @@ ACROSS = frozenset(
         "stores/jsonl/test_many_writers",
         *(
             "surfaces/test_leaks",
+            "surfaces/test_memory_audit",
             "surfaces/test_owners_commands",
             "surfaces/test_every_store",
             "surfaces/test_parity",

@@ -223,6 +223,9 @@ def _reduce(access: Access, plan: ErasableSession) -> Access:
         access = msgspec.structs.replace(access, session="", reason="")
     if access.action != "erase" and access.target in plan.names:
         access = msgspec.structs.replace(access, target="", reason="")
+    if not plan.names.isdisjoint(access.shown):
+        left = tuple(name for name in access.shown if name not in plan.names)
+        access = msgspec.structs.replace(access, shown=left)
     return access
 
 
@@ -276,7 +279,7 @@ def _readers(
         f"{access.agent}/{access.session}"
         for page in store.audit.pages()
         for access in page.accesses
-        if access.is_allowed and access.session and access.target in names
+        if access.is_allowed and access.session and names & {access.target, *access.shown}
     }
     why = "it read the session, and may have kept words of it"
     return [

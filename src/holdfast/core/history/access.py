@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX
+from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX, RECALL_LIMIT_MAX
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import HoldfastError
@@ -117,7 +117,7 @@ class AccessDecision(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Access(msgspec.Struct, frozen=True):
+class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the audit log: who asked for what, and what came of it. Never what was read."""
 
     ts: float
@@ -138,6 +138,10 @@ class Access(msgspec.Struct, frozen=True):
     """The rule that decided."""
     bytes: int = 0
     """Bytes handed out."""
+    hits: int | None = None
+    """Number of passages that a search of memory found; None for anything else."""
+    shown: tuple[str, ...] = ()
+    """The sessions that these are from."""
 
 
 def subject_of(key: SessionKey, described: Described) -> Subject:
@@ -261,12 +265,17 @@ class Gate:
 
 def bound(access: Access) -> Access:
     """The same with every text short enough for a line of the audit log."""
+
+    def shorten(text: str) -> str:
+        return cut(text, AUDIT_FIELD_CHARS_MAX, keep="head").text
+
     short = {
-        name: cut(value, AUDIT_FIELD_CHARS_MAX, keep="head").text
+        name: shorten(value)
         for name, value in msgspec.structs.asdict(access).items()
         if isinstance(value, str)
     }
-    return msgspec.structs.replace(access, **short)
+    shown = tuple(map(shorten, access.shown[:RECALL_LIMIT_MAX]))
+    return msgspec.structs.replace(access, **short, shown=shown)
 
 
 def _refusal(caller: Caller) -> str:

@@ -50,6 +50,9 @@ class GivenReply(NamedTuple):
     reason: str
     target: str = ""
     """For the audit log, where the request did not name it: erasing a session takes out its key."""
+    hits: int | None = None
+    shown: tuple[str, ...] = ()
+    """For the audit log: the number of hits of a search, and the sessions that they are from."""
 
 
 class AuditedReplies:
@@ -83,9 +86,10 @@ class AuditedReplies:
         A refusal repeats the target in `field`.
         """
         name = cut(str(target), _NAME_CHARS).text
-        is_allowed, found = False, ""
+        is_allowed, found = False, GivenReply("", "")
         try:
-            text, reason, found = give()
+            found = give()
+            text, reason = found.text, found.reason
             is_allowed = True
         except RequestRefused as refused:
             reason = refused.error
@@ -99,10 +103,12 @@ class AuditedReplies:
             agent=self._caller.agent,
             session=self._caller.session,
             owner=self._caller.owner,
-            target=self._redactor.text(found or name),
+            target=self._redactor.text(found.target or name),
             is_allowed=is_allowed,
             reason=self._redactor.text(reason),
             bytes=len(text.encode()) if is_allowed else 0,
+            hits=found.hits,
+            shown=tuple(map(self._redactor.text, found.shown)),
         )
         try:
             self._audit.note(access)

@@ -34,6 +34,7 @@ from holdfast.core.memory.hits import (
     read_citation,
 )
 from holdfast.core.text.cut import cut, scrub
+from holdfast.engine.memory.accesses import MemoryAccesses
 from holdfast.engine.memory.background import VectorWorker
 from holdfast.engine.memory.indexer import Indexer, Scope
 from holdfast.engine.memory.masked_embedder import mask_embedder
@@ -88,12 +89,14 @@ class Memory:
         caller: Caller | None = None,
         weights: Weights | None = None,
         background: VectorWorker | bool = False,
+        is_audited: bool = True,
     ) -> None:
         """`caller` decides whose sessions are searched; without one, none that has an owner.
 
         Without an `embedder` words alone count; it is an `Embedder`, a function that makes vectors
         of texts, or the name of a model. With `background`, vectors that a search lacks are
         made after it, in a thread that `close` stops: of this memory, or one that several share.
+        `is_audited` is False where somebody else notes what is given in the audit log.
         """
         self._store = store
         self._notes = notes
@@ -106,6 +109,9 @@ class Memory:
         model = mask_embedder(embedder, self.redactor)
         self._vectors = IndexVectors(self._index, model)
         self._ranker = Ranker(self._index, self._vectors, weights)
+        self._accesses: MemoryAccesses | None = None
+        if is_audited:
+            self._accesses = MemoryAccesses(store.audit, self._caller, self.redactor)
         self._owned: SessionStore | None = None
         self._own_worker: VectorWorker | None = None
         if background is True and model is not None:
@@ -172,13 +178,14 @@ class Memory:
         before: float | None = None,
         now: float | None = None,
         refresh: bool = True,
+        asker: SessionKey | None = None,
     ) -> list[Hit]:
-        """The passages that answer, best first; with `before`, only older ones.
+        """The passages that answer, best first; with `before`, only older ones. Audited.
 
         A higher limit only adds hits: the first ones stay the same. Times that the query names
         ("in May", "two weeks ago") are counted from `now`: by default `before`, or else the
         clock. `refresh=False` leaves the index as it is, for many queries over one state of the
-        files.
+        files. `asker` is the session that asks, for the audit log, where the caller has none.
         """
         _check(scope, limit)
         if now is None:
@@ -186,12 +193,14 @@ class Memory:
         query = cut(scrub(query), RECALL_QUERY_CHARS_MAX, keep="head").text
         with self._worker.rest() if self._worker is not None else nullcontext():
             try:
-                hits = self._search(query, scope, limit, before, now, refresh=refresh)
+                hits, sources = self._search(query, scope, limit, before, now, refresh=refresh)
             except StoreUnavailable:
                 # The index gave up its damaged file and starts again: it is only a cache.
-                hits = self._search(query, scope, limit, before, now, refresh=True)
+                hits, sources = self._search(query, scope, limit, before, now, refresh=True)
         if self._worker is not None:
             self._worker.want(self._vectors.missing)
+        if self._accesses is not None and sources:  # where there is nothing, nobody reads anything
+            self._accesses.note_search(scope, hits, asker)
         return hits
 
     def _search(
@@ -203,7 +212,8 @@ class Memory:
         now: float,
         *,
         refresh: bool,
-    ) -> list[Hit]:
+    ) -> tuple[list[Hit], int]:
+        """The hits, and the number of sources that could have answered."""
         if refresh:
             self.refresh(scope)
         sources = {source.id: source for source in self._indexer.sources(scope, before)}
@@ -217,7 +227,8 @@ class Memory:
         ranked = list(islice(_distinct(found), limit))
         said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
         beside = Neighbours(self._index, said, before, self.redactor)
-        return [self._hit(rank, row, sources[row.source], beside) for rank, row in ranked]
+        hits = [self._hit(rank, row, sources[row.source], beside) for rank, row in ranked]
+        return hits, len(sources)
 
     def search_many(
         self,
@@ -233,12 +244,13 @@ class Memory:
             yield self.search(query, scope=scope, limit=limit, before=before, refresh=False)
 
     def get(self, citation: str, *, max_chars: int = EXCERPT_CHARS) -> str:
-        """The text at a citation, as much as fits."""
-        match read_citation(citation):
-            case NoteCitation() as cited:
-                text = _read_note(self._notes, cited)
-            case RecordCitation() as cited:
-                text = _read_record(self._store, self._caller, cited)
+        """The text at a citation, as much as fits. Audited."""
+        with self._accesses.reading(citation) if self._accesses else nullcontext():
+            match read_citation(citation):
+                case NoteCitation() as cited:
+                    text = _read_note(self._notes, cited)
+                case RecordCitation() as cited:
+                    text = _read_record(self._store, self._caller, cited)
         return cut(self.redactor.text(text), max_chars, keep="head").text
 
     def injection(

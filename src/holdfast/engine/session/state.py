@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
 from holdfast.core.log.ids import SessionKey, is_name
@@ -172,7 +172,9 @@ class SessionState:
         memory = self._options.memory
         assert memory is not None
         try:
-            hits = memory.search(query, scope=self._options.recall)
+            # A memory that is not ours may know no asker.
+            named: dict[str, Any] = {"asker": self.key} if hasattr(memory, "owners") else {}
+            hits = memory.search(query, scope=self._options.recall, **named)
             return memory.injection(hits, known=_texts_of(self.records()))
         except (HoldfastError, OSError) as error:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)

@@ -13,6 +13,7 @@ from holdfast.core.limits import NOTE_FILE_BYTES_MAX, RECALL_LIMIT
 from holdfast.core.memory.note_files import forges_comments
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.memory.accesses import sessions_of
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.workspace.base import MAY_READ
 from holdfast.errors import NoteChanged, PathRejected
@@ -79,7 +80,8 @@ class WorkspaceMemory:
             reply: Json = {"scope": self._base.scope, "notice": NOTICE}
             if memory.notice:
                 reply["searchNotice"] = memory.notice
-            return GivenReply(_reply_with_hits(hits, reply, self._base.cap), MAY_READ)
+            text = _reply_with_hits(hits, reply, self._base.cap)
+            return GivenReply(text, MAY_READ, hits=len(hits), shown=sessions_of(hits))
 
         # No words of the query: the audit log outlives what an owner erases.
         return self._base.reply("search", scope, give, field="searched")
@@ -237,6 +239,7 @@ class WorkspaceMemory:
             redactor=base.redactor,
             caller=base.caller,
             background=self._worker if embedder and self._worker is not None else False,
+            is_audited=False,  # the reply is
         )
 
 

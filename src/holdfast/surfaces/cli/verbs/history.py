@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from holdfast.core.history.access import Access
     from holdfast.core.log.records import Json
     from holdfast.engine.history.history import History
 
@@ -207,7 +208,7 @@ def _audit(args: argparse.Namespace, app: App) -> int:
                 Cell(access.target or "-", "name"),
                 Cell("allowed", "good") if access.is_allowed else Cell("refused", "bad"),
                 f"{access.bytes:,}",
-                title_of(access.reason),
+                title_of(" ".join(filter(None, [access.reason, _describe_hits(access)]))),
             )
             for access in noted.accesses
         ]
@@ -215,6 +216,14 @@ def _audit(args: argparse.Namespace, app: App) -> int:
     if noted.damaged:
         app.out.warn(f"{noted.damaged:,} lines of the audit log are damaged")
     return 0
+
+
+def _describe_hits(access: Access) -> str:
+    """The result of a search of memory: the number of hits, and the sessions that they are from."""
+    if access.hits is None:
+        return ""
+    sessions = f" of {', '.join(access.shown)}" if access.shown else ""
+    return f"{access.hits:,} hits{sessions}"
 
 
 VERBS = {
