@@ -5,6 +5,7 @@
 The sessions happened, so no turn is answered: each recorded reply is preceded by the request that
 Holdfast would have sent, at the time of the reply. The offline model writes the summaries. One that
 is written ahead is given the time it needs, as a model that answers or a tool that runs would.
+Alarms ring by the clock of the recording. `full` writes ahead only where the view is nearly full.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import holdfast
 from holdfast import Assistant, Session
 from holdfast.errors import CannotFit
 from holdfast.events import BackgroundSummary, CallFinished, CompactionFinished
+from holdfast.models import Price
 from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast import Record
 
 
@@ -37,14 +41,40 @@ class Tally(msgspec.Struct):
     paused: int = 0
     """Cuts in whose turn a model was asked for a summary."""
     full_paused: int = 0
+    cold: int = 0
+    cold_paused: int = 0
     calls: int = 0
     tokens: int = 0
     """Input of the calls for summaries."""
+    drafts: int = 0
+    """Calls that wrote ahead."""
+    cost: float = 0.0
+    """Dollars for the calls, at the price of `PRICE`."""
     ready: int = 0
     dropped: int = 0
 
 
-def play(records: list[Record], window: int, tally: Tally, *, is_ahead: bool) -> None:
+PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
+"""Of a million tokens, as Anthropic's Sonnet models have it."""
+SETTINGS = ("at the cut", "full", "ahead")
+
+
+class Alarms:
+    """Alarms by the clock of a recording."""
+
+    def __init__(self) -> None:
+        self.due: tuple[float, Callable[[], None]] | None = None
+        self.now = 0.0
+
+    def set(self, seconds: float, work: Callable[[], None]) -> Alarms:
+        self.due = (self.now + seconds, work)
+        return self
+
+    def cancel(self) -> None:
+        self.due = None
+
+
+def play(records: list[Record], window: int, tally: Tally, setting: str) -> None:
     now = [records[0].ts or 1.0]
     asked = [0]
 
@@ -53,6 +83,8 @@ def play(records: list[Record], window: int, tally: Tally, *, is_ahead: bool) ->
             case CallFinished(purpose="summary" | "draft") as call:
                 tally.calls += 1
                 tally.tokens += call.tokens
+                tally.cost += call.cost or 0.0
+                tally.drafts += call.purpose == "draft"
                 asked[0] += call.purpose == "summary"
             case BackgroundSummary(outcome="ready"):
                 tally.ready += 1
@@ -63,6 +95,8 @@ def play(records: list[Record], window: int, tally: Tally, *, is_ahead: bool) ->
                 tally.full += reason == "full"
                 tally.paused += asked[0] > 0
                 tally.full_paused += reason == "full" and asked[0] > 0
+                tally.cold += reason == "cold"
+                tally.cold_paused += reason == "cold" and asked[0] > 0
 
     store = MemoryStore()
     with Session.open(
@@ -70,22 +104,38 @@ def play(records: list[Record], window: int, tally: Tally, *, is_ahead: bool) ->
         model=holdfast.model("offline", window=window),
         store=store,
         clock=lambda: now[0],
-        background_summary=is_ahead,
+        background_summary=setting != "at the cut",
+        price=PRICE,
         checkpoints="off",
     ) as session:
         session.on(count)
+        alarms = Alarms()
+        session._writer.set_alarm = alarms.set
         for record in records:
+            if alarms.due is not None and record.ts >= alarms.due[0] and setting == "ahead":
+                (now[0], ring), alarms.due = alarms.due, None
+                ring()
+                _let_it_write(session)
             now[0] = max(now[0], record.ts)
+            alarms.now = now[0]
             if isinstance(record, Assistant):
                 asked[0] = 0
                 try:
                     session.prepare()
                 except CannotFit:
                     return
-                while session._state.run.drafts.is_running:
-                    time.sleep(0.001)
+                _let_it_write(session)
                 record = msgspec.structs.replace(record, model=session.target.model)
             store.append(session.key, [msgspec.structs.replace(record, id="")], expect=None)
+            if isinstance(record, Assistant):
+                alarms.cancel()
+                session._state.world.on_wait()  # the reply is whole
+                _let_it_write(session)
+
+
+def _let_it_write(session: Session) -> None:
+    while session._state.run.drafts.is_running:
+        time.sleep(0.001)
 
 
 def main() -> int:
@@ -102,11 +152,11 @@ def main() -> int:
         return 1
     found = {}
     for window in options.window or [32_000, 64_000]:
-        for is_ahead in (False, True):
-            tally = found[f"{window} {'ahead' if is_ahead else 'at the cut'}"] = Tally()
+        for setting in SETTINGS:
+            tally = found[f"{window} {setting}"] = Tally()
             for records in sessions:
-                play(records, window, tally, is_ahead=is_ahead)
-            print(f"{window:,} {is_ahead=} {tally}", file=sys.stderr)
+                play(records, window, tally, setting)
+            print(f"{window:,} {setting}: {tally}", file=sys.stderr)
     if options.json:
         print(json.dumps({"sessions": len(sessions), "found": msgspec.to_builtins(found)}))
     return 0

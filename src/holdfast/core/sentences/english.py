@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.sentences.facts import (
+    DISAGREES,
     DUE,
     FINITE,
     FRAGMENT,
@@ -200,7 +201,8 @@ def _is_fact(clause: str, words: Set[str]) -> bool:
         return False
     if OWN.match(clause):
         return not NOT_OWN.match(clause)
-    return bool(STATED.match(clause) or PLACED.match(clause))
+    is_stated = STATED.match(clause) and not DISAGREES.search(clause)
+    return bool(is_stated or PLACED.match(clause))
 
 
 def _order(clause: str, *, is_conditional: bool = False) -> int:

@@ -41,6 +41,8 @@ NOT_OWN: Final = lazy_pattern(
     r"|theory|hope"
     r"|understanding|bet|gut|head|fear|plan for today)\b"
 )
+DISAGREES: Final = lazy_pattern(r"(?<!and )(?<!s )\b" + _THING + r" (?:are|were|have)\b")
+"""A thing in the singular in front of a verb in the plural."""
 STATED: Final = lazy_pattern(
     r"(?!the following)(?:the |this |that |its |your |a )?(?:[\w'&/.-]{1,40} ){0,4}?"
     + _THING

@@ -134,6 +134,7 @@ AFTER_COPULA: Final = frozenset(
     (
         *("is", "are", "was", "were", "he", "they", "she", "have", "had", "has", "do", "did"),
         *("could", "would", "can", "will", "go", "get", "come", "find", "said", "him", "see"),
+        *("be", "them", "look", "write", "make", "us", "use", "call"),
     )
 )
 """Words that cannot follow a form of `to be` in a statement."""

@@ -7,11 +7,11 @@ waits for it nor sees any of it before a cut takes the draft.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.flow.effects import Emit, Now, Read
 from holdfast.core.flow.events import BackgroundSummary
-from holdfast.core.log.records import Assistant
+from holdfast.core.log.records import MESSAGES, Assistant
 from holdfast.core.turn.drafts import SummaryDraft, is_true_of, newest_cut
 from holdfast.core.turn.run import POOR_SUMMARIES_MAX, RunState, cut_in
 from holdfast.core.turn.summarise import Summariser
@@ -23,17 +23,48 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Record
+    from holdfast.core.projection.project import Plan
     from holdfast.core.projection.view import ProjectionCache
+
+
+_CLOCK_SECONDS: Final = 1.0
+"""Two clocks, of the log and of the timer, differ by less."""
+_COLD_SHARE: Final = 0.8
+"""Of the time for which a provider keeps a prompt cached. A wait that has lasted as long mostly
+goes on until the cache is cold, and until then the summary is made from the cached prompt."""
 
 
 def is_draft_due(run: RunState) -> bool:
     """True if the view is so full that the summary for its next cut should be written now."""
-    options, budget = run.options, run.budget_tokens
-    if not options.background_summary or options.summary != "model" or budget is None:
+    policy = run.options.policy
+    return _may_draft(run) and run.view_tokens >= policy.draft_at(_working_budget(run))
+
+
+def cold_draft_delay(run: RunState) -> float | None:
+    """Seconds after a reply at which the summary for a cut on a cold cache should be written; None
+    where the view is too small for such a cut, or no cache can go cold."""
+    lifetime = _cache_lifetime(run)
+    if lifetime is None or not _may_draft(run):
+        return None
+    is_large = run.view_tokens > run.options.policy.cold_cut * _working_budget(run)
+    return _COLD_SHARE * lifetime if is_large else None
+
+
+def _may_draft(run: RunState) -> bool:
+    options = run.options
+    if not options.background_summary or options.summary != "model" or run.budget_tokens is None:
         return False
-    if run.drafts.is_running or run.poor_summaries >= POOR_SUMMARIES_MAX:
-        return False
-    return run.view_tokens >= options.policy.draft_at(options.policy.working_budget(budget))
+    return not run.drafts.is_running and run.poor_summaries < POOR_SUMMARIES_MAX
+
+
+def _cache_lifetime(run: RunState) -> float | None:
+    """Seconds for which the provider keeps a prompt cached; None where it does not, or for ever."""
+    cache = run.prompt_cache((), 0.0)
+    return None if cache.read >= 1 else cache.ttl_seconds
+
+
+def _working_budget(run: RunState) -> int:
+    return run.options.policy.working_budget(run.budget_tokens or 0)
 
 
 def run_beside(run: RunState, cache: ProjectionCache) -> RunState:
@@ -58,7 +89,45 @@ def draft_summary(run: RunState) -> Flow[None]:
         plan = run.plan(records, now, pressure="cut")
     except CannotFit:
         return
+    yield from _write_draft(run, records, now, plan)
+
+
+def draft_before_cold(run: RunState) -> Flow[None]:
+    """Write a draft for the cut that comes if the user lets the prompt cache go cold.
+
+    Where a turn has begun meanwhile, or a newer reply has made the cache last longer, nothing is
+    written.
+    """
+    records = yield Read(run.window.tokens)
+    now: float = yield Now()
+    if not is_long_wait(run, records, now):
+        return
+    try:
+        plan = run.plan(records, now + (_cache_lifetime(run) or 0.0))
+    except CannotFit:
+        return
     made = cut_in(plan)
+    drafts = run.drafts
+    if made is None or made.covers is None:
+        return
+    if drafts.draft is not None and is_true_of(drafts.draft, records, made.covers[1]):
+        return
+    if drafts.begin(newest_cut(records)):
+        yield from _write_draft(run, records, now, plan)
+
+
+def is_long_wait(run: RunState, records: Sequence[Record], now: float) -> bool:
+    """True if the newest message is a whole reply, and most of its cache's lifetime is over."""
+    lifetime, idle = _cache_lifetime(run), run.prompt_cache(records, now).idle_seconds
+    if lifetime is None or idle is None or idle < _COLD_SHARE * lifetime - _CLOCK_SECONDS:
+        return False
+    newest = next((rec for rec in reversed(records) if rec.kind in MESSAGES), None)
+    return isinstance(newest, Assistant) and not open_calls(records)
+
+
+def _write_draft(run: RunState, records: Sequence[Record], now: float, plan: Plan) -> Flow[None]:
+    """Have the model summarise what a plan cuts."""
+    drafts, made = run.drafts, cut_in(plan)
     if made is None or made.covers is None:
         return
     start = next(place for place, rec in enumerate(records) if rec.id == made.covers[0])
@@ -75,7 +144,7 @@ def draft_summary(run: RunState) -> Flow[None]:
     finally:
         drafts.charge(summariser.calls, summariser.usage, summariser.cost)
     if text:
-        drafts.draft = SummaryDraft(text, records[-1].id, boundary)
+        drafts.draft = SummaryDraft(text, records[-1].id, newest_cut(records))
     yield Emit(
         BackgroundSummary(
             "ready" if text else "failed", why, summariser.calls, summariser.cost, records[-1].id

@@ -6,12 +6,20 @@ import contextlib
 import contextvars
 import threading
 import warnings
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled
-from holdfast.core.turn.background import draft_summary, is_draft_due, run_beside
+from holdfast.core.turn.background import (
+    cold_draft_delay,
+    draft_before_cold,
+    draft_summary,
+    is_draft_due,
+    run_beside,
+)
+from holdfast.engine.session.drivers.alarms import set_alarm
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.prepare import cache_for
@@ -19,7 +27,7 @@ from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
     import asyncio  # a blocking program does not load it
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.turn.drafts import DraftState
@@ -53,27 +61,75 @@ class _Writing(msgspec.Struct):
             self.drafts.is_running = False
 
 
-def _begin(world: World, run: RunState) -> _Writing | None:
-    """Begin a summary where one is due and none is being written."""
-    if not is_draft_due(run):
+def _begin(world: World, run: RunState, draft: Callable[[RunState], Flow[None]]) -> _Writing | None:
+    """Begin a summary, unless one is being written."""
+    if run.drafts.is_running:
         return None
     world = msgspec.structs.replace(world, planning=contextlib.nullcontext(), on_wait=lambda: None)
     beside = run_beside(run, cache_for(run.settings.target))
     run.drafts.is_running = True
-    return _Writing(world, TurnScope(), draft_summary(beside), run.drafts)
+    return _Writing(world, TurnScope(), draft(beside), run.drafts)
 
 
-class ThreadWriter:
-    """Writes the summaries of a `Session` ahead, each in a thread."""
+class _CanCancel(Protocol):
+    def cancel(self) -> object: ...
 
-    def __init__(self, model: Model, summariser: Model | None) -> None:
-        self._models = (model, summariser)
+
+class _Writer:
+    """Writes the summaries of a session ahead: at once where the next cut is near, or shortly
+    before the prompt cache goes cold."""
+
+    def __init__(self, set_alarm: Callable[[float, Callable[[], None]], _CanCancel]) -> None:
+        self.set_alarm = set_alarm
+        self._alarm: _CanCancel | None = None
+        self._waiting: tuple[World, RunState] | None = None
         self._scope: TurnScope | None = None
-        self._thread: threading.Thread | None = None
 
     def on_wait(self, world: World, run: RunState) -> None:
         """Use the time in which a session waits."""
-        writing = _begin(world, run)
+        self._cancel_alarm()
+        if is_draft_due(run):
+            self._write(world, run, draft_summary)
+            return
+        delay = cold_draft_delay(run)
+        if delay is None:
+            return
+        self._waiting = (world, run)
+        # A session that was forgotten without being closed is not kept for its alarm.
+        writer, context = weakref.ref(self), contextvars.copy_context()
+
+        def ring() -> None:
+            if (alive := writer()) is not None:
+                alive._write_before_cold()
+
+        self._alarm = self.set_alarm(delay, lambda: context.run(ring))
+
+    def _write_before_cold(self) -> None:
+        if self._waiting is not None:
+            self._write(*self._waiting, draft_before_cold)
+
+    def _cancel_alarm(self) -> None:
+        self._waiting = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _write(self, world: World, run: RunState, draft: Callable[[RunState], Flow[None]]) -> None:
+        raise NotImplementedError
+
+
+class ThreadWriter(_Writer):
+    """Writes the summaries of a `Session` ahead, each in a thread."""
+
+    def __init__(self, model: Model, summariser: Model | None) -> None:
+        super().__init__(set_alarm)
+        self._models = (model, summariser)
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+
+    def _write(self, world: World, run: RunState, draft: Callable[[RunState], Flow[None]]) -> None:
+        with self._guard:  # an alarm rings in a thread of its own
+            writing = _begin(world, run, draft)
         if writing is None:
             return
         driver = BlockingDriver(writing.world, *self._models, scope=writing.scope)
@@ -93,23 +149,23 @@ class ThreadWriter:
             self._thread = thread
 
     def stop(self) -> None:
-        """Cancel what is being written, and wait until it has ended."""
+        """Cancel what is being written or is to be, and wait until it has ended."""
+        self._cancel_alarm()
         if self._thread is not None and self._scope is not None:
             self._scope.is_cancelled.set()
             self._thread.join()
 
 
-class TaskWriter:
+class TaskWriter(_Writer):
     """Writes the summaries of an `AsyncSession` ahead, each as a task."""
 
     def __init__(self, model: AsyncModel, summariser: AsyncModel | None) -> None:
+        super().__init__(_call_later)
         self._models = (model, summariser)
-        self._scope: TurnScope | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def on_wait(self, world: World, run: RunState) -> None:
-        """Use the time in which a session waits."""
-        writing = _begin(world, run)
+    def _write(self, world: World, run: RunState, draft: Callable[[RunState], Flow[None]]) -> None:
+        writing = _begin(world, run, draft)
         if writing is None:
             return
         import asyncio
@@ -126,9 +182,16 @@ class TaskWriter:
         self._task = asyncio.create_task(work())
 
     async def stop(self) -> None:
-        """Cancel what is being written, and wait until it has ended."""
+        """Cancel what is being written or is to be, and wait until it has ended."""
+        self._cancel_alarm()
         if self._task is not None and self._scope is not None:
             import asyncio
 
             self._scope.is_cancelled.set()
             await asyncio.wait([self._task])
+
+
+def _call_later(seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+    import asyncio
+
+    return asyncio.get_running_loop().call_later(seconds, work)
