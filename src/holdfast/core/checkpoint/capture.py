@@ -177,10 +177,10 @@ class _Reading:
         if not self._objective or not says_nothing(text[:200]):
             self._objective = short
         self._exchange = LastExchange(user=cut(text, CHECKPOINT_EXCHANGE_CHARS).text)
-        for sentence in sentences(_edges(text)):
+        for sentence in sentences(_edges(text), _is_kept_of_request):
             if is_decision(sentence):
                 _note(self._decisions, sentence)
-            elif is_rule(sentence):
+            else:
                 _note(self._rules, sentence)
         self._work.tell_tasks(checkboxes(_edges(text)))
 
@@ -188,10 +188,10 @@ class _Reading:
         self._exchange = LastExchange(
             user=self._exchange.user, assistant=cut(text, CHECKPOINT_EXCHANGE_CHARS).text
         )
-        for sentence in sentences(_edges(text)):
+        for sentence in sentences(_edges(text), _is_kept_of_reply):
             if is_decision(sentence):
                 _note(self._decisions, sentence)
-            elif _FOUND_OUT.search(sentence):
+            else:
                 _note(self._learnings, sentence)
         self._work.tell_tasks(checkboxes(_edges(text)))
 
@@ -272,6 +272,14 @@ def _note(entries: dict[str, str], sentence: str) -> None:
     entries[key] = cut(" ".join(sentence.split()), CHECKPOINT_ENTRY_CHARS).text
     if len(entries) > CHECKPOINT_ENTRIES_MAX:
         del entries[next(iter(entries))]
+
+
+def _is_kept_of_request(sentence: str) -> bool:
+    return is_decision(sentence) or is_rule(sentence)
+
+
+def _is_kept_of_reply(sentence: str) -> bool:
+    return is_decision(sentence) or _FOUND_OUT.search(sentence) is not None
 
 
 def _edges(text: str) -> str:

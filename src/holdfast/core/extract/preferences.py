@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.core.extract.statements import sentences
+from holdfast.core.extract.statements import names_secret, sentences, unchecked_sentences
 from holdfast.core.sentences.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -201,22 +201,26 @@ def user_instructions(text: str) -> Iterator[tuple[str, Kind]]:
     One that points back (`Always start them with p_`) is taken with the sentence before it.
     """
     said = _strip_pasted(text)
-    flat, before = "", ""
-    for sentence in sentences(said):
+    flat = ""
+    before: list[str] = []
+    for sentence in unchecked_sentences(said):
         kind = _kind(sentence)
-        if kind is not None and before and _POINTS_BACK.search(sentence):
-            flat = flat or " ".join(said.split())
-            both = f"{before} {sentence}"
-            if len(both) <= _TOGETHER_CHARS and both in flat:
-                sentence = both
         if kind is not None:
+            if names_secret(sentence):
+                continue
+            if _POINTS_BACK.search(sentence):
+                flat = flat or " ".join(said.split())
+                last = next((line for line in reversed(before) if not names_secret(line)), "")
+                both = f"{last} {sentence}"
+                if last and len(both) <= _TOGETHER_CHARS and both in flat:
+                    sentence = both
             yield sentence, kind
-        before = sentence
+        before.append(sentence)
 
 
 def agent_decisions(text: str) -> Iterator[str]:
     """Return the decisions that a reply states; announced steps are not decisions."""
-    return filter(_is_choice, sentences(text))
+    return iter(sentences(text, _is_choice))
 
 
 @lru_cache(maxsize=4_096)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.sentences.english import is_polite_request
@@ -29,11 +29,16 @@ from holdfast.core.sentences.reading import NONE, RULE, read_form
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 OTHER: Final = NONE
 """The rank of a statement without a form, after `RULE`, `FACT` and `LIKELY`."""
 _SENTENCE_CHARS: Final = range(8, 401)
 _REMEMBERED: Final = 16_384
 """Sentences whose reading is kept, of 400 characters at most: those of a few thousand messages."""
+_TEXTS, _TEXT_CHARS = 8_192, 2_000
+"""Messages whose sentences are kept, and the longest of them."""
 _SENTENCE_CHARS_WIDE: Final = 4
 """The same for scripts that say a word with a character."""
 _MARKUP: Final = lazy_pattern(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
@@ -95,7 +100,7 @@ def find_statements(text: str) -> list[str]:
     found = [
         sentence
         for sentence in dict.fromkeys(_utterances(text))
-        if lays_down(sentence) or (is_own and _is_told(sentence))
+        if (lays_down(sentence) or (is_own and _is_told(sentence))) and not names_secret(sentence)
     ]
     if len(found) <= _STATEMENTS_MAX:
         return found
@@ -154,30 +159,41 @@ _form_again: Final = lru_cache(maxsize=_REMEMBERED)(read_form)
 
 def find_reasons(text: str) -> list[str]:
     """The sentences of a reply that say why something is so or was done."""
-    if not _WHY.search(text):
-        return []
+    return sentences(text, _says_why) if _WHY.search(text) else []
+
+
+def _says_why(sentence: str) -> bool:
+    is_step = _STEP.match(sentence) or sentence.endswith(":")
+    return len(sentence) in _REASON_CHARS and bool(_WHY.search(sentence)) and not is_step
+
+
+def _is_any(_sentence: str) -> bool:
+    return True
+
+
+def sentences(text: str, is_wanted: Callable[[str], bool] = _is_any) -> list[str]:
+    """The sentences of a text that could be a note and are wanted: no code, question or
+    credential. Looking for credentials takes longest, so it is done last."""
     return [
         sentence
-        for sentence in sentences(text)
-        if len(sentence) in _REASON_CHARS
-        and _WHY.search(sentence)
-        and not (_STEP.match(sentence) or sentence.endswith(":"))
+        for sentence in unchecked_sentences(text)
+        if is_wanted(sentence) and not names_secret(sentence)
     ]
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text that could be a note: no code, question or credential."""
+def unchecked_sentences(text: str) -> list[str]:
+    """The same, before anybody has looked for credentials in them (`names_secret`)."""
     return [sentence for sentence in _utterances(text) if not _ASKED.search(sentence)]
 
 
-def _utterances(text: str) -> list[str]:
+def _utterances(text: str) -> tuple[str, ...]:
     """The same, with questions that are polite requests."""
-    found = []
-    for raw in split_sentences(_without_code(scrub(text))):
-        read = _read_again if len(raw) <= 2 * _SENTENCE_CHARS.stop else _read_sentence
-        if sentence := read(raw):
-            found.append(sentence)
-    return found
+    return (_read_text_again if len(text) <= _TEXT_CHARS else _read_text)(text)
+
+
+def _read_text(text: str) -> tuple[str, ...]:
+    read = map(_read_sentence, split_sentences(_without_code(scrub(text))))
+    return tuple(filter(None, read))
 
 
 def _read_sentence(raw: str) -> str:
@@ -194,11 +210,13 @@ def _read_sentence(raw: str) -> str:
             return ""
     elif _QUESTION.match(sentence) and not _NO_QUESTION.match(sentence):
         return ""
-    return "" if has_secret(sentence) else sentence
+    return sentence
 
 
-# Notes, checkpoints and the carry-over of a cut each read the same messages.
-_read_again: Final = lru_cache(maxsize=_REMEMBERED)(_read_sentence)
+# Notes, checkpoints and the carry-over of a cut each read the same messages, one after the other.
+_read_text_again: Final = lru_cache(maxsize=_TEXTS)(_read_text)
+names_secret: Final = lru_cache(maxsize=_TEXTS)(has_secret)
+"""`has_secret` for a sentence."""
 
 
 def _without_code(text: str) -> str:
