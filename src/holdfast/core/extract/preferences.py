@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.core.extract.statements import names_secret, sentences, unchecked_sentences
+from holdfast.core.extract.statements import names_secret, sentences, raw_sentences
 from holdfast.core.sentences.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -203,7 +203,7 @@ def user_instructions(text: str) -> Iterator[tuple[str, Kind]]:
     said = _strip_pasted(text)
     flat = ""
     before: list[str] = []
-    for sentence in unchecked_sentences(said):
+    for sentence in raw_sentences(said):
         kind = _kind(sentence)
         if kind is not None:
             if names_secret(sentence):

@@ -176,12 +176,12 @@ def sentences(text: str, is_wanted: Callable[[str], bool] = _is_any) -> list[str
     credential. Looking for credentials takes longest, so it is done last."""
     return [
         sentence
-        for sentence in unchecked_sentences(text)
+        for sentence in raw_sentences(text)
         if is_wanted(sentence) and not names_secret(sentence)
     ]
 
 
-def unchecked_sentences(text: str) -> list[str]:
+def raw_sentences(text: str) -> list[str]:
     """The same, before anybody has looked for credentials in them (`names_secret`)."""
     return [sentence for sentence in _utterances(text) if not _ASKED.search(sentence)]
 
