@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.core.extract.statements import names_secret, sentences, raw_sentences
+from holdfast.core.extract.statements import names_secret, raw_sentences, sentences
 from holdfast.core.sentences.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
