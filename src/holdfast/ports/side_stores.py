@@ -127,10 +127,13 @@ class Notes(Protocol):
         *,
         session: str = "",
         records: Sequence[str] = (),
+        sources: Sequence[str] = (),
         once: str = "",
     ) -> SavedNotes:
         """Add the notes that are new to the file of the day.
 
+        `records` are those that all of them come from, `sources` the one that each of them was
+        said in, as far as it is known, which is named first.
         `once` names the origin of the notes: notes that were added under that name before, and
         removed by a person since, are not added again.
         """

@@ -66,8 +66,7 @@ class _Record(_Open, frozen=True, tag_field="type", gc=False):
 
     @property
     def kind(self) -> str:
-        tag: str = self.__struct_config__.tag  # type: ignore[assignment]
-        return tag
+        return self.__struct_config__.tag  # type: ignore[return-value]
 
 
 class Header(_Record, frozen=True, tag="session", kw_only=True):
@@ -255,6 +254,8 @@ class Flush(_Record, frozen=True, tag="flush", kw_only=True):
 
     notes: list[str] = []
     """The notes that were saved."""
+    sources: list[str] = []
+    """The record that each of them was said in; empty for one that a model wrote."""
     trigger: str | None = None
     """The occasion: `compaction`, `threshold` or leaving the session."""
     usage: Json | None = None

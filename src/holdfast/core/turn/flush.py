@@ -67,7 +67,8 @@ class NoteFlush:
             yield Emit(FlushFinished("skipped", detail=why, trigger=trigger))
             return False
         before = notes.saved_notes(self._records)
-        found = [note.text for note in notes.durable(covered, known=before)]
+        statements = notes.durable(covered, known=before)
+        found = [note.text for note in statements]
         detail, usage = "", None
         if source == "model":
             more, detail, usage = yield from self._summariser.ask_for_notes(
@@ -78,7 +79,8 @@ class NoteFlush:
             outcome: Literal["failed", "nothing"] = "failed" if detail else "nothing"
             yield Emit(FlushFinished(outcome, detail=detail, trigger=trigger))
             return not detail
-        flush = Flush(notes=list(found), trigger=trigger, usage=usage)
+        sources = [note.record for note in statements]
+        flush = Flush(notes=list(found), sources=sources, trigger=trigger, usage=usage)
         stored = yield Append((flush,))
         yield Emit(FlushFinished("saved", tuple(found), stored[0].id, detail, trigger))
         return not detail

@@ -33,7 +33,11 @@ def save_flush(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:
     A note that a person took out since stays out.
     """
     return notes.append(
-        flush.notes, session=str(key), records=_records(flush), once=_mark(flush, key)
+        flush.notes,
+        session=str(key),
+        records=_records(flush),
+        sources=flush.sources,
+        once=_mark(flush, key),
     )
 
 

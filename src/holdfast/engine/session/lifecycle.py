@@ -122,6 +122,7 @@ def _save_notes(state: SessionState, trigger: str) -> Flow[None]:
     if state.run.options.notes == "off":
         return
     records: Sequence[Record] = yield Read(state.run.window.tokens)
-    found = [note.text for note in durable(records, known=saved_notes(records))]
+    found = durable(records, known=saved_notes(records))
     if found:
-        yield Append((Flush(notes=found, trigger=trigger),))
+        texts, sources = [note.text for note in found], [note.record for note in found]
+        yield Append((Flush(notes=texts, sources=sources, trigger=trigger),))

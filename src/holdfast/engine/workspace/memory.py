@@ -10,13 +10,14 @@ import msgspec
 from holdfast.core.history.capped_json import largest, listing
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX, RECALL_LIMIT
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.note_files import forges_comments
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.accesses import sessions_of
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.workspace.base import MAY_READ
-from holdfast.errors import NoteChanged, PathRejected
+from holdfast.errors import HoldfastError, NoteChanged, PathRejected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +104,8 @@ class WorkspaceMemory:
         """Save a note for the caller's agent and owner. Text that holds a secret is refused."""
 
         def give() -> GivenReply:
-            kept = self._notes().append([text])
+            session, records = _origin_of(self._base)
+            kept = self._notes().append([text], session=session, records=records)
             for refused in kept.refused:
                 raise RequestRefused(
                     "invalid", f"the note was not saved, because {refused.why}; leave that out"
@@ -241,6 +243,18 @@ class WorkspaceMemory:
             background=self._worker if embedder and self._worker is not None else False,
             is_audited=False,  # the reply is
         )
+
+
+def _origin_of(base: WorkspaceBase) -> tuple[str, tuple[str, ...]]:
+    """Return the caller's own session and its newest record: a note was taken after it."""
+    if base.caller.session is None:
+        return "", ()
+    key = SessionKey(base.agent, base.caller.session)
+    try:
+        head = base.store.head(key)
+    except HoldfastError:  # it is not stored here, or not yet
+        return str(key), ()
+    return str(key), (head,) if head else ()
 
 
 def version_of(data: bytes) -> str:

@@ -36,7 +36,7 @@ from holdfast.stores.notes.known import KnownNotes
 from holdfast.stores.notes.note_files import TRASH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
     from holdfast.core.memory.note_files import NoteEntry
@@ -92,14 +92,20 @@ class StoredNotes:
         *,
         session: str = "",
         records: Sequence[str] = (),
+        sources: Sequence[str] = (),
         once: str = "",
     ) -> SavedNotes:
         """Add the notes that are new, one or several, to the file of the day.
 
+        `records` are those that all of them come from, `sources` the one that each of them was
+        said in, as far as it is known, which is named first.
         `once` names the origin of the notes: notes that were added under that name before, and
         removed by a person since, are not added again.
         """
-        several = [notes] if isinstance(notes, str) else notes
+        several = [notes] if isinstance(notes, str) else list(notes)
+        said_in: dict[str, str] = {}
+        for text, source in zip(several, sources, strict=False):
+            said_in.setdefault(same_note(inert(text)), source)
         offered, refused = _sort_out(several, self.redactor)
         with self._files.changing() as files:
             if once and once in files.marks():
@@ -107,13 +113,18 @@ class StoredNotes:
             saved: tuple[Note, ...] = ()
             known: list[str] = []
             if offered:
-                saved, known = self._add(files, offered, session, records)
+                saved, known = self._add(files, offered, session, records, said_in)
             if once:
                 files.add_mark(once)
         return SavedNotes(saved, tuple(known), refused)
 
     def _add(
-        self, files: OpenNotes, offered: dict[str, str], session: str, records: Sequence[str]
+        self,
+        files: OpenNotes,
+        offered: dict[str, str],
+        session: str,
+        records: Sequence[str],
+        said_in: Mapping[str, str],
     ) -> tuple[tuple[Note, ...], list[str]]:
         written: tuple[Note, ...] = ()
         for _try in range(_TRIES):
@@ -125,8 +136,10 @@ class StoredNotes:
             name = f"{now.date().isoformat()}.md"
             stamp = now.isoformat(timespec="seconds")
             lines = [
-                line_of(text, stamp=stamp, session=session, records=records)
-                for text in new.values()
+                line_of(
+                    text, stamp=stamp, session=session, records=(said_in.get(key, ""), *records)
+                )
+                for key, text in new.items()
             ]
             is_there, first = files.append_lines(name, lines)
             if is_there:

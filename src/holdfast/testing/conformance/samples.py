@@ -90,7 +90,7 @@ def one_of_each() -> list[Record]:
             reason="budget",
         ),
         Checkpoint(state={"goal": ["x"]}, trigger="manual"),
-        Flush(notes=["n1"], trigger="compaction", usage={"output": 1}),
+        Flush(notes=["n1"], sources=["r1"], trigger="compaction", usage={"output": 1}),
         Label(label="here", target="r"),
         ModelChange(model="m2", provider="p2", window=1_000_000),
         CallFailure(cause="refused", failure="context_overflow", status=400),
