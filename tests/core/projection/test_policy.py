@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import holdfast
@@ -134,6 +134,51 @@ def test_newest_steps_are_protected() -> None:
     decision = choose(steps, budget=BUDGET, cache=COLD, policy=POLICY)
     assert decision is not None
     assert set(decision.clear) == {0}
+
+
+LARGE = 300_000
+"""A budget in which `cold_cut_tokens` counts."""
+
+
+@given(st.integers(10, 2_000_000), st.integers(0, 400_000), st.floats(0.01, 0.39))
+@example(1_000_000, 20_000, 0.18)
+@example(100_000, 20_000, 0.39)
+@example(24_000, 0, 0.18)
+@example(24_000, 20_000, 0.39)
+def test_a_cut_ends_below_the_next_one(working: int, cold: int, low_water: float) -> None:
+    """In any budget a cut keeps less than triggers the next cold one, which comes between half of
+    its share and the whole."""
+    policy = Policy(cold_cut_tokens=cold, low_water=low_water)
+    keeps, trigger = policy.cut_keeps(working), policy.cold_cut_at(working)
+    assert keeps <= max(int(low_water * working), policy.keep_tokens)
+    assert keeps < trigger
+    assert policy.cold_cut * working / 2 <= trigger <= policy.cold_cut * working
+    assert trigger <= max(cold, policy.cold_cut * working / 2)
+
+
+def test_a_large_cut_clears_results_early_to_keep_more_steps() -> None:
+    """The room of old results goes to older calls; the newest results stay where room is left."""
+    steps = steps_of(300, tokens=1_000, frees=900)
+    late = choose(steps, budget=LARGE, cache=WARM, policy=Policy(cut_clears_after=8))
+    early = choose(steps, budget=LARGE, cache=WARM, policy=POLICY)
+    assert late is not None
+    assert early is not None
+    assert (early.cut_before or 0) < (late.cut_before or 0)
+    left = sum(step.tokens for step in after(steps, early))
+    room = POLICY.cut_keeps(POLICY.working_budget(LARGE))
+    assert room - 900 < left <= room
+    assert all(steps[index].quiet > POLICY.cut_clears_after for index in early.clear)
+
+
+def test_a_cut_in_a_small_budget_clears_no_result_early() -> None:
+    """Where a cut keeps its share, results are cleared after the usual time alone."""
+    steps = steps_of(38, frees=900)
+    decision = choose(steps, budget=BUDGET, cache=WARM, policy=POLICY)
+    assert decision is not None
+    assert decision == choose(
+        steps, budget=BUDGET, cache=WARM, policy=Policy(cut_clears_after=POLICY.clear_after)
+    )
+    assert all(steps[index].quiet > POLICY.clear_after for index in decision.clear)
 
 
 def test_no_cache_at_all_counts_as_cold() -> None:

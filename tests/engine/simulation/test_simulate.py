@@ -191,6 +191,32 @@ def test_transcript_starts_from_what_was_said(transcript: Transcript) -> None:
     assert len(transcript.calls) == 12 * 6
 
 
+@pytest.mark.parametrize("window", [32_000, 40_000])
+def test_replies_report_the_size_of_their_requests(window: int) -> None:
+    """A replay works in the budget that a session has whose provider reports what it was sent."""
+    transcript = Transcript(a_session(turns=16, lines=120, gap=10.0), Estimator())
+    runs = [
+        simulate(transcript, Holdfast(reports_usage=is_told), window=window, static=6_000)
+        for is_told in (True, False)
+    ]
+    assert all(run.cuts and not run.overflows and not run.invalid for run in runs)
+    assert runs[0].tokens_sent > runs[1].tokens_sent
+
+
+def test_a_call_that_used_what_is_not_in_view_is_incomplete() -> None:
+    """The last call uses two names of the first turn: with all in view nothing is missing."""
+    inputs = {"path": "src/part_0/main.py", "other": "src/part_1/main.py"}
+    late = {"type": "tool_use", "id": "late", "name": "edit", "input": inputs}
+    transcript = Transcript(
+        [*a_session(turns=6), Assistant(content=[late], id="late", ts=2e6)], Estimator()
+    )
+    whole = simulate(transcript, DoNothing(), window=1_000_000)
+    short = simulate(transcript, KeepTurns(1, "steps"), window=1_000_000)
+    assert whole.recall.incomplete == 0
+    assert short.recall.incomplete == 1
+    assert short.recall.used - short.recall.verbatim == 2
+
+
 def test_call_is_timed_by_what_it_was_sent(transcript: Transcript) -> None:
     """A request leaves when its last message is there, not when the answer is."""
     first, second = transcript.calls[:2]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction
     from holdfast.core.projection.units import ContextUnit, MessagePart
@@ -121,14 +120,13 @@ class ViewDraft:
         index: int,
         is_allowed: Callable[[MessagePart], bool] | None,
         quiet: int,
-        policy: Policy,
+        trim_after: int,
+        clear_after: int,
     ) -> StepSize:
         """A unit as the economy sees it; without `is_allowed`, one that must not be pruned.
 
         What pruning would free takes a while to say, so it is said only where it could be done.
         """
-        trim_after = policy.trim_after
-        clear_after = min(policy.clear_after, policy.cut_clears_after)
         unit, size = self.units[index], self.sizes[index]
         if is_allowed is None or unit.is_user:
             return StepSize(size, quiet=quiet)

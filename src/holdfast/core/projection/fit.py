@@ -59,7 +59,7 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
     # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
     room = policy.cut_keeps(working) if is_forced else draft.total
     is_allowed = prunable_results(policy)
-    sizes = _step_sizes(draft, policy, is_allowed, room)
+    sizes = _step_sizes(draft, policy, is_allowed, room, policy.looks_after(working))
     opening = draft.total - sum(draft.sizes[draft.start :])
     first = draft.start  # the economy counts from the first unit that is still there
     newest = newest_steps(draft.units, policy)
@@ -136,15 +136,24 @@ def _is_worth_it(draft: ViewDraft, decision: Decision, carry_tokens: int) -> boo
 
 
 def _step_sizes(
-    draft: ViewDraft, policy: Policy, is_allowed: Callable[[MessagePart], bool], room: int
+    draft: ViewDraft,
+    policy: Policy,
+    is_allowed: Callable[[MessagePart], bool],
+    room: int,
+    clear_after: int,
 ) -> list[StepSize]:
     """The units that are left, as the economy sees them; what pruning frees where it can matter."""
+    trim_after = policy.trim_after
     prunes = prunable(draft, policy)
     first = _first_that_matters(draft, room)
     quiet = quiet_steps(draft, first)
     newer = (
         draft.step_size(
-            index, is_allowed if index in prunes else None, quiet[index - first], policy
+            index,
+            is_allowed if index in prunes else None,
+            quiet[index - first],
+            trim_after,
+            clear_after,
         )
         for index in range(first, len(draft.units))
     )

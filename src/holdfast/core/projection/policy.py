@@ -64,7 +64,8 @@ class Policy(msgspec.Struct, frozen=True):
     cold_cut: float = 0.4
     """From here on, it is used to cut down to the low-water mark."""
     cold_cut_tokens: int = 20_000
-    """The same in tokens, where that is less: a cold cut of a large view is free."""
+    """The same in tokens, where that is less, and down to half of the share; the cut then keeps at
+    most four fifths of it."""
     flush: float = 0.8
     """From here on, notes are saved although no cut is due yet; once between two cuts."""
     compact: float = 0.9
@@ -77,15 +78,13 @@ class Policy(msgspec.Struct, frozen=True):
     keep_tokens: int = 4_000
     """Tokens that a cut keeps at least, where a small budget allows it: a step or two to go on
     with."""
-    keep_tokens_max: int = 16_000
-    """Tokens that a cut keeps at most, however large the budget."""
     trim_after: int = 8
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
     clear_after: int = 8
     """The same for clearing it."""
     cut_clears_after: int = 3
-    """The same where a cut keeps `keep_tokens_max`: the room goes to more steps, whose calls say
-    more in fewer tokens than old results."""
+    """The same in a cut of a budget that is so large that `cold_cut_tokens` counts: the room goes
+    to more steps, whose calls say more in fewer tokens than old results."""
     protected_steps: int = 3
     """The newest steps; they are neither pruned nor cut while there is another way."""
     comfort_tokens: int = 100_000
@@ -139,19 +138,25 @@ class Policy(msgspec.Struct, frozen=True):
 
     def cut_keeps(self, working: int) -> int:
         """Return the tokens of history that a cut keeps, always fewer than trigger a cold cut."""
-        cold, most = self.cold_cut_at(working), self.keep_tokens_max
-        if cold < self.cold_cut * working:
-            most = min(most, int(0.8 * cold))
-        least = min(self.keep_tokens, int(0.8 * cold))
-        return max(min(int(self.low_water * working), most), least)
-
-    def is_capped(self, working: int) -> bool:
-        """Return whether a cut keeps less than its share of the budget."""
-        return self.cut_keeps(working) < int(self.low_water * working)
+        keeps, below = int(self.low_water * working), int(0.8 * self.cold_cut_at(working))
+        if self.is_large(working):
+            keeps = min(keeps, below)
+        return max(keeps, min(self.keep_tokens, below))
 
     def cold_cut_at(self, working: int) -> float:
         """Return the tokens of a view from which on a cold cache is used to cut."""
-        return min(self.cold_cut * working, max(self.cold_cut_tokens, self.clear * working))
+        share = self.cold_cut * working
+        return min(share, max(self.cold_cut_tokens, share / 2, self.clear * working))
+
+    def is_large(self, working: int) -> bool:
+        """Return whether a budget is so large that a cold cut comes below its share."""
+        return self.cold_cut_at(working) < self.cold_cut * working
+
+    def looks_after(self, working: int) -> int:
+        """Return the quiet steps after which the economy may want to clear a result."""
+        if not self.is_large(working):
+            return self.clear_after
+        return min(self.clear_after, self.cut_clears_after)
 
     def draft_at(self, working: int) -> int:
         """Return the tokens of a view from which on the summary for its next cut is written ahead:
@@ -170,8 +175,7 @@ class Policy(msgspec.Struct, frozen=True):
 _ORDER: Final = ("trim", "clear", "cold_cut", "flush", "compact")
 _COUNTS: Final = (
     *("trim_after", "clear_after", "cut_clears_after", "protected_steps"),
-    *("keep_tokens", "keep_tokens_max", "cold_cut_tokens"),
-    *("comfort_tokens", "carry_tokens", "flush_tokens"),
+    *("keep_tokens", "cold_cut_tokens", "comfort_tokens", "carry_tokens", "flush_tokens"),
 )
 _DRAFT_SHARE: Final = 0.6
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
@@ -293,11 +297,11 @@ def _prune_for_cut(
 ) -> tuple[_Pruned, int]:
     """The prune of a cut, and the first step that stays.
 
-    Where the cut keeps less than its share, results are cleared early, for the sake of older steps;
-    the newest of them stay after all where these leave room.
+    In a large budget results are cleared early, for the sake of older steps; the newest of them
+    stay after all where these leave room.
     """
     room = policy.cut_keeps(working)
-    if not policy.is_capped(working) or policy.cut_clears_after >= policy.clear_after:
+    if policy.looks_after(working) == policy.clear_after:
         return prune, _tail(steps, prune, room)
     early = _prune(steps, policy, policy.cut_clears_after)
     start = _tail(steps, early, room)
