@@ -23,6 +23,7 @@ from tests.support.runs import examples
 
 from holdfast.core.turn.background import cold_draft_delay, draft_before_cold, is_draft_due
 from holdfast.engine.session.drivers.alarms import AlarmClock
+from holdfast.testing.scripted import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,8 +213,10 @@ def test_real_alarms_of_a_session_are_cancelled_by_close(bench: Bench) -> None:
 
 
 @given(view=st.integers(0, 200_000), budget=st.integers(1_000, 180_000))
-@example(view=40_001, budget=100_000)
-@example(view=40_000, budget=100_000)
+@example(view=20_001, budget=100_000)
+@example(view=20_000, budget=100_000)
+@example(view=8_001, budget=20_000)
+@example(view=8_000, budget=20_000)
 @examples(200)
 def test_alarm_is_for_views_that_a_cold_cache_would_have_cut(view: int, budget: int) -> None:
     bench = Bench("blocking")
@@ -221,7 +224,7 @@ def test_alarm_is_for_views_that_a_cold_cache_would_have_cut(view: int, budget: 
     run = session._state.run
     run.budget_tokens, run.view_tokens = budget, view
     policy = run.options.policy
-    is_large = view > policy.cold_cut * policy.working_budget(budget)
+    is_large = view > policy.cold_cut_at(policy.working_budget(budget))
     assert cold_draft_delay(run) == (0.8 * LIFETIME if is_large else None)
     run.drafts.is_running = True
     assert cold_draft_delay(run) is None
@@ -255,3 +258,36 @@ def test_no_thread_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     rung = threading.Event()
     clock.set(0.0, rung.set)
     assert rung.wait(PATIENCE)
+
+
+def test_cache_that_goes_cold_while_a_tool_runs_is_prepared_for() -> None:
+    """A tool that waits for somebody's consent takes as long as a user who is away."""
+
+    def ask() -> str:
+        """Wait for consent."""
+        at, work = away.alarms.pop()
+        away.now = max(away.now, at)
+        work()
+        until = time.monotonic() + PATIENCE
+        while drafts_of(away.session).is_running and time.monotonic() < until:
+            time.sleep(0.01)
+        away.now += LIFETIME
+        return "yes"
+
+    wants = [calls(("c1", "ask", {}))]
+
+    def turn(_request: Any) -> Any:
+        return wants.pop() if wants else "noted"
+
+    bench = Bench("blocking")
+    away = Away(bench, model_with(SUMMARY, turn), tools=[ask])
+    fill_to(bench, away.session, 0.6)
+    away.say("go on")
+    assert outcomes(bench) == ["ready", "used"]
+    assert [(made.reason, made.method) for made in applied(bench)] == [("cold", "model")]
+    assert away.asked() == 1
+    request = next(request for request in away.model.requests if is_summary_request(request))
+    assert "'c1'" not in str(request["messages"]), "a step in flight is not summed up"
+    check_requests(away.model)
+    away.session.close()
+    bench.close()

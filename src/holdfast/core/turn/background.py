@@ -46,7 +46,7 @@ def cold_draft_delay(run: RunState) -> float | None:
     lifetime = _cache_lifetime(run)
     if lifetime is None or not _may_draft(run):
         return None
-    is_large = run.view_tokens > run.options.policy.cold_cut * _working_budget(run)
+    is_large = run.view_tokens > run.options.policy.cold_cut_at(_working_budget(run))
     return _COLD_SHARE * lifetime if is_large else None
 
 
@@ -93,7 +93,7 @@ def draft_summary(run: RunState) -> Flow[None]:
 
 
 def draft_before_cold(run: RunState) -> Flow[None]:
-    """Write a draft for the cut that comes if the user lets the prompt cache go cold.
+    """Write a draft for the cut that comes if the user, or a tool, lets the prompt cache go cold.
 
     Where a turn has begun meanwhile, or a newer reply has made the cache last longer, nothing is
     written.
@@ -102,6 +102,7 @@ def draft_before_cold(run: RunState) -> Flow[None]:
     now: float = yield Now()
     if not is_long_wait(run, records, now):
         return
+    records = whole_steps(records)
     try:
         plan = run.plan(records, now + (_cache_lifetime(run) or 0.0))
     except CannotFit:
@@ -117,12 +118,13 @@ def draft_before_cold(run: RunState) -> Flow[None]:
 
 
 def is_long_wait(run: RunState, records: Sequence[Record], now: float) -> bool:
-    """True if the newest message is a whole reply, and most of its cache's lifetime is over."""
+    """True if a session waits for its user or its tools, and most of the lifetime of the cached
+    prompt is over."""
     lifetime, idle = _cache_lifetime(run), run.prompt_cache(records, now).idle_seconds
     if lifetime is None or idle is None or idle < _COLD_SHARE * lifetime - _CLOCK_SECONDS:
         return False
     newest = next((rec for rec in reversed(records) if rec.kind in MESSAGES), None)
-    return isinstance(newest, Assistant) and not open_calls(records)
+    return isinstance(newest, Assistant) or bool(open_calls(records))
 
 
 def _write_draft(run: RunState, records: Sequence[Record], now: float, plan: Plan) -> Flow[None]:
