@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.overflow_cases import (
+    ANSWER,
     CASES,
     OUTPUT,
     QUICK,
@@ -117,6 +118,33 @@ def play(system: str, case: Case, holds: int) -> Result:
         start = time.perf_counter()
         error = take(model, side)
         return measure(system, versions, model, side, error, time.perf_counter() - start)
+
+
+class _TimedModel(OneModel):
+    """The fake model, and the CPU that it took itself."""
+
+    seconds = 0.0
+
+    def send(self, *args: Any, **named: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return super().send(*args, **named)
+        finally:
+            self.seconds += time.thread_time() - start
+
+
+def spend(system: str, case: Case, holds: int) -> float:
+    """The seconds of CPU that a system takes for the turn after a history, without the model."""
+    _versions, make = SYSTEMS[system]()
+    work = workload(case)
+    model = _TimedModel(work, holds)
+    with tempfile.TemporaryDirectory(prefix="holdfast-overflow-") as place:
+        side = make(model, Path(place))
+        side.load(work.turns)
+        model.begin((f"page {page}" for page in range(case.rounds)), ANSWER)
+        start, before = time.process_time(), model.seconds
+        side.say(work.prompt)
+        return time.process_time() - start - (model.seconds - before)
 
 
 def play_apart(system: str, case: Case, holds: int) -> Result:
@@ -409,12 +437,19 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "CASE"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--cpu", nargs=2, metavar=("SYSTEM", "CASE"), help="seconds of CPU of one turn, no page"
+    )
     parser.add_argument("--holds", type=int, default=HOLDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     by_name = {case.name: case for case in CASES}
     if arguments.one:
         system, name = arguments.one
         print(as_json(play(system, by_name[name], arguments.holds)))
+        return 0
+    if arguments.cpu:
+        system, name = arguments.cpu
+        print(f"{system}, {name}: {spend(system, by_name[name], arguments.holds):.2f} s of CPU")
         return 0
     names = arguments.case or (QUICK if arguments.quick else list(by_name))
     cases = [by_name[name] for name in names]
