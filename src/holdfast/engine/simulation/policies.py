@@ -41,6 +41,7 @@ class Terms(msgspec.Struct, frozen=True):
     """The conditions that all policies of a comparison work under."""
 
     window: int
+    """Tokens of the model's window."""
     static: int
     """Tokens of the system prompt and the tools."""
     output: int | None
@@ -50,6 +51,7 @@ class Terms(msgspec.Struct, frozen=True):
     limit: int
     """Tokens of messages that the provider takes beside the static part and the reply."""
     rules: CacheRules
+    """The behaviour and the prices of the prompt cache."""
     output_price: float
     """Of a token that a model writes, in plain input tokens."""
 
@@ -58,15 +60,19 @@ class PolicyRequest(msgspec.Struct, frozen=True):
     """The request that a policy would send."""
 
     pieces: Sequence[TranscriptPiece]
+    """The blocks of its messages, in order."""
     injected: str = ""
     """Text that the policy put in front; the first piece, if any."""
     model_cost: float = 0.0
     """Of model calls that the policy made for itself, in plain input tokens."""
     is_valid: bool = True
+    """True if a provider would take it."""
     is_refused: bool = False
     """The policy found that nothing would fit, and said so."""
     cuts: int = 0
+    """Compactions that were made for it."""
     prunes: int = 0
+    """Times that results were shortened for it."""
     decisions: Sequence[Record] = ()
     """The compactions and prunes that the request is the first to follow."""
 

@@ -53,7 +53,9 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     key: bytes
     """Two pieces with the same key are the same bytes."""
     tokens: int
+    """Its size."""
     facts: frozenset[int]
+    """The numbers of the facts in it."""
     is_original: bool = True
     """True for what was said or found, whole or in part; not for a summary or list in its place."""
 
