@@ -59,6 +59,8 @@ DEPTHS = (5, 10)
 HITS = 100
 SIZES = (1_000, 10_000, 100_000)
 DAY = 86_400.0
+TURNS_BESIDE = 2
+"""As many as a hit shows on either side; plain BM25 is given the same."""
 
 # The sets
 
@@ -329,8 +331,9 @@ def ours(world: World, embedder: Embedder | None) -> Callable[[Question], list[H
     """
     memory, places = remembered(world, embedder)
 
-    def named(turn: NeighbourTurn | None) -> NeighbourTurn | None:
-        return turn and msgspec.structs.replace(turn, citation=places[turn.citation])
+    def named(turns: Sequence[NeighbourTurn]) -> tuple[NeighbourTurn, ...]:
+        replace = msgspec.structs.replace
+        return tuple(replace(turn, citation=places[turn.citation]) for turn in turns)
 
     @cache
     def search(question: Question) -> list[Hit]:
@@ -347,8 +350,8 @@ def ours(world: World, embedder: Embedder | None) -> Callable[[Question], list[H
             msgspec.structs.replace(
                 hit,
                 citation=places[hit.citation],
-                turn_before=named(hit.turn_before),
-                turn_after=named(hit.turn_after),
+                turns_before=named(hit.turns_before),
+                turns_after=named(hit.turns_after),
             )
             for hit in hits
         ]
@@ -429,15 +432,15 @@ def _recall(question: Question, found: Iterable[str], level: str) -> float:
 
 def _beside(message: str) -> list[str]:
     name, _, place = message.rpartition("#")
-    return [f"{name}#{int(place) + step}" for step in (-1, 0, 1)]
+    return [f"{name}#{int(place) + step}" for step in range(-TURNS_BESIDE, TURNS_BESIDE + 1)]
 
 
 def _view(hits: Iterable[Hit]) -> Iterator[str]:
     """The messages that the first five of them show."""
     first: dict[str, list[str]] = {}
     for hit in hits:
-        turns = (hit.turn_before, hit.turn_after)
-        first.setdefault(hit.citation, []).extend(turn.citation for turn in turns if turn)
+        turns = (*hit.turns_before, *hit.turns_after)
+        first.setdefault(hit.citation, []).extend(turn.citation for turn in turns)
     for message, beside in list(first.items())[: DEPTHS[0]]:
         yield message
         yield from beside

@@ -29,7 +29,7 @@ ACROSS = frozenset(
         *("test_startup", "test_closed_unions", "test_names", "test_promises", "test_linear"),
         *("test_demo_postgres", "test_site"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
-        "engine/test_owners",
+        *("engine/test_owners", "engine/memory/test_superseded_hits"),
         *("engine/session/test_local_weights", "engine/session/test_offloading"),
         "engine/session/test_note_sources",
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),

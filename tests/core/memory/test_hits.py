@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.limits import RECALL_TURNS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.hits import (
     Hit,
@@ -21,12 +22,15 @@ from holdfast.core.memory.hits import (
 )
 from holdfast.errors import UsageError
 
-TURNS = st.none() | st.builds(
-    NeighbourTurn,
-    role=st.sampled_from(["user", "assistant"]),
-    citation=st.sampled_from([f"main/one#{n}" for n in range(4)]),
-    text=st.text(max_size=200),
-)
+TURNS = st.lists(
+    st.builds(
+        NeighbourTurn,
+        role=st.sampled_from(["user", "assistant"]),
+        citation=st.sampled_from([f"main/one#{n}" for n in range(6)]),
+        text=st.text(max_size=200),
+    ),
+    max_size=RECALL_TURNS_MAX,
+).map(tuple)
 HITS = st.lists(
     st.builds(
         Hit,
@@ -34,8 +38,8 @@ HITS = st.lists(
         citation=st.sampled_from(["2026-11-16.md#L3-L3", "main/one#1"]),
         text=st.text(max_size=300),
         role=st.sampled_from(["note", "user"]),
-        turn_before=TURNS,
-        turn_after=TURNS,
+        turns_before=TURNS,
+        turns_after=TURNS,
     ),
     max_size=6,
 )
@@ -59,7 +63,7 @@ def test_an_injection_is_within_its_cap_markers_and_all(hits: list[Hit], cap: in
 @given(HITS, st.integers(0, 1_200))
 def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(hits: list[Hit], cap: int) -> None:
     """For every cap: without the neighbours the same hits are shown, as much of each."""
-    bare = [msgspec.structs.replace(hit, turn_before=None, turn_after=None) for hit in hits]
+    bare = [msgspec.structs.replace(hit, turns_before=(), turns_after=()) for hit in hits]
     shown, without = listing(hits, cap), listing(bare, cap)
     rest = iter(shown.split("\n"))
 
@@ -69,7 +73,14 @@ def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(hits: list[Hit], cap: int)
 def test_the_turns_beside_a_hit_stand_around_it() -> None:
     asked = NeighbourTurn("assistant", "main/one#a", "What genre?")
     thanks = NeighbourTurn("assistant", "main/one#c", "Noted.")
-    hit = Hit(1.0, "main/one#b", "drama and romance!", "user", turn_before=asked, turn_after=thanks)
+    hit = Hit(
+        1.0,
+        "main/one#b",
+        "drama and romance!",
+        "user",
+        turns_before=(asked,),
+        turns_after=(thanks,),
+    )
     shown = (
         "[Assistant main/one#a, the turn before]\nWhat genre?\n"
         "[User main/one#b]\ndrama and romance!\n"
@@ -81,12 +92,40 @@ def test_the_turns_beside_a_hit_stand_around_it() -> None:
     assert "What genre" in injection([hit], known=["What genre? What else?"])
 
 
+def test_the_nearest_turns_of_all_hits_come_before_those_behind_them() -> None:
+    """Where room runs short, no hit has two turns on a side while another has none."""
+    hits = [
+        Hit(
+            1.0,
+            f"main/{name}#9",
+            f"{name} hit",
+            "user",
+            turns_after=tuple(
+                NeighbourTurn("assistant", f"main/{name}#{n}", f"{name} turn {n}") for n in "ab"
+            ),
+        )
+        for name in ("one", "two")
+    ]
+    whole = listing(hits, 4_000)
+    shown = [
+        sum(line.startswith(("one turn", "two turn")) for line in listing(hits, cap).splitlines())
+        for cap in range(len(whole) + 1)
+    ]
+
+    assert whole.index("one turn a") < whole.index("one turn b") < whole.index("two hit")
+    assert "[Assistant main/one#b, two turns after]" in whole
+    assert sorted(set(shown)) == [0, 1, 2, 3, 4]
+    for cap in range(len(whole) + 1):
+        seen = listing(hits, cap)
+        assert "turn b" not in seen or "turn a" in seen.replace("one turn a", "", 1)
+
+
 def test_a_hit_is_not_repeated_as_the_neighbour_of_another() -> None:
     first = NeighbourTurn("user", "main/one#a", "Where is the spare key to the shed?")
     second = NeighbourTurn("assistant", "main/one#b", "The spare key is under the blue pot.")
     hits = [
-        Hit(1.0, "main/one#a", first.text, "user", turn_after=second),
-        Hit(0.9, "main/one#b", second.text, "assistant", turn_before=first),
+        Hit(1.0, "main/one#a", first.text, "user", turns_after=(second,)),
+        Hit(0.9, "main/one#b", second.text, "assistant", turns_before=(first,)),
     ]
 
     assert listing(hits, 4_000).count("spare key") == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Session
-from holdfast.core.limits import RECALL_TURN_CHARS_MAX
+from holdfast.core.limits import RECALL_TURN_CHARS_MAX, RECALL_TURNS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.engine.memory.search import Memory
@@ -69,20 +69,20 @@ def test_each_hit_has_the_turns_right_beside_it(said: list[tuple[str, str]]) -> 
         if place is None:
             continue  # a later passage of a long message
         index = spoken.index(place)
-        _check(hit.turn_before, numbered, spoken[:index][-1:], is_before=True)
-        _check(hit.turn_after, numbered, spoken[index + 1 :][:1], is_before=False)
+        _check(hit.turns_before, numbered, spoken[:index][-RECALL_TURNS_MAX:], is_before=True)
+        _check(hit.turns_after, numbered, spoken[index + 1 :][:RECALL_TURNS_MAX], is_before=False)
 
 
 def _check(
-    turn: NeighbourTurn | None,
+    turns: Sequence[NeighbourTurn],
     numbered: list[tuple[str, str]],
     expected: list[int],
     *,
     is_before: bool,
 ) -> None:
-    assert (turn is None) == (not expected)
-    if turn is not None:
-        role, text = numbered[expected[0]]
+    assert len(turns) == len(expected)
+    for turn, place in zip(turns, expected, strict=True):
+        role, text = numbered[place]
         assert turn.role == role
         assert len(turn.text) <= RECALL_TURN_CHARS_MAX
         shown = turn.text.strip()
@@ -94,7 +94,7 @@ def test_a_turn_that_is_too_young_is_not_shown() -> None:
     with _remembered({"one": [asked, Assistant(content="Here.", ts=200.0)]}) as memory:
         (hit,) = memory.search("heron", scope="sessions", before=150.0)
 
-    assert hit.turn_after is None
+    assert hit.turns_after == ()
 
 
 def test_the_turns_beside_a_hit_have_no_secrets() -> None:
@@ -102,9 +102,9 @@ def test_the_turns_beside_a_hit_have_no_secrets() -> None:
     with _remembered({"one": [told, User(content="the heron nests")]}) as memory:
         (hit,) = memory.search("heron", scope="sessions")
 
-    assert hit.turn_before is not None
-    assert hit.turn_before.text.startswith("key ")
-    assert SECRET not in hit.turn_before.text
+    (before,) = hit.turns_before
+    assert before.text.startswith("key ")
+    assert SECRET not in before.text
 
 
 def test_the_answer_beside_a_hit_is_in_the_request() -> None:

@@ -1,11 +1,11 @@
-"""The turns before and after a hit, read from the index: one look for all hits of a search."""
+"""The turns around a hit, read from the index: one look for all hits of a search."""
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.limits import RECALL_TURN_CHARS_MAX
+from holdfast.core.limits import RECALL_TURN_CHARS_MAX, RECALL_TURNS_MAX
 from holdfast.core.memory.hits import NeighbourTurn, cite_record
 from holdfast.core.text.cut import cut
 from holdfast.ports.search_index import source_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.text.cut import Keep
     from holdfast.ports.search_index import FoundPassage, SearchIndex
 
-_REACH: Final = 8
+_REACH: Final = 12
 """Passages read on either side. In the middle of a longer message a hit has no turn beside it."""
 
 
@@ -39,23 +39,22 @@ class Neighbours:
         }
         self._mask = redactor.text
 
-    def before(self, row: FoundPassage, session: str) -> NeighbourTurn | None:
-        """The end of the turn before a hit."""
-        return self._show(session, self._turn(row, -1)[::-1], "tail")
+    def before(self, row: FoundPassage, session: str) -> tuple[NeighbourTurn, ...]:
+        """The end of each turn before a hit, the nearest last."""
+        turns = [self._show(session, said[::-1], "tail") for said in self._turns(row, -1)]
+        return tuple(reversed(turns))
 
-    def after(self, row: FoundPassage, session: str) -> NeighbourTurn | None:
-        """The beginning of the turn after a hit."""
-        return self._show(session, self._turn(row, 1), "head")
+    def after(self, row: FoundPassage, session: str) -> tuple[NeighbourTurn, ...]:
+        """The beginning of each turn after a hit, the nearest first."""
+        return tuple(self._show(session, said, "head") for said in self._turns(row, 1))
 
-    def _turn(self, row: FoundPassage, step: int) -> list[FoundPassage]:
-        """The passages of the next other record in a direction, nearest first."""
+    def _turns(self, row: FoundPassage, step: int) -> list[list[FoundPassage]]:
+        """The passages of the next other records in a direction, nearest first."""
         beside = (
             passage for passage in self._walk(_ids(row, step)) if passage.record != row.record
         )
-        first = next(beside, None)
-        if first is None:
-            return []
-        return [first, *takewhile(lambda passage: passage.record == first.record, beside)]
+        turns = groupby(beside, key=lambda passage: passage.record)
+        return [list(said) for _record, said in islice(turns, RECALL_TURNS_MAX)]
 
     def _walk(self, ids: Iterable[int]) -> Iterator[FoundPassage]:
         """The passages that were read, up to one that is missing."""
@@ -64,9 +63,7 @@ class Neighbours:
                 return
             yield self._rows[id_]
 
-    def _show(self, session: str, said: Sequence[FoundPassage], keep: Keep) -> NeighbourTurn | None:
-        if not said:
-            return None
+    def _show(self, session: str, said: Sequence[FoundPassage], keep: Keep) -> NeighbourTurn:
         text = self._mask("".join(passage.text for passage in said))
         shown = cut(text, RECALL_TURN_CHARS_MAX, keep=keep).text
         return NeighbourTurn(said[0].role, cite_record(session, said[0].record), shown)

@@ -14,6 +14,8 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import Caller, decide, readable_owners, subject_of
 from holdfast.core.limits import (
@@ -36,6 +38,13 @@ from holdfast.core.memory.hits import (
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.memory.accesses import MemoryAccesses
 from holdfast.engine.memory.background import VectorWorker
+from holdfast.engine.memory.hit_order import (
+    COMPARED,
+    distinct_texts,
+    find_replaced,
+    merge_kinds,
+    newest_first,
+)
 from holdfast.engine.memory.indexer import Indexer, Scope
 from holdfast.engine.memory.masked_embedder import mask_embedder
 from holdfast.engine.memory.neighbours import Neighbours
@@ -46,7 +55,7 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnav
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.memory.ranking import Ranked, Weights
@@ -61,8 +70,6 @@ if TYPE_CHECKING:
     from holdfast.providers.embeddings import Embedder
 
 SCOPES: Final = ("notes", "sessions", "all")
-_NOTES_EVERY: Final = 3
-"""In a search of everything, at least every third hit is a note, as long as there are any."""
 
 
 class IndexSize(NamedTuple):
@@ -223,12 +230,20 @@ class Memory:
             for part in _parts(sources.values(), scope)
             if part
         ]
-        found = _merge(lists) if len(lists) > 1 else iter(*lists) if lists else iter(())
-        ranked = list(islice(_distinct(found), limit))
+        found = merge_kinds(lists) if len(lists) > 1 else iter(*lists) if lists else iter(())
+        ranked = list(islice(distinct_texts(found), max(limit, COMPARED)))
+        replaced = find_replaced(query, [row for _rank, row in ranked[:COMPARED]])
+        ranked = list(newest_first(ranked, replaced))[:limit]
         said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
         beside = Neighbours(self._index, said, before, self.redactor)
-        hits = [self._hit(rank, row, sources[row.source], beside) for rank, row in ranked]
-        return hits, len(sources)
+        hits = {row.id: self._hit(rank, row, sources[row.source], beside) for rank, row in ranked}
+        marked = [
+            msgspec.structs.replace(hit, superseded_by=hits[replaced[id_]].citation)
+            if replaced.get(id_) in hits
+            else hit
+            for id_, hit in hits.items()
+        ]
+        return marked, len(sources)
 
     def search_many(
         self,
@@ -297,8 +312,8 @@ class Memory:
                 name,
                 row.record,
                 ts=row.ts,
-                turn_before=beside.before(row, name),
-                turn_after=beside.after(row, name),
+                turns_before=beside.before(row, name),
+                turns_after=beside.after(row, name),
             )
         path = mask(source.name.removeprefix(self._indexer.prefix))
         session, _, record = row.record.partition(" ")
@@ -359,29 +374,3 @@ def _parts(sources: Iterable[IndexSource], scope: Scope) -> list[dict[int, Index
     return [
         part for part, name in ((notes, "notes"), (sessions, "sessions")) if scope in (name, "all")
     ]
-
-
-def _merge(
-    lists: Sequence[Sequence[tuple[Ranked, FoundPassage]]],
-) -> Iterator[tuple[Ranked, FoundPassage]]:
-    """Notes and sessions in one list, by score, with a note at least at every third place."""
-    notes, sessions = (list(reversed(ranks)) for ranks in lists)
-    since_note = 0
-    while notes or sessions:
-        is_due = since_note >= _NOTES_EVERY - 1
-        is_note = bool(notes) and (
-            not sessions or is_due or notes[-1][0].score >= sessions[-1][0].score
-        )
-        since_note = 0 if is_note else since_note + 1
-        yield (notes if is_note else sessions).pop()
-
-
-def _distinct(
-    found: Iterable[tuple[Ranked, FoundPassage]],
-) -> Iterator[tuple[Ranked, FoundPassage]]:
-    """Each text once: a fork has the words of its parent."""
-    seen: set[str] = set()
-    for rank, row in found:
-        if row.text not in seen:
-            seen.add(row.text)
-            yield rank, row

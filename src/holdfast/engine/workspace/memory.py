@@ -39,7 +39,7 @@ _NO_FILE: Final = "there is no such file of notes"
 _CHANGED: Final = "the file was changed meanwhile; read it again"
 _TAKEN: Final = "there is such a file already; read it, and send its version"
 _OWN: Final = "Allowed: the caller's own notes."
-_TURNS: Final = ("turnBefore", "turnAfter")
+_TURNS: Final = ("turnsBefore", "turnsAfter")
 """The names that replies have for the turns beside a hit, spelled as their other names are."""
 
 
@@ -284,6 +284,7 @@ def _reply_with_hits(hits: Sequence[Hit], reply: Json, cap: int) -> str:
 
 def _as_row(hit: Hit) -> Json:
     row: Json = msgspec.to_builtins(hit)
-    for name, field in zip(("turn_before", "turn_after"), _TURNS, strict=True):
+    for name, field in zip(("turns_before", "turns_after"), _TURNS, strict=True):
         row[field] = row.pop(name)
-    return {name: value for name, value in row.items() if value is not None}
+    row["supersededBy"] = row.pop("superseded_by")
+    return {name: value for name, value in row.items() if value not in (None, [], ())}

@@ -195,9 +195,9 @@ def _hit(agent: str, hit: Json) -> Html:
     return tag(
         "li",
         tag("a", gist(citation, 120), href=f"/memory?{_query(agent, citation)}"),
-        _turn(hit.get("turnBefore"), "Before"),
+        *[_turn(turn, "Before") for turn in hit.get("turnsBefore", ())],
         tag("p", gist(str(hit.get("text", "")), 600)),
-        _turn(hit.get("turnAfter"), "After"),
+        *[_turn(turn, "After") for turn in hit.get("turnsAfter", ())],
         tag("p", *_source(hit), class_="dim"),
     )
 
@@ -208,6 +208,8 @@ def _source(hit: Json) -> list[object]:
     if isinstance(hit.get("ts"), int | float):
         found += [" · ", moment(float(hit["ts"]))]
     found += [f" · score {float(hit.get('score', 0)):.2f}"]
+    if hit.get("supersededBy"):
+        found += [f" · superseded by {gist(str(hit['supersededBy']), 120)}"]
     agent, _, session = str(hit.get("session", "")).partition("/")
     if is_name(agent) and is_name(session):
         key, record = SessionKey(agent, session), str(hit.get("record", ""))
@@ -217,10 +219,7 @@ def _source(hit: Json) -> list[object]:
     return found
 
 
-def _turn(turn: Json | None, when: str) -> Html | None:
-    """Show the turn right before or after a hit."""
-    if turn is None:
-        return None
+def _turn(turn: Json, when: str) -> Html:
     return tag("p", f"{when}, {turn['role']}: {gist(turn['text'], 200)}", class_="dim")
 
 

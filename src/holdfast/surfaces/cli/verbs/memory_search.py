@@ -233,20 +233,21 @@ def _timestamp(given: str | float | None) -> float | None:
 
 
 def _show(hit: Hit, query: str, app: App) -> None:
-    about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else ""]))
+    later = f"superseded by {hit.superseded_by}" if hit.superseded_by else ""
+    about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else "", later]))
     score = Cell(f"{hit.score:.2f}", "strong")
     app.out.line(score, "  ", Cell(hit.citation, "name"), "  ", Cell(about, "dim"))
     text = cut(" ".join(hit.text.split()), _SHOWN_CHARS).text
-    _show_turn(hit.turn_before, "before", app)
+    for turn in hit.turns_before:
+        _show_turn(turn, "before", app)
     app.out.line("      ", *_highlight(text, query))
-    _show_turn(hit.turn_after, "after", app)
+    for turn in hit.turns_after:
+        _show_turn(turn, "after", app)
 
 
-def _show_turn(turn: NeighbourTurn | None, when: str, app: App) -> None:
-    """Show the turn right before or after a hit."""
-    if turn is not None:
-        text = cut(" ".join(turn.text.split()), _TURN_SHOWN_CHARS).text
-        app.out.line("      ", Cell(f"{when}, {turn.role}: {text}", "dim"))
+def _show_turn(turn: NeighbourTurn, when: str, app: App) -> None:
+    text = cut(" ".join(turn.text.split()), _TURN_SHOWN_CHARS).text
+    app.out.line("      ", Cell(f"{when}, {turn.role}: {text}", "dim"))
 
 
 def _highlight(text: str, query: str) -> Iterator[Cell]:
