@@ -141,7 +141,7 @@ def test_the_neighbour_of_a_hit_is_not_pushed_down(place: int, distance: int) ->
     best = Candidate(1, source=1, place=place, words=5.0)
     second = Candidate(2, source=1, place=place + 40 + distance, words=2.0)
     beside = Candidate(2, source=1, place=place + 1, words=2.0)
-    weights = Weights(neighbour=0.0)
+    weights = Weights(neighbour_alone=0.0)
 
     assert rank([best, beside], {}, weights=weights) == rank([best, second], {}, weights=weights)
 

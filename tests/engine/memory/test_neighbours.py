@@ -136,3 +136,30 @@ def test_times_in_a_question_are_counted_from_now() -> None:
     assert list(first.values()) == [
         f"I saw a heron, {name}." for name in ("middle", "early", "late")
     ]
+
+
+def test_what_was_said_before_an_event_goes_first() -> None:
+    """ "Before the trip" is counted from what was said about the trip."""
+    said = {
+        "early": [User(content="I bought a heron lamp, early.", ts=100 * DAY)],
+        "trip": [User(content="The trip to Rome was lovely.", ts=120 * DAY)],
+        "late": [User(content="I bought a heron lamp, late.", ts=140 * DAY)],
+    }
+    with _remembered(said) as memory:
+        order = {
+            relation: [
+                hit.session
+                for hit in memory.search(
+                    f"Which heron lamp did I buy {relation} the trip to Rome?",
+                    scope="sessions",
+                    now=150 * DAY,
+                )
+                if hit.session != "main/trip"
+            ]
+            for relation in ("before", "after")
+        }
+
+    assert order == {
+        "before": ["main/early", "main/late"],
+        "after": ["main/late", "main/early"],
+    }

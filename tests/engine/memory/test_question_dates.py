@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.memory.question_dates import find_times, is_within
+from holdfast.engine.memory.question_dates import (
+    NamedEvent,
+    find_event,
+    find_times,
+    is_within,
+    span_of,
+)
 
 NOW = datetime(2026, 11, 17, 3, 0, tzinfo=UTC).timestamp()  # a Tuesday
 
@@ -83,3 +89,38 @@ def test_a_day_is_found_by_its_date_for_eleven_months(day: date, later: int) -> 
 
     for question in written:
         assert is_within(_noon(day), find_times(question, now)), question
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What did I buy before the trip to Rome?", ("before", "the trip to Rome")),
+        ("Who wrote to me since my wedding, and why?", ("since", "my wedding")),
+        ("after I moved to Porto what did I sell", ("after", "I moved to Porto")),
+        ("How was the food during the conference?", ("during", "the conference")),
+        ("What did I plan before May 2026?", None),
+        ("Did it rain the day before yesterday?", None),
+        ("What did I ask you?", None),
+        ("before", None),
+        ("", None),
+    ],
+)
+def test_an_event_that_a_question_counts_from(
+    question: str, expected: tuple[str, str] | None
+) -> None:
+    assert find_event(question, NOW) == expected
+
+
+@given(
+    st.sampled_from(["before", "until", "after", "since", "during"]),
+    st.lists(st.floats(-1e11, 1e11), min_size=1, max_size=5),
+)
+def test_the_time_of_an_event_holds_each_telling_of_it(
+    relation: str, mentions: list[float]
+) -> None:
+    """For all relations and times: an event that was told of is never outside its own span."""
+    span = span_of(NamedEvent(relation, "the trip"), mentions)
+
+    assert all(is_within(ts, [span]) for ts in mentions)
+    assert is_within(min(mentions) - 1e7, [span]) == (relation in ("before", "until"))
+    assert is_within(max(mentions) + 1e7, [span]) == (relation in ("after", "since"))

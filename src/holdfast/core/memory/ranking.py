@@ -45,12 +45,14 @@ class Weights(msgspec.Struct, frozen=True):
     """The weight of each signal. The defaults were chosen on one half of three public sets of
     questions and judged on the other: docs/benchmarks/memory.md."""
 
-    similarity: float = 1.0
+    similarity: float = 0.6
     """Of meaning, beside words."""
     similarity_least: float = 0.15
     """A similarity that means nothing."""
-    neighbour: float = 0.3
+    neighbour: float = 0.15
     """Of the better one of the two passages beside it."""
+    neighbour_alone: float = 0.3
+    """The same where there are no vectors."""
     source: float = 1.5
     """Of what the source as a whole says in the words of the query."""
     source_alone: float = 3.0
@@ -65,9 +67,8 @@ class Weights(msgspec.Struct, frozen=True):
     """The same where there are no vectors."""
     alike_meaning: float = 2.0
     """Of how near it comes to them in meaning."""
-    user: float = 0.05
-    user_alone: float = 0.5
-    """For what a person said; and where there are no vectors, against long replies to it."""
+    user: float = 0.5
+    """For what a person said, against long replies to it."""
     named_time: float = 0.6
     """For what was said at a time that the question names."""
     recency: float = 1.0
@@ -82,7 +83,9 @@ class Weights(msgspec.Struct, frozen=True):
 
 
 NOTE_WEIGHTS: Final = Weights(
+    similarity=1.0,
     neighbour=0.1,
+    neighbour_alone=0.1,
     source=0.2,
     source_alone=0.2,
     source_best=0.0,
@@ -92,7 +95,7 @@ NOTE_WEIGHTS: Final = Weights(
     alike_meaning=0.0,
     recency=0.1,
     again=0.97,
-    user_alone=0.05,
+    user=0.05,
 )
 """A file of notes is no conversation: what stands beside a note says little about it."""
 
@@ -280,11 +283,11 @@ def _worths(
     most = _most(weights, has_meaning=has_meaning)
     most += weights.named_time * any(item.is_at_named_time for item in candidates)
     recency = weights.recency if has_meaning else weights.recency_alone
-    user = weights.user if has_meaning else weights.user_alone
+    neighbour = weights.neighbour if has_meaning else weights.neighbour_alone
     scores = {}
     for item in candidates:
-        score = own[item.id] + weights.neighbour * beside[item.id]
-        score *= 1 + user * item.is_user
+        score = own[item.id] + neighbour * beside[item.id]
+        score *= 1 + weights.user * item.is_user
         score += whole.get(item.source, 0.0)
         score += weights.identifier * item.identifiers
         score += weights.named_time * item.is_at_named_time
@@ -297,8 +300,8 @@ def _worths(
 
 def _most(weights: Weights, *, has_meaning: bool) -> float:
     """Return the largest possible score of a passage."""
-    user = weights.user if has_meaning else weights.user_alone
-    own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + user)
+    neighbour = weights.neighbour if has_meaning else weights.neighbour_alone
+    own = (1 + weights.similarity * has_meaning) * (1 + neighbour) * (1 + weights.user)
     if not has_meaning:
         whole = weights.source_alone + weights.alike_words_alone
         return own + whole + weights.identifier + weights.recency_alone

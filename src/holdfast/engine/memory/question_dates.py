@@ -1,4 +1,5 @@
-"""Times that a question names, resolved against a given `now`: "in May", "two weeks ago".
+"""Times that a question names, resolved against a given `now`: "in May", "two weeks ago"; and
+against what was said about an event: "before the trip".
 
 Days are those of UTC, and each span is a day wider on either side, because neither the zone of the
 asker nor the exact day is known. What is vague ("recently", "how many days ago") names no time.
@@ -6,9 +7,10 @@ asker nor the exact day is known. What is vague ("recently", "how many days ago"
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -76,6 +78,40 @@ _WEEKDAY: Final = lazy_pattern(
 _YESTERDAY: Final = lazy_pattern(
     r"\b(?P<days>the day before yesterday|yesterday|last night)\b", re.IGNORECASE
 )
+
+_EVENT: Final = lazy_pattern(
+    r"\b(?P<relation>before|until|after|since|during) "
+    r"(?P<event>(?:(?!(?:when|and|but|or|did|do|does|was|were|is|are|how|what|who|where)\b)"
+    r"[\w'’-]+ ?){1,8})",
+    re.IGNORECASE,
+)
+_EVENT_MARGIN_SECONDS: Final = 3 * 86_400.0
+"""People speak of an event on the days around it."""
+
+
+class NamedEvent(NamedTuple):
+    """An event that a question counts time from."""
+
+    relation: str
+    """before, until, after, since or during."""
+    words: str
+
+
+def find_event(question: str, now: float) -> NamedEvent | None:
+    """The first event that a question counts time from, unless a calendar tells its time."""
+    for found in _EVENT.finditer(question):
+        if not find_times(f"{found[0]} in {found['event']}", now):
+            return NamedEvent(found["relation"].lower(), found["event"].strip())
+    return None
+
+
+def span_of(event: NamedEvent, mentions: Sequence[float]) -> Span:
+    """The time that lies before, after or around an event that was spoken of at these times."""
+    first = min(mentions) - _EVENT_MARGIN_SECONDS
+    last = max(mentions) + _EVENT_MARGIN_SECONDS
+    if event.relation in ("before", "until"):
+        return -math.inf, last
+    return (first, last) if event.relation == "during" else (first, math.inf)
 
 
 def find_times(question: str, now: float) -> list[Span]:

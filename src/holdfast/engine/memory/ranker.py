@@ -22,10 +22,10 @@ from holdfast.core.memory.ranking import (
     words_of_sources,
 )
 from holdfast.core.memory.search_terms import is_common, terms
-from holdfast.engine.memory.question_dates import find_times, is_within
+from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.engine.memory.question_dates import Span
     from holdfast.engine.memory.vectors import IndexVectors
@@ -68,7 +68,8 @@ class Ranker:
         ]
         similar = self._vectors.similarity(vector, [row.id for row in rows])
         average = sum(source.terms for source in part.values()) / total
-        weigh = _Weighing(query, wanted, matches, total, average, find_times(query, now))
+        times = find_times(query, now) or _event_times(query, rows, now)
+        weigh = _Weighing(query, wanted, matches, total, average, times)
         candidates = [
             weigh.candidate(row, similar.get(row.id))
             for row in rows
@@ -136,6 +137,20 @@ class Ranker:
         for row in self._index.around(passage):
             if before is None or row.ts is None or row.ts < before:
                 yield from row.terms
+
+
+def _event_times(query: str, rows: Iterable[FoundPassage], now: float) -> list[Span]:
+    """The time before, after or around an event that the query names, by when it was told of.
+
+    Where it was told of several times, or planned, the widest: it is a preference and no filter.
+    """
+    event = find_event(query, now)
+    telling = {term for term in terms(event.words) if not is_common(term)} if event else set()
+    if event is None or not telling:
+        return []
+    told = [row for row in rows if row.role != "assistant" and row.ts is not None]
+    mentions = [row.ts for row in told if row.ts is not None and telling.issubset(row.terms)]
+    return [span_of(event, mentions)] if mentions else []
 
 
 class _Weighing:
