@@ -72,7 +72,7 @@ def test_call_ids_are_mapped_both_ways() -> None:
 
 def test_what_the_number_of_messages_cut_is_not_counted_again() -> None:
     """Half of them are left, well below where a cold cache is used for a deeper cut."""
-    words = "word " * 60
+    words = "word " * 5
     records: list[Record] = []
     for number in range(1_100):
         records += [User(content=f"q{number} {words}"), Assistant(content=words)]

@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.memory.estimates import estimate
-from holdfast.core.memory.search_terms import is_common, is_identifier, terms
+from holdfast.core.memory.search_terms import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,9 +33,6 @@ _LENGTH_SHARE: Final = 0.75
 """The usual constants of BM25: how fast repetition stops counting, and how much length does."""
 _SOURCE_SATURATION: Final = 2.0
 """In a whole source a term may well be repeated."""
-_COMMON_WEIGHT: Final = 0.2
-_EXACT_TERMS_MAX: Final = 6
-"""A longer query is a question, and no passage has to hold all of its words."""
 _LEADERS: Final = 3
 """Leading sources that suggest further terms. More of them are more often wrong."""
 _DAY_SECONDS: Final = 86_400.0
@@ -131,29 +128,6 @@ class Alike(msgspec.Struct, frozen=True):
 class Ranked(msgspec.Struct, frozen=True):
     id: int
     score: float
-
-
-# What is asked
-
-
-def query_terms(query: str) -> dict[str, float]:
-    """The terms of a query and what each is worth. What is said twice is worth a little more."""
-    counted = Counter(terms(query))
-    return {
-        term: (_COMMON_WEIGHT if is_common(term) else 1.0) * 2 * count / (count + 1)
-        for term, count in counted.items()
-    }
-
-
-def essential(query: str) -> tuple[str, ...]:
-    """The terms that an exact hit holds next to each other, in order; none where a query is long.
-
-    What an identifier consists of is not asked for again beside the identifier itself.
-    """
-    found = [term for term in terms(query) if not is_common(term)]
-    if not found or len(found) > _EXACT_TERMS_MAX:
-        return ()
-    return tuple(found)
 
 
 def rarity(holding: int, total: int) -> float:

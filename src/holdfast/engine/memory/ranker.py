@@ -6,16 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.memory.leading_terms import often_said, telling
+from holdfast.core.memory.query_terms import essential, query_terms
 from holdfast.core.memory.ranking import (
     NOTE_WEIGHTS,
     Alike,
     Candidate,
     Ranked,
     Weights,
-    essential,
     is_rare_identifier,
     leaders,
-    query_terms,
     rank,
     rarity,
     weight,
