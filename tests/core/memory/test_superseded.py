@@ -89,6 +89,17 @@ def test_whoever_goes_back_to_what_was_said_first_means_it(
     assert found.get(1, 2) == 2
 
 
+@pytest.mark.parametrize(("query", "older", "newer"), REPLACED)
+def test_nobody_replaces_what_another_person_said(query: str, older: str, newer: str) -> None:
+    ann = DatedStatement(0, older, 0.0, "ann")
+    bob = DatedStatement(1, newer, 1.0, "bob")
+    again = DatedStatement(2, newer, 2.0, "ann")
+
+    assert find_superseded([ann, bob], query) == {}
+    assert find_superseded([ann, bob, again], query) == {0: 2}
+    assert find_superseded([ann, again, DatedStatement(3, older, 3.0, "bob")], query).get(0) == 2
+
+
 TEXTS = st.sampled_from([text for row in (*REPLACED, *BOTH_HOLD) for text in row[1:]])
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Session
+from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User
 from holdfast.engine.memory.search import Memory
@@ -80,3 +81,28 @@ def test_a_larger_limit_only_adds_hits(said: list[str], is_reply: bool) -> None:
 
     assert len({hit.citation for hit in full}) == len(full) == len(said)
     assert not is_reply or all(hit.superseded_by is None for hit in full)
+
+
+PEOPLE = st.sampled_from(["", "ann", "bob"])
+
+
+@given(st.lists(st.tuples(PEOPLE, PEOPLE, st.sampled_from([OLD, NEW])), min_size=2, max_size=6))
+def test_a_person_replaces_only_what_that_person_said(said: list[tuple[str, str, str]]) -> None:
+    """For all owners of sessions and all names in them, seen by somebody who may read all."""
+    people = {}
+    with closing(MemoryStore()) as store:
+        for day, (owner, name, text) in enumerate(said):
+            key = SessionKey("main", f"day-{day}")
+            store.create(key, owner=owner)
+            record = User(content=f"{text} {day}.", name=name or None, ts=day * DAY + 1)
+            (id_,) = store.append(key, [record], expect=None).ids
+            people[f"{key}#{id_}"] = (owner, name)
+        memory = Memory(store, None, caller=OPERATOR)
+        hits = memory.search("which bank is my bank", scope="sessions", limit=20)
+
+    assert len(hits) == len(said)
+    for hit in hits:
+        if hit.superseded_by:
+            assert people[hit.citation] == people[hit.superseded_by]
+    latest = {people[hit.citation]: hit for hit in sorted(hits, key=lambda hit: hit.ts or 0.0)}
+    assert all(hit.superseded_by is None for hit in latest.values())

@@ -79,6 +79,8 @@ class DatedStatement(msgspec.Struct, frozen=True):
     id: int
     text: str
     ts: float
+    speaker: str = ""
+    """The person: what others say of their own replaces nothing."""
 
 
 class _Value(msgspec.Struct, frozen=True):
@@ -113,7 +115,7 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
                 for thing in again.keys() & said.keys()
                 if again[thing].is_lasting and again[thing].is_about(said[thing])
             ]
-            if newer.ts > older.ts and facts:
+            if newer.ts > older.ts and newer.speaker == older.speaker and facts:
                 if all(value.value != before.value for value, before in facts):
                     found[older.id] = newer.id
                 break  # the latest statement of the fact decides

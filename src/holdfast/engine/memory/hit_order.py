@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.memory.superseded import DatedStatement, find_superseded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.memory.ranking import Ranked
     from holdfast.ports.search_index import FoundPassage
@@ -36,10 +36,18 @@ def merge_kinds(
         yield (notes if is_note else sessions).pop()
 
 
-def find_replaced(query: str, rows: Iterable[FoundPassage]) -> dict[int, int]:
-    """The passages that no longer hold, each with the latest one that states the fact anew."""
-    said = (row for row in rows if row.role != "assistant")
-    statements = [DatedStatement(row.id, row.text, row.ts) for row in said if row.ts is not None]
+def find_replaced(
+    query: str, rows: Iterable[FoundPassage], speaker_of: Callable[[FoundPassage], str]
+) -> dict[int, int]:
+    """The passages that no longer hold, each with the latest one that states the fact anew.
+
+    Only where there may be any, the speakers are looked up: what one person said of their own is
+    not replaced by what another did.
+    """
+    said = [(row, row.ts) for row in rows if row.role != "assistant" and row.ts is not None]
+    if not find_superseded([DatedStatement(row.id, row.text, ts) for row, ts in said], query):
+        return {}
+    statements = [DatedStatement(row.id, row.text, ts, speaker_of(row)) for row, ts in said]
     return find_superseded(statements, query)
 
 

@@ -25,6 +25,7 @@ from holdfast.core.limits import (
     RECALL_LIMIT_MAX,
     RECALL_QUERY_CHARS_MAX,
 )
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.hits import (
     Hit,
@@ -57,7 +58,6 @@ from holdfast.stores.opening import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holdfast.core.log.ids import SessionKey
     from holdfast.core.memory.ranking import Ranked, Weights
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import (
@@ -232,7 +232,10 @@ class Memory:
         ]
         found = merge_kinds(lists) if len(lists) > 1 else iter(*lists) if lists else iter(())
         ranked = list(islice(distinct_texts(found), max(limit, COMPARED)))
-        replaced = find_replaced(query, [row for _rank, row in ranked[:COMPARED]])
+        compared = [row for _rank, row in ranked[:COMPARED]]
+        replaced = find_replaced(
+            query, compared, lambda row: self._speaker(row, sources[row.source])
+        )
         ranked = list(newest_first(ranked, replaced))[:limit]
         said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
         beside = Neighbours(self._index, said, before, self.redactor)
@@ -298,6 +301,17 @@ class Memory:
         return IndexSize(
             len(sources), passages, self._vectors.count([source.id for source in sources])
         )
+
+    def _speaker(self, row: FoundPassage, source: IndexSource) -> str:
+        """The person that said it: the owner, and the name where several people write."""
+        if source.kind == "note":
+            return f"{self._caller.owner or ''}\n"
+        try:
+            key = SessionKey(*source.name.split("/", 1))
+            record = self._store.find(key, row.record)
+            return f"{self._store.header(key).owner or ''}\n{getattr(record, 'name', None) or ''}"
+        except HoldfastError:
+            return str(row.id)  # somebody: it replaces nothing
 
     def _hit(self, rank: Ranked, row: FoundPassage, source: IndexSource, beside: Neighbours) -> Hit:
         mask = self.redactor.text
