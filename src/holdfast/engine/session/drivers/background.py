@@ -7,6 +7,7 @@ import contextvars
 import threading
 import warnings
 import weakref
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -75,7 +76,7 @@ class _CanCancel(Protocol):
     def cancel(self) -> object: ...
 
 
-class _Writer:
+class _Writer(ABC):
     """Writes the summaries of a session ahead: at once where the next cut is near, or shortly
     before the prompt cache goes cold."""
 
@@ -114,8 +115,9 @@ class _Writer:
             self._alarm.cancel()
             self._alarm = None
 
+    @abstractmethod
     def _write(self, world: World, run: RunState, draft: Callable[[RunState], Flow[None]]) -> None:
-        raise NotImplementedError
+        """Run the flow of a draft beside the turns."""
 
 
 class ThreadWriter(_Writer):
