@@ -234,7 +234,9 @@ class Memory:
         ranked = list(islice(distinct_texts(found), max(limit, COMPARED)))
         compared = [row for _rank, row in ranked[:COMPARED]]
         replaced = find_replaced(
-            query, compared, lambda row: self._speaker(row, sources[row.source])
+            query,
+            compared,
+            lambda row: _speaker(self._store, self._caller, row, sources[row.source]),
         )
         ranked = list(newest_first(ranked, replaced))[:limit]
         said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
@@ -302,17 +304,6 @@ class Memory:
             len(sources), passages, self._vectors.count([source.id for source in sources])
         )
 
-    def _speaker(self, row: FoundPassage, source: IndexSource) -> str:
-        """The person that said it: the owner, and the name where several people write."""
-        if source.kind == "note":
-            return f"{self._caller.owner or ''}\n"
-        try:
-            key = SessionKey(*source.name.split("/", 1))
-            record = self._store.find(key, row.record)
-            return f"{self._store.header(key).owner or ''}\n{getattr(record, 'name', None) or ''}"
-        except HoldfastError:
-            return str(row.id)  # somebody: it replaces nothing
-
     def _hit(self, rank: Ranked, row: FoundPassage, source: IndexSource, beside: Neighbours) -> Hit:
         mask = self.redactor.text
         text, name = mask(row.text), mask(source.name)
@@ -342,6 +333,18 @@ class Memory:
             (row.first_line, row.last_line),
             row.ts,
         )
+
+
+def _speaker(store: SessionStore, caller: Caller, row: FoundPassage, source: IndexSource) -> str:
+    """The person that said it: the owner, and the name where several people write."""
+    if source.kind == "note":
+        return f"{caller.owner or ''}\n"
+    try:
+        key = SessionKey(*source.name.split("/", 1))
+        name = getattr(store.find(key, row.record), "name", None)
+        return f"{store.header(key).owner or ''}\n{name or ''}"
+    except HoldfastError:
+        return str(row.id)  # somebody: it replaces nothing
 
 
 def _check(scope: str, limit: int) -> None:
