@@ -65,6 +65,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "failures",
             "models",
             "tokens",
+            "dialects",
             "flow",
             "sentences",
             "extract",
@@ -73,6 +74,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         "queues",
         *("turn", "proxy"),
     ),
+    "core.dialects": ("common", "anthropic", "openai_chat", "openai_responses", "gemini"),
     "core.proxy": (
         *("digests", "gemini_atoms", "atoms", "branches", "joining", "gemini_edit", "edit"),
         *("endpoints", "error_body", "event_stream", "headers", "identity", "known_prefix"),
@@ -93,7 +95,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "providers": (
         *(
             "known_models",
-            "wire",
+            "sdk",
             "provider",
             "anthropic",
             "openai_chat",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
 from holdfast.core.models.window import Window
@@ -21,7 +22,6 @@ from holdfast.providers.failures import symptoms_of
 from holdfast.providers.models import async_model, model
 from holdfast.providers.replies import partial_of
 from holdfast.providers.requests import render
-from holdfast.providers.wire.reading import ReplyFailed
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.log.records import User
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
@@ -16,7 +17,6 @@ from holdfast.providers.failures import name_failure
 from holdfast.providers.local import CONTEXT_TOKENS, LocalModel, context_length, weights
 from holdfast.providers.models import model
 from holdfast.providers.replies import partial_of
-from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,6 +21,7 @@ from tests.providers.wire_replies import (
     responses_body,
 )
 
+from holdfast.core.dialects.common.reading import ReplyFailed, arguments
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
 from holdfast.core.models.dialects import Target, target
@@ -29,7 +30,6 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
-from holdfast.providers.wire.reading import ReplyFailed, arguments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -10,6 +10,7 @@ import pytest
 from google import genai
 from google.genai import errors
 
+from holdfast.core.dialects.gemini.render import render
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import (
     Image,
@@ -24,7 +25,6 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.failures import name_failure
 from holdfast.providers.gemini.client import SDK
-from holdfast.providers.gemini.render import render
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import OVERFLOWS, Answer, Asked, Call, Fault, Loopback
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BadSetting
 from holdfast.providers.registry import find_provider
 from holdfast.providers.replies import read_reply, read_reply_async
-from holdfast.providers.wire.sdk import ClientOptions
+from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.clients import AsyncSdkModel, SdkModel
 from holdfast.providers.registry import PREFIXES, find_provider
-from holdfast.providers.wire.sdk import ClientOptions
+from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
     from holdfast.core.models.window import Window

@@ -8,31 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.dialects.common.reading import StreamReader, TokenCounts
+    from holdfast.core.dialects.common.rule import ProviderRule, Violation
     from holdfast.core.log.records import Json
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt
     from holdfast.core.models.replies import Reply
-    from holdfast.providers.wire.reading import StreamReader
-    from holdfast.providers.wire.rule import ProviderRule, Violation
-    from holdfast.providers.wire.sdk import Sdk
+    from holdfast.providers.sdk import Sdk
 
 
 def _no_variant(_model: str, _url: str | None) -> str:
     return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCounts:
-    """The tokens of one call, in no provider's spelling."""
-
-    prompt: int
-    """All input, cached or not."""
-    read: int
-    """Of the prompt: read from the cache."""
-    written: int
-    """Of the prompt: written to the cache."""
-    output: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

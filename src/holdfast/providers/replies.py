@@ -6,22 +6,26 @@ A stream that breaks leaves what came in so far on the exception; `partial_of` r
 from __future__ import annotations
 
 import inspect
+import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.reading import INTERRUPTED, ReplyFailed
+from holdfast.core.dialects.common.values import as_text
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.errors import BadSetting
 from holdfast.providers.registry import find_provider
-from holdfast.providers.wire.reading import INTERRUPTED, ReplyFailed, as_json, is_model
+from holdfast.providers.sdk import as_json, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Iterable
+    from collections.abc import AsyncIterable, Iterable, Sequence
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.ports import OnDelta
+    from holdfast.providers.provider import Provider
 
 _PARTIAL: Final = "holdfast_partial"
 
@@ -53,7 +57,7 @@ class Accumulator:
         """Return the reply so far: its text is kept, an incomplete call is left out."""
         body = self._stream.body()
         with suppress(ReplyFailed):
-            reply = self._provider.read(body, self._target)
+            reply = _read_body(self._provider, body, self._target)
             if not self._stream.is_complete:
                 reply = msgspec.structs.replace(reply, stop="other", stop_reason=INTERRUPTED)
             return msgspec.structs.replace(reply, raw=body)
@@ -64,7 +68,8 @@ class Accumulator:
         if not self._stream.is_complete:
             raise ReplyFailed("the stream ended before the reply did: the connection was lost")
         body = self._stream.body()
-        return msgspec.structs.replace(self._provider.read(body, self._target), raw=body)
+        reply = _read_body(self._provider, body, self._target)
+        return msgspec.structs.replace(reply, raw=body)
 
 
 def partial_of(error: BaseException) -> Reply | None:
@@ -171,7 +176,7 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     provider = find_provider(target.dialect.name)
     body = _parse_raw(raw) if isinstance(raw, str | bytes) else as_json(raw)
     if isinstance(body, dict) and provider.is_reply(body):
-        return msgspec.structs.replace(provider.read(body, target), raw=raw)
+        return msgspec.structs.replace(_read_body(provider, body, target), raw=raw)
     if isinstance(body, dict) and body.get("error"):
         raise ReplyFailed("the provider answered with an error", body=body)
     if not takes_words:
@@ -190,6 +195,24 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
         f"this is no reply of the dialect `{target.dialect.full_name}`: {_describe_raw(raw)}",
         hint="return what the SDK's call returned: its object, its JSON, or its stream",
     )
+
+
+def _read_body(provider: Provider, body: Json, target: Target) -> Reply:
+    """The reply in a response, with an id for each call: some hosts give none, or one for all."""
+    reply = provider.read(body, target)
+    return msgspec.structs.replace(reply, content=_with_call_ids(reply.content))
+
+
+def _with_call_ids(content: Sequence[Json]) -> list[Json]:
+    seen: set[str] = set()
+    named: list[Json] = []
+    for block in content:
+        if block.get("type") == "tool_use":
+            if not as_text(block.get("id")).strip() or block["id"] in seen:
+                block = {**block, "id": f"call_{secrets.token_hex(12)}"}
+            seen.add(block["id"])
+        named.append(block)
+    return named
 
 
 def _parse_raw(raw: str | bytes) -> Any:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from holdfast.providers.registry import find_provider
 
 if TYPE_CHECKING:
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt
-    from holdfast.providers.wire.rule import Violation
 
 
 def render(prompt: Prompt, target: Target) -> Json:

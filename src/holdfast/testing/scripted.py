@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.dialects.common.reading import settle_stop
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.replies import keep_partial
-from holdfast.providers.wire.reading import settle_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

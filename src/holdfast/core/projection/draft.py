@@ -120,21 +120,20 @@ class ViewDraft:
         index: int,
         is_allowed: Callable[[MessagePart], bool] | None,
         quiet: int,
-        trim_after: int,
-        clear_after: int,
+        quiet_after: int,
+        *,
+        is_superseded: bool,
     ) -> StepSize:
-        """A unit as the economy sees it; without `is_allowed`, one that must not be pruned.
+        """A unit as the policy sees it; without `is_allowed`, one that must not be pruned.
 
         What pruning would free takes a while to say, so it is said only where it could be done.
         """
         unit, size = self.units[index], self.sizes[index]
-        if is_allowed is None or unit.is_user:
+        if is_allowed is None or unit.is_user or not (is_superseded or quiet > quiet_after):
             return StepSize(size, quiet=quiet)
-        trim = size - self._size_with(unit, Form("trim"), is_allowed) if quiet > trim_after else 0
-        clear = (
-            size - self._size_with(unit, Form("clear"), is_allowed) if quiet > clear_after else 0
-        )
-        return StepSize(size, max(0, trim), max(0, clear), quiet)
+        trim = size - self._size_with(unit, Form("trim"), is_allowed)
+        clear = size - self._size_with(unit, Form("clear"), is_allowed)
+        return StepSize(size, max(0, trim), max(0, clear), quiet, is_superseded)
 
     def _size_with(
         self, unit: ContextUnit, form: Form, is_allowed: Callable[[MessagePart], bool]

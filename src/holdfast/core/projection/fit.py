@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.projection.past import quiet_steps
+from holdfast.core.projection.past import quiet_steps, superseded_steps
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import (
     chars_of,
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
+_EMPTY_SHARE: Final = 8
+"""Where more than this part of the room stays empty after a cut, the unit before it is shortened to
+fill it."""
 _MINIMAL_CHARS: Final = 240
 """Characters kept of each part of the newest step when there is room for nothing else."""
 _PIN_TOKENS: Final = 120
@@ -50,26 +53,25 @@ _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
 
-def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
-    """Do what the economy advises, before anything has to be done."""
-    working = policy.working_budget(budget.tokens)
-    is_forced = draft.total > policy.compact * working
-    if not is_forced and not (cache.is_cold and draft.total > policy.trim * working):
+def advise(
+    draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache, *, static: int = 0
+) -> None:
+    """Do what the policy advises, before anything has to be done. `static` are the tokens of a
+    request beside its messages."""
+    in_loop = bool(draft.units) and not draft.units[-1].is_user
+    if not _may_act(draft, budget, policy, cache, static=static, in_loop=in_loop):
         return
-    # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
-    room = policy.cut_keeps(working) if is_forced else draft.total
     is_allowed = prunable_results(policy)
-    sizes = _step_sizes(draft, policy, is_allowed, room, policy.looks_after(working))
-    opening = draft.total - sum(draft.sizes[draft.start :])
-    first = draft.start  # the economy counts from the first unit that is still there
-    newest = newest_steps(draft.units, policy)
+    first = draft.start  # the policy counts from the first unit that is still there
     decision = choose(
-        sizes,
+        _step_sizes(draft, policy, is_allowed),
         budget=budget.tokens,
         cache=cache,
         policy=policy,
-        opening=opening,
-        protected=newest - first,
+        opening=draft.total - sum(draft.sizes[first:]),
+        static=static,
+        protected=newest_steps(draft.units, policy) - first,
+        in_loop=in_loop,
     )
     carry_tokens = policy.carry_cap(budget.tokens)
     if decision is None or not _is_worth_it(draft, decision, carry_tokens):
@@ -80,18 +82,54 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
     for index in decision.clear:
         draft.prune(first + index, Form("clear"), is_allowed)
     if decision.cut_before is not None:
-        draft.cut(first + decision.cut_before, carry_tokens)
-        _relieve(draft, policy, working, carry_tokens)
+        _cut_and_fill(draft, first + decision.cut_before, policy, budget.tokens)
+        _relieve(draft, policy, budget.tokens, carry_tokens)
 
 
-def _relieve(draft: ViewDraft, policy: Policy, working: int, carry_tokens: int) -> None:
+def _may_act(
+    draft: ViewDraft,
+    budget: Budget,
+    policy: Policy,
+    cache: PromptCache,
+    *,
+    static: int,
+    in_loop: bool,
+) -> bool:
+    """Return whether the policy could advise anything: most calls need no closer look."""
+    if draft.total > policy.full_at(budget.tokens, in_loop=in_loop):
+        return True
+    if in_loop:
+        return False
+    is_near_step = cache.step_tokens is not None and static + draft.total > cache.step_tokens // 2
+    least = min(policy.cold_prune, policy.cold_cut) * budget.tokens
+    return is_near_step or (cache.is_cold and draft.total > least)
+
+
+def _cut_and_fill(draft: ViewDraft, start: int, policy: Policy, budget: int) -> None:
+    """Cut before `start`, or earlier where the carry-over leaves room for more.
+
+    A unit that is too large for what is left is kept shortened, rather than left out beside an
+    empty window.
+    """
+    carry_tokens, room = policy.carry_cap(budget), policy.keeps(budget)
+    left = room - draft.size_after_cut(start, carry_tokens)
+    while start - 1 > draft.start and draft.sizes[start - 1] <= left:
+        start -= 1
+        left -= draft.sizes[start]
+    is_empty = left > room // _EMPTY_SHARE and start > draft.start
+    draft.cut(start - 1 if is_empty else start, carry_tokens)
+    if is_empty and draft.total > room:
+        _squeeze(draft, draft.units[draft.start], room)
+
+
+def _relieve(draft: ViewDraft, policy: Policy, budget: int, carry_tokens: int) -> None:
     """Cut further where protected steps leave the view too full to go on with: first what is not
     protected, then the oldest of them, as many that the next cut is a long way off."""
     start = min(newest_steps(draft.units, policy), len(draft.units) - 1)
-    if draft.total > policy.flush * working and start > draft.start:
+    if draft.total > policy.warn_at(budget) and start > draft.start:
         draft.cut(start, carry_tokens)
-    if draft.total > policy.flush * working:
-        release(draft, int((policy.cold_cut + policy.flush) / 2 * working))
+    if draft.total > policy.warn_at(budget):
+        release(draft, policy.keeps(budget))
 
 
 _ASKED_SHARE: Final = 0.3
@@ -108,8 +146,8 @@ def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     nothing.
     """
     total = sum(draft.sizes[draft.start :])
-    working = policy.working_budget(budget.tokens)
-    room = min(policy.cut_keeps(working), int(_ASKED_SHARE * total))
+    kept = policy.keeps(budget.tokens) - policy.carry_cap(budget.tokens)
+    room = min(kept, int(_ASKED_SHARE * total))
     start = len(draft.units) - 1
     room -= draft.sizes[start] if start >= 0 else 0
     while start > draft.start and draft.sizes[start - 1] <= room:
@@ -136,46 +174,22 @@ def _is_worth_it(draft: ViewDraft, decision: Decision, carry_tokens: int) -> boo
 
 
 def _step_sizes(
-    draft: ViewDraft,
-    policy: Policy,
-    is_allowed: Callable[[MessagePart], bool],
-    room: int,
-    clear_after: int,
+    draft: ViewDraft, policy: Policy, is_allowed: Callable[[MessagePart], bool]
 ) -> list[StepSize]:
-    """The units that are left, as the economy sees them; what pruning frees where it can matter."""
-    trim_after = policy.trim_after
+    """The units that are left, as the policy sees them; what pruning frees where it can matter."""
     prunes = prunable(draft, policy)
-    first = _first_that_matters(draft, room)
-    quiet = quiet_steps(draft, first)
-    newer = (
+    first = draft.start
+    quiet, superseded = quiet_steps(draft, first), superseded_steps(draft.units, first)
+    return [
         draft.step_size(
             index,
             is_allowed if index in prunes else None,
             quiet[index - first],
-            trim_after,
-            clear_after,
+            policy.quiet_steps,
+            is_superseded=index in superseded,
         )
         for index in range(first, len(draft.units))
-    )
-    return [*map(StepSize, draft.sizes[draft.start : first]), *newer]
-
-
-def _first_that_matters(draft: ViewDraft, room: int) -> int:
-    """The oldest unit that could stay within `room`, were all results before it cleared."""
-    left = room
-    index = len(draft.units)
-    while index > draft.start and left >= 0:
-        index -= 1
-        left -= _least(draft, index)
-    return index
-
-
-def _least(draft: ViewDraft, index: int) -> int:
-    """Return the tokens of a unit without its results."""
-    unit = draft.units[index]
-    if len(unit.parts) == 1 or unit.is_user:
-        return draft.sizes[index]
-    return sum(draft.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
+    ]
 
 
 def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = None) -> None:

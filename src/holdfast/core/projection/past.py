@@ -14,7 +14,7 @@ from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.user_words import InstructionRoom
 from holdfast.core.log.records import Assistant, Compaction, User
-from holdfast.core.models.messages import Text, ToolCall
+from holdfast.core.models.messages import Text, ToolCall, arguments_json
 from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
 from holdfast.core.text.cut import has_lone_surrogates
 
@@ -196,6 +196,24 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     for unit in units:
         steps.append(steps[-1] + (not unit.is_user))
     return [steps[-1] - steps[index + 1] for index in used]
+
+
+def superseded_steps(units: Sequence[ContextUnit], first: int) -> set[int]:
+    """Return the steps from `first` on whose calls were all made again later: a file that was read
+    again, a test that was run again."""
+    later: set[tuple[str, str]] = set()
+    found = set()
+    for index in range(len(units) - 1, first - 1, -1):
+        calls = {
+            (block.name, arguments_json(block.arguments))
+            for part in units[index].parts
+            for block in part.blocks
+            if type(block) is ToolCall
+        }
+        if calls and calls <= later:
+            found.add(index)
+        later |= calls
+    return found
 
 
 def names_called(unit: ContextUnit) -> list[str]:

@@ -1,10 +1,9 @@
-"""When to cut, and how much: a decision on numbers alone.
+"""When to begin an epoch, and how much to shorten: a decision on numbers alone.
 
-A cut rewrites what comes after it, and the provider charges for that as long as its cache is warm.
-So there are two moments to decide. When the cache has gone cold the rewrite is due anyway: old
-results are shortened, and a fuller view is cut deep. While it is warm nothing moves until the view
-is nearly full; then one batch brings it down to the low-water mark, far enough that the next is a
-long way off.
+Within an epoch a request is the one before it with something appended. Beginning another one costs
+a rewrite of the prompt cache and ends the reasoning that a provider binds to its prefix, so it
+happens seldom: when the view is nearly full, or, for results that are no longer of use, at a moment
+at which the cache is cold anyway.
 
 The caller records what was decided, and a decision stays: the view it leads to is what the next
 call to `choose` sees. The numbers behind the defaults are in docs/defaults.md.
@@ -12,8 +11,7 @@ call to `choose` sees. The numbers behind the defaults are in docs/defaults.md.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -36,6 +34,9 @@ class PromptCache(msgspec.Struct, frozen=True):
     """Cost of writing a token to the cache."""
     is_broken: bool = False
     """True if the next request begins differently anyway: another model, system prompt or tools."""
+    step_tokens: int | None = None
+    """Tokens of a request from which on the whole of it costs more; None where there is no such
+    step."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.read <= 1 or self.write < self.read:
@@ -55,50 +56,23 @@ class PromptCache(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Every threshold. Those up to `low_water` are shares of the working budget."""
+    """When the view is shortened, and how far. The first four are shares of the budget."""
 
-    trim: float = 0.1
-    """From here on, a cold cache is used to trim old results."""
-    clear: float = 0.15
-    """From here on, it is used to clear the older ones of them."""
-    cold_cut: float = 0.4
-    """From here on, it is used to cut down to the low-water mark."""
-    cold_cut_tokens: int = 20_000
-    """The same in tokens, where that is less, and down to half of the share; the cut then keeps at
-    most four fifths of it."""
-    flush: float = 0.8
-    """From here on, notes are saved although no cut is due yet; once between two cuts."""
-    compact: float = 0.9
-    """Here the view is cut, warm or cold."""
-    flush_tokens: int = 4_000
-    """Tokens before `compact` at which that happens at the latest: a large step must not skip
-    it."""
-    low_water: float = 0.18
-    """The share of the history that a cut keeps, without the carry-over."""
-    keep_tokens: int = 4_000
-    """Tokens that a cut keeps at least, where a small budget allows it: a step or two to go on
-    with."""
-    trim_after: int = 8
-    """Steps since a result arrived, or was last used, after which it may be trimmed."""
-    clear_after: int = 8
-    """The same for clearing it."""
-    cut_clears_after: int = 3
-    """The same in a cut of a budget that is so large that `cold_cut_tokens` counts: the room goes
-    to more steps, whose calls say more in fewer tokens than old results."""
+    compact: float = 0.85
+    """The view is full here: old results are shortened, or the oldest part is cut. Amid a tool
+    loop it may be a little fuller."""
+    keep: float = 0.55
+    """A cut that the window demands leaves this much, carry-over included."""
+    cold_prune: float = 0.4
+    """From here on a cold cache is used to shorten results that were superseded, or not used for
+    long; 1 for never."""
+    cold_cut: float = 1.0
+    """From here on a cold cache is used to cut; 1 for never."""
+    quiet_steps: int = 8
+    """Steps since a result arrived, or was last used, after which it may be shortened in a full
+    view. At a cold moment five times as many."""
     protected_steps: int = 3
     """The newest steps; they are neither pruned nor cut while there is another way."""
-    comfort_tokens: int = 100_000
-    """A budget up to this many tokens is worked in as a whole."""
-    comfort_share: float = 0.62
-    """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
-    beyond it history costs more than it is used."""
-    carry_tokens: int = 8_000
-    """The most tokens that a carry-over may take."""
-    carry_share: float = 0.15
-    """The same, as a share of the budget."""
-    instructions_share: float = 0.06
-    """The share of the budget that the user's instructions may take in a carry-over, all that was
-    ever said together; beyond 40 % of the carry-over they take it in addition."""
     allow: tuple[str, ...] = ()
     """Tools whose results may be pruned, as patterns with `*` and `?`; empty for all."""
     deny: tuple[str, ...] = ()
@@ -106,97 +80,97 @@ class Policy(msgspec.Struct, frozen=True):
     `allow`."""
 
     def __post_init__(self) -> None:
-        _check_order(self)
-        for name in _COUNTS:
+        for name in ("quiet_steps", "protected_steps"):
             if getattr(self, name) < 0:
                 raise BadSetting(
                     f"`{name}` cannot be negative: {getattr(self, name)}",
-                    hint="0 switches it off or allows nothing",
+                    hint="0 protects nothing",
                 )
-        for name in ("carry_share", "comfort_share", "instructions_share"):
+        for name in ("compact", "keep", "cold_prune", "cold_cut"):
             if not 0 < getattr(self, name) <= 1:
                 raise BadSetting(
                     f"`{name}` must be above 0 and at most 1, not {getattr(self, name):g}",
-                    hint="it is a part of the budget",
+                    hint="it is a share of the budget",
                 )
-        if self.clear_after < self.trim_after:
+        if not self.keep < min(self.compact, self.cold_cut):
             raise BadSetting(
-                f"results would be cleared after {self.clear_after} steps, before they are "
-                f"trimmed after {self.trim_after}",
-                hint="make `clear_after` at least `trim_after`",
+                f"a cut would leave {self.keep:g} of the budget and start at "
+                f"{min(self.compact, self.cold_cut):g}",
+                hint="make `keep` smaller than `compact` and `cold_cut`",
             )
 
-    def working_budget(self, budget: int) -> int:
-        """The part of a budget that the shares are shares of."""
-        return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
+    def full_at(self, budget: int, *, in_loop: bool = False) -> int:
+        """Return the tokens of a view that is full. A turn that is under way is let run on, as far
+        as that leaves room for a step: an epoch that begins amid a tool loop ends the reasoning
+        that the loop is built on."""
+        share = self.compact + _LOOP_SHARE * (1 - self.compact) if in_loop else self.compact
+        return int(share * budget)
 
-    def flush_at(self, working: int) -> int:
+    def warn_at(self, budget: int) -> int:
+        """Return the tokens of a view that is nearly full: a turn before it is cut, as turns go."""
+        return int((self.compact - _FLUSH_SHARE) * budget)
+
+    def flush_at(self, budget: int) -> int:
         """Return the tokens of a view from which on notes are saved, always fewer than trigger a
         cut."""
-        due = self.compact * working
-        return int(min(self.flush * working, max(due - self.flush_tokens, due / 2)))
+        return self.warn_at(budget)
 
-    def cut_keeps(self, working: int) -> int:
-        """Return the tokens of history that a cut keeps, always fewer than trigger a cold cut."""
-        keeps, below = int(self.low_water * working), int(0.8 * self.cold_cut_at(working))
-        if self.is_large(working):
-            keeps = min(keeps, below)
-        return max(keeps, min(self.keep_tokens, below))
-
-    def cold_cut_at(self, working: int) -> float:
-        """Return the tokens of a view from which on a cold cache is used to cut."""
-        share = self.cold_cut * working
-        return min(share, max(self.cold_cut_tokens, share / 2, self.clear * working))
-
-    def is_large(self, working: int) -> bool:
-        """Return whether a budget is so large that a cold cut comes below its share."""
-        return self.cold_cut_at(working) < self.cold_cut * working
-
-    def looks_after(self, working: int) -> int:
-        """Return the quiet steps after which the economy may want to clear a result."""
-        if not self.is_large(working):
-            return self.clear_after
-        return min(self.clear_after, self.cut_clears_after)
-
-    def draft_at(self, working: int) -> int:
+    def draft_at(self, budget: int) -> int:
         """Return the tokens of a view from which on the summary for its next cut is written ahead:
         so late that the cut keeps all that comes after it."""
-        return int(self.compact * working - _DRAFT_SHARE * self.cut_keeps(working))
+        return int((self.compact - _DRAFT_SHARE * self.keep) * budget)
+
+    def keeps(self, budget: int) -> int:
+        """Return the tokens that a cut leaves, carry-over included."""
+        return int(self.keep * budget)
 
     def carry_cap(self, budget: int) -> int:
         """Return the tokens that a carry-over may take."""
-        return min(self.carry_tokens, int(self.carry_share * budget))
+        return int(_CARRY_SHARE * self.keep * budget)
 
     def instruction_cap(self, budget: int) -> int:
         """Return the tokens that the user's instructions may take in a carry-over."""
-        return int(self.instructions_share * budget)
+        return int(_INSTRUCTIONS_SHARE * budget)
 
 
-_ORDER: Final = ("trim", "clear", "cold_cut", "flush", "compact")
-_COUNTS: Final = (
-    *("trim_after", "clear_after", "cut_clears_after", "protected_steps"),
-    *("keep_tokens", "cold_cut_tokens", "comfort_tokens", "carry_tokens", "flush_tokens"),
-)
-_DRAFT_SHARE: Final = 0.6
+PolicyName: TypeAlias = Literal["thrifty", "balanced", "faithful"]
+POLICIES: Final[dict[str, Policy]] = {
+    "thrifty": Policy(compact=0.6, keep=0.13, cold_prune=0.1, cold_cut=0.15),
+    "balanced": Policy(),
+    "faithful": Policy(compact=0.9, keep=0.6, cold_prune=1.0),
+}
+"""`balanced` shortens at a cold moment what is no longer of use. `faithful` begins no epoch before
+the window demands it. `thrifty` cuts deep whenever the cache is cold."""
+
+
+def policy_of(value: object) -> Policy:
+    """Return a policy by its name, or the policy itself. Raises `BadSetting`."""
+    if isinstance(value, Policy):
+        return value
+    found = POLICIES.get(value) if isinstance(value, str) else None
+    if found is None:
+        names = ", ".join(f'"{name}"' for name in POLICIES)
+        raise BadSetting(f"no policy {value!r:.80}", hint=f"pass {names}, or a `holdfast.Policy`")
+    return found
+
+
+_LOOP_SHARE: Final = 0.5
+"""Of what is left above `compact`, for a tool loop to end in."""
+_FLUSH_SHARE: Final = 0.08
+"""Of the budget, before a cut: about the size of a turn."""
+_CARRY_SHARE: Final = 0.4
+"""Of what a cut leaves. The rest is the newest part of the conversation, whole."""
+_INSTRUCTIONS_SHARE: Final = 0.06
+_DRAFT_SHARE: Final = 0.3
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
 _MIN_YIELD: Final = 0.02
-"""A batch that frees less of the working budget is not worth a record."""
-
-
-def _check_order(policy: Policy) -> None:
-    values = [getattr(policy, name) for name in _ORDER]
-    said = " < ".join(f"{name} {value:g}" for name, value in zip(_ORDER, values, strict=True))
-    if any(lower >= higher for lower, higher in pairwise((0.0, *values, 1.0))):
-        raise BadSetting(
-            f"the thresholds are not in order: 0 < {said} < 1",
-            hint=f"each is a share of the budget: 0 < {' < '.join(_ORDER)} < 1",
-        )
-    if not 0 < policy.low_water < policy.cold_cut:
-        raise BadSetting(
-            f"a cut would end at {policy.low_water:g} of the budget and start at "
-            f"{policy.cold_cut:g}",
-            hint="make `low_water` larger than 0 and smaller than `cold_cut`",
-        )
+"""A batch at a cold moment that frees less of the budget is not worth an epoch."""
+_ENOUGH: Final = 0.25
+"""A full view is pruned, and not cut, where that frees this share of the budget."""
+_COLD_QUIET: Final = 5
+"""How many times longer a result must be quiet at a cold moment than in a full view."""
+_STEP_MARGIN: Final = 0.97
+"""Of the tokens of a step in the price: near enough for the next turn to pass it."""
 
 
 class StepSize(msgspec.Struct, frozen=True, gc=False):
@@ -209,6 +183,8 @@ class StepSize(msgspec.Struct, frozen=True, gc=False):
     """The same for clearing them."""
     quiet: int = 0
     """Steps since it came, or since a later step last used something it holds."""
+    is_superseded: bool = False
+    """True if a later step made the same calls again."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -230,35 +206,80 @@ def choose(
     cache: PromptCache,
     policy: Policy,
     opening: int = 0,
+    static: int = 0,
     protected: int | None = None,
+    in_loop: bool = False,
 ) -> Decision | None:
     """Decide what to trim, clear and cut before the next call; None leaves the view alone.
 
     `budget` is what the messages may take; `opening` is what stands before the first step, the
-    carry or summary of an earlier cut. The newest step is never cut. `protected` is the first of
-    the newest steps that stay, unless they alone would fill the view again.
+    carry-over of an earlier cut; `static` is what a request has beside its messages. The newest
+    step is never cut. `protected` is the first of the newest steps that stay, unless they alone
+    would fill the view again. `in_loop` is true between a tool's result and the end of its turn.
     """
-    working = policy.working_budget(budget)
     total = opening + sum(step.tokens for step in steps)
-    if not steps or working <= 0:
+    if not steps or budget <= 0:
         return None
-    fill = total / working
-    is_forced = fill > policy.compact
-    if not is_forced and not (cache.is_cold and fill > policy.trim):
+    if total > policy.full_at(budget, in_loop=in_loop):
+        reason = f"{total / budget:.0%} of the budget, the limit is {policy.compact:.0%}"
+        return _for_room(steps, policy, budget, opening, protected, reason)
+    if in_loop:
         return None
-    after = policy.clear_after if is_forced or fill > policy.clear else None
-    prune = _prune(steps, policy, after)
-    left = total - prune.frees
-    start = 0
-    if is_forced or left > policy.cold_cut_at(working):
-        prune, start = _prune_for_cut(steps, policy, prune, working)
-        if protected is not None and protected < start:
-            newest = sum(prune.sizes[max(0, protected) :])
-            if not is_forced or newest <= (policy.flush - policy.carry_share) * working:
-                start = max(0, protected)
-    decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
-    is_worth_it = decision.frees >= _MIN_YIELD * working
-    return decision if is_worth_it or (is_forced and decision.frees > 0) else None
+    if cache.is_cold and total > policy.cold_cut * budget:
+        return _cut(steps, policy, budget, opening, protected, _cold_reason(cache, total / budget))
+    least = int(_MIN_YIELD * budget)
+    if cache.is_cold and total > policy.cold_prune * budget:
+        pruned = _prune(steps, policy, _COLD_QUIET * policy.quiet_steps)
+        return _decide(steps, pruned, 0, _cold_reason(cache, total / budget), least)
+    over = _over_step(cache, static + total) if policy.cold_prune < 1 else 0
+    if over:
+        pruned = _prune(steps, policy, policy.quiet_steps, over)
+        reason = f"a request of {cache.step_tokens:,} tokens or more costs more for each of them"
+        return _decide(steps, pruned, 0, reason, over)
+    return None
+
+
+def _over_step(cache: PromptCache, total: int) -> int:
+    """Return the tokens by which a request is too near to a step in the price."""
+    step = cache.step_tokens
+    if step is None or not _STEP_MARGIN * step < total < 2 * step:
+        return 0  # far below it, or so far above that the step was taken on purpose
+    return total - int(_STEP_MARGIN * step) + int(_ENOUGH / 2 * step)
+
+
+def _for_room(
+    steps: Sequence[StepSize],
+    policy: Policy,
+    budget: int,
+    opening: int,
+    protected: int | None,
+    reason: str,
+) -> Decision | None:
+    """Shorten old results where that is enough to go on with; else cut."""
+    enough = int(_ENOUGH * budget)
+    pruned = _prune(steps, policy, policy.quiet_steps, enough)
+    if pruned.frees >= enough:
+        return _decide(steps, pruned, 0, reason, 1)
+    return _cut(steps, policy, budget, opening, protected, reason)
+
+
+def _cut(
+    steps: Sequence[StepSize],
+    policy: Policy,
+    budget: int,
+    opening: int,
+    protected: int | None,
+    reason: str,
+) -> Decision | None:
+    """Keep the newest steps that fit beside the carry-over, with their results as they are."""
+    pruned = _Pruned(frozenset(), frozenset(), [step.tokens for step in steps], 0)
+    room = policy.keeps(budget) - policy.carry_cap(budget)
+    start = _tail(steps, pruned, room)
+    if protected is not None and protected < start:
+        newest = sum(pruned.sizes[max(0, protected) :])
+        if newest <= policy.warn_at(budget) - policy.carry_cap(budget):
+            start = max(0, protected)
+    return _decide(steps, pruned, start, reason, 1)
 
 
 class _Pruned(msgspec.Struct, frozen=True):
@@ -271,48 +292,43 @@ class _Pruned(msgspec.Struct, frozen=True):
 
 
 def _prune(
-    steps: Sequence[StepSize],
-    policy: Policy,
-    clear_after: int | None,
-    stays: frozenset[int] = frozenset(),
+    steps: Sequence[StepSize], policy: Policy, quiet: int, enough: int | None = None
 ) -> _Pruned:
-    """Shorten the results that were quiet for long, but do not clear those of `stays`."""
-    trim, clear, sizes = set(), set(), [step.tokens for step in steps]
-    total = sum(sizes)
-    for index, step in enumerate(steps[: max(0, len(steps) - policy.protected_steps)]):
-        if not step.quiet:
-            continue  # most steps of a long log, which can only be cut
-        is_old = clear_after is not None and step.quiet > clear_after and index not in stays
-        if is_old and step.clear_frees > 0:
-            clear.add(index)
-            sizes[index] -= step.clear_frees
-        elif step.trim_frees > 0 and step.quiet > policy.trim_after:
-            trim.add(index)
-            sizes[index] -= step.trim_frees
-    return _Pruned(frozenset(trim), frozenset(clear), sizes, total - sum(sizes))
+    """Shorten results that were superseded, or quiet for longer than `quiet`: first the ones that
+    were quiet for longest, until `enough` tokens are free.
 
-
-def _prune_for_cut(
-    steps: Sequence[StepSize], policy: Policy, prune: _Pruned, working: int
-) -> tuple[_Pruned, int]:
-    """The prune of a cut, and the first step that stays.
-
-    In a large budget results are cleared early, for the sake of older steps; the newest of them
-    stay after all where these leave room.
+    A result is trimmed before it is cleared, unless a later step has it again.
     """
-    room = policy.cut_keeps(working)
-    if policy.looks_after(working) == policy.clear_after:
-        return prune, _tail(steps, prune, room)
-    early = _prune(steps, policy, policy.cut_clears_after)
-    start = _tail(steps, early, room)
-    room -= sum(early.sizes[start:])
-    stays = set()
-    for index in range(len(steps) - 1, start - 1, -1):
-        frees = steps[index].clear_frees
-        if index in early.clear and index not in prune.clear and frees <= room:
-            stays.add(index)
-            room -= frees
-    return _prune(steps, policy, policy.cut_clears_after, frozenset(stays)), start
+    trim: set[int] = set()
+    clear: set[int] = set()
+    sizes = [step.tokens for step in steps]
+    candidates = [
+        index
+        for index in range(max(0, len(steps) - policy.protected_steps))
+        if steps[index].is_superseded or steps[index].quiet > quiet
+    ]
+    candidates.sort(key=lambda index: (not steps[index].is_superseded, -steps[index].quiet))
+    frees = 0
+    for is_last in (False, True):
+        for index in candidates:
+            if enough is not None and frees >= enough:
+                break
+            step = steps[index]
+            is_old = step.is_superseded or step.quiet > 2 * quiet or is_last
+            if is_old and step.clear_frees > 0:
+                clear.add(index)
+                trim.discard(index)
+                freed = step.clear_frees
+            elif not is_last and step.trim_frees > 0:
+                trim.add(index)
+                freed = step.trim_frees
+            else:
+                continue
+            frees += freed - (step.tokens - sizes[index])
+            sizes[index] = step.tokens - freed
+        if enough is None:
+            break
+    return _Pruned(frozenset(trim), frozenset(clear), sizes, frees)
 
 
 def _tail(steps: Sequence[StepSize], pruned: _Pruned, room: int) -> int:
@@ -325,14 +341,18 @@ def _tail(steps: Sequence[StepSize], pruned: _Pruned, room: int) -> int:
     return start
 
 
-def _decide(steps: Sequence[StepSize], pruned: _Pruned, start: int, reason: str) -> Decision:
-    after = sum(pruned.sizes[start:])
+def _decide(
+    steps: Sequence[StepSize], pruned: _Pruned, start: int, reason: str, least: int
+) -> Decision | None:
+    frees = sum(step.tokens for step in steps) - sum(pruned.sizes[start:])
+    if frees < max(1, least):
+        return None
     return Decision(
         reason=reason,
         trim=tuple(sorted(index for index in pruned.trim if index >= start)),
         clear=tuple(sorted(index for index in pruned.clear if index >= start)),
         cut_before=start or None,
-        frees=sum(step.tokens for step in steps) - after,
+        frees=frees,
     )
 
 
@@ -344,9 +364,7 @@ def _span(seconds: float | None) -> str:
     return f"{seconds or 0.0:,.0f} s"
 
 
-def _reason(cache: PromptCache, fill: float, policy: Policy, *, is_forced: bool) -> str:
-    if is_forced:
-        return f"{fill:.0%} of the budget, the limit is {policy.compact:.0%}"
+def _cold_reason(cache: PromptCache, fill: float) -> str:
     if cache.is_broken:
         why = "the next request begins differently anyway"
     elif cache.read >= 1:

@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
+    from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.units import ContextUnit
     from holdfast.core.projection.view import View
 
-_FULL_SHARE: Final = 0.9
-"""A view that takes more of its budget has a warning."""
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
 """A reported size that differs by more than this share is not of the request that we see."""
@@ -149,7 +148,8 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     if request.pressure == "cut":
         cut_now(draft, budget, policy)
     elif request.pressure == "usual":
-        advise(draft, budget, policy, request.prompt_cache)
+        static = system_tokens + tools_tokens + budget.hidden
+        advise(draft, budget, policy, request.prompt_cache, static=static)
     _force(draft, request, cache, budget, _room_after_a_cut(budget, learned, correction))
 
     protected_cut = count_cut_steps(draft, policy)
@@ -186,7 +186,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=draft.decisions(window.tokens, before),
         tokens_before=before,
-        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget)))),
+        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget, policy)))),
         protected_cut=protected_cut,
         _draft=draft,
         _records=request.records,
@@ -241,12 +241,15 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     return int(anew * min(1.0, correction.factor / learned.factor))
 
 
-def _fill_warning(tokens: int, budget: Budget) -> str:
+def _fill_warning(tokens: int, budget: Budget, policy: Policy) -> str:
     """Return the warning about a view that is nearly full; empty if it is not."""
-    if tokens <= _FULL_SHARE * budget.tokens:
+    if tokens <= policy.warn_at(budget.tokens):
         return ""
     share = tokens / budget.tokens
-    return f"the messages take {share:.0%} of their budget of {budget.tokens:,} tokens"
+    return (
+        f"the messages take {share:.0%} of their budget of {budget.tokens:,} tokens; "
+        f"at {policy.compact:.0%} the oldest of them are shortened"
+    )
 
 
 def _open_with_user(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:

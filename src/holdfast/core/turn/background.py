@@ -37,7 +37,7 @@ goes on until the cache is cold, and until then the summary is made from the cac
 def is_draft_due(run: RunState) -> bool:
     """True if the view is so full that the summary for its next cut should be written now."""
     policy = run.options.policy
-    return _may_draft(run) and run.view_tokens >= policy.draft_at(_working_budget(run))
+    return _may_draft(run) and run.view_tokens >= policy.draft_at(run.budget_tokens or 0)
 
 
 def cold_draft_delay(run: RunState) -> float | None:
@@ -46,7 +46,7 @@ def cold_draft_delay(run: RunState) -> float | None:
     lifetime = _cache_lifetime(run)
     if lifetime is None or not _may_draft(run):
         return None
-    is_large = run.view_tokens > run.options.policy.cold_cut_at(_working_budget(run))
+    is_large = run.view_tokens > run.options.policy.cold_cut * (run.budget_tokens or 0)
     return _COLD_SHARE * lifetime if is_large else None
 
 
@@ -61,10 +61,6 @@ def _cache_lifetime(run: RunState) -> float | None:
     """Seconds for which the provider keeps a prompt cached; None where it does not, or for ever."""
     cache = run.prompt_cache((), 0.0)
     return None if cache.read >= 1 else cache.ttl_seconds
-
-
-def _working_budget(run: RunState) -> int:
-    return run.options.policy.working_budget(run.budget_tokens or 0)
 
 
 def run_beside(run: RunState, cache: ProjectionCache) -> RunState:

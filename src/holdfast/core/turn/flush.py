@@ -31,7 +31,7 @@ class NoteFlush:
     def is_due(self, plan: Plan) -> bool:
         """Return whether the view passed the threshold, for the first time since the last cut."""
         policy = self._run.options.policy
-        threshold = policy.flush_at(policy.working_budget(plan.budget.tokens))
+        threshold = policy.flush_at(plan.budget.tokens)
         if self._run.options.notes == "off" or plan.tokens.messages < threshold:
             return False
         boundary, is_done = _last_cut(self._records)

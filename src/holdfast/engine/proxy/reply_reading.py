@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.proxy.event_stream import EventReader
 from holdfast.engine.proxy.encodings import (
     BadEncoding,
@@ -16,7 +17,6 @@ from holdfast.engine.proxy.encodings import (
     read_encodings,
 )
 from holdfast.providers.replies import Accumulator, read_reply
-from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -95,7 +95,7 @@ def status_of(
 ) -> Status:
     """Build the status from the next request, the totals so far and what they cost."""
     cost, unpriced = price
-    compact_at = int(policy.compact * policy.working_budget(plan.budget.tokens))
+    compact_at = policy.full_at(plan.budget.tokens)
     return Status(
         session=session,
         agent=agent,

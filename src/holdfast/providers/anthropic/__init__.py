@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.dialects.anthropic.render import render
+from holdfast.core.dialects.anthropic.reply import AnthropicStream, is_reply, read, report_usage
+from holdfast.core.dialects.anthropic.rules import RULES
+from holdfast.core.dialects.anthropic.validate import validate
 from holdfast.providers.anthropic.client import SDK
-from holdfast.providers.anthropic.render import render
-from holdfast.providers.anthropic.reply import AnthropicStream, is_reply, read, report_usage
-from holdfast.providers.anthropic.rules import RULES
-from holdfast.providers.anthropic.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

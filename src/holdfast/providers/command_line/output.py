@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.text.cut import cut
-from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

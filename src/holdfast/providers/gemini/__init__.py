@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.dialects.gemini.render import render
+from holdfast.core.dialects.gemini.reply import GeminiStream, is_reply, read, report_usage
+from holdfast.core.dialects.gemini.rules import RULES
+from holdfast.core.dialects.gemini.validate import validate
 from holdfast.providers.gemini.client import SDK
-from holdfast.providers.gemini.render import render
-from holdfast.providers.gemini.reply import GeminiStream, is_reply, read, report_usage
-from holdfast.providers.gemini.rules import RULES
-from holdfast.providers.gemini.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

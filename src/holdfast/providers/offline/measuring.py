@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.reading import TokenCounts
 from holdfast.core.models.messages import ToolAnswer, read_blocks, read_pieces, read_tools
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_json, count_tool
-from holdfast.providers.provider import TokenCounts
 from holdfast.providers.registry import find_provider
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.dialects.openai_chat.render import render
+from holdfast.core.dialects.openai_chat.reply import ChatStream, is_reply, read, report_usage
+from holdfast.core.dialects.openai_chat.rules import RULES
+from holdfast.core.dialects.openai_chat.validate import validate
 from holdfast.providers.openai_chat.client import SDK, variant_for
-from holdfast.providers.openai_chat.render import render
-from holdfast.providers.openai_chat.reply import ChatStream, is_reply, read, report_usage
-from holdfast.providers.openai_chat.rules import RULES
-from holdfast.providers.openai_chat.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.models.catalog import family_of
-from holdfast.providers.wire.sdk import ClientOptions, Sdk, import_sdk, missing_key
+from holdfast.providers.sdk import ClientOptions, Sdk, import_sdk, missing_key
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.dialects.openai_responses.render import render
+from holdfast.core.dialects.openai_responses.reply import (
+    ResponsesStream,
+    is_reply,
+    read,
+    report_usage,
+)
+from holdfast.core.dialects.openai_responses.rules import RULES
+from holdfast.core.dialects.openai_responses.validate import validate
 from holdfast.providers.openai_responses.client import SDK
-from holdfast.providers.openai_responses.render import render
-from holdfast.providers.openai_responses.reply import ResponsesStream, is_reply, read, report_usage
-from holdfast.providers.openai_responses.rules import RULES
-from holdfast.providers.openai_responses.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

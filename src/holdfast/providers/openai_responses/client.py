@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.providers.openai_chat.client import connect
-from holdfast.providers.wire.sdk import Sdk
+from holdfast.providers.sdk import Sdk
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json

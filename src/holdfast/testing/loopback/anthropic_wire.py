@@ -11,8 +11,8 @@ from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.providers.wire.rule import Violation
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage
 

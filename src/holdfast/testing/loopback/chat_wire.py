@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.common.rule import bracket_path
+from holdfast.core.dialects.common.values import as_dict
 from holdfast.core.models.messages import arguments_json
-from holdfast.providers.wire.rule import bracket_path
-from holdfast.providers.wire.values import as_dict
 from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.providers.wire.rule import Violation
     from holdfast.testing.loopback.asking import Call
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage

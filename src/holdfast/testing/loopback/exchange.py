@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.rule import Violation
+from holdfast.core.dialects.gemini.render import LOST_SIGNATURE
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import Thinking, ToolCall
-from holdfast.providers.gemini.render import LOST_SIGNATURE
 from holdfast.providers.requests import validate
-from holdfast.providers.wire.rule import Violation
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from holdfast.core.dialects.common.values import as_dict, as_dicts, as_number, as_text
+from holdfast.core.dialects.gemini.validate import either, standard_base64
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.core.models.dialects import CacheTime  # noqa: TC001  (a struct's field)
@@ -32,8 +34,6 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
 from holdfast.core.tokens.images import image_rule
-from holdfast.providers.gemini.validate import either, standard_base64
-from holdfast.providers.wire.values import as_dict, as_dicts, as_number, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.dialects.common.rule import Violation  # noqa: TC001  (a struct's field)
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
-from holdfast.providers.wire.rule import Violation  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.asking import Answer  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.caching import Cached
 

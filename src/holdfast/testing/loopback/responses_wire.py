@@ -6,8 +6,8 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.common.values import as_list
 from holdfast.core.models.messages import arguments_json
-from holdfast.providers.wire.values import as_list
 from holdfast.testing.loopback.chat_wire import openai_error, openai_refused
 from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
@@ -15,8 +15,8 @@ from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.providers.wire.rule import Violation
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage
 

@@ -16,7 +16,7 @@ from holdfast.testing.loopback.faults import Counts  # noqa: TC001  (a struct's 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.providers.wire.rule import Violation
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.testing.loopback.faults import WireFailure
 
 PIECE_CHARS: Final = 24

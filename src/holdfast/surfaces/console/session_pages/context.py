@@ -97,7 +97,7 @@ def window_picture(plan: Plan, policy: Policy) -> Html:
     """Return the window as a bar with its budget and thresholds, and a legend with the numbers."""
     parts, window = categories(plan), plan.window.tokens
     budget = plan.budget
-    compact = budget.static + int(policy.compact * policy.working_budget(budget.tokens))
+    compact = budget.static + policy.full_at(budget.tokens)
     marks = [
         (f"compaction at {number(compact)}", compact),
         (f"budget {number(budget.static + budget.tokens)}", budget.static + budget.tokens),

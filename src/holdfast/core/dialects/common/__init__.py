@@ -1,0 +1,1 @@
+"""Helpers to write requests, read replies and state rules in any dialect."""

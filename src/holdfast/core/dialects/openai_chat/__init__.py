@@ -1,0 +1,1 @@
+"""The OpenAI Chat Completions API, and the many servers that imitate it."""

@@ -1,0 +1,138 @@
+"""OpenAI's Responses API, without anything stored on the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.dialects.common.writing import (
+    SILENT,
+    answer_images,
+    answer_text,
+    data_uri,
+    output_tokens,
+    plain,
+    schema_of,
+    sendable,
+    split,
+)
+from holdfast.core.dialects.openai_responses.rules import OUTPUT_TOKENS_MIN
+from holdfast.core.models.dialects import CallIds, wire_name
+from holdfast.core.models.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Block, Message, Prompt, Tool
+
+ENCRYPTED: Final = "reasoning.encrypted_content"
+
+_REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
+"""Fields of a reasoning item that the API accepts back; `status` and others are refused."""
+
+
+def render(prompt: Prompt, target: Target) -> Json:
+    """The request's body. Everything that later messages leave alone stands before them."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    body: Json = {"model": target.model} if target.model else {}
+    body["store"] = False
+    if target.thinking:
+        # Asked for even where nothing is replayed yet: it is how the next request can replay.
+        body["include"] = [ENCRYPTED]
+    output = output_tokens(prompt, target)
+    if output:
+        body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, output)
+    if prompt.tools:
+        body["tools"] = [_tool(tool) for tool in prompt.tools]
+    if prompt.system.strip():
+        body["instructions"] = prompt.system
+    seen: set[str] = set()
+    body["input"] = [
+        item for message in prompt.messages for item in _items(message, ids, target, seen)
+    ]
+    return body
+
+
+def _tool(tool: Tool) -> Json:
+    described = {"description": tool.description} if tool.description.strip() else {}
+    return {
+        "type": "function",
+        "name": tool.name,
+        **described,
+        "parameters": schema_of(tool),
+        "strict": False,
+    }
+
+
+def _items(message: Message, ids: CallIds, target: Target, seen: set[str]) -> Iterator[Json]:
+    blocks = sendable(message, target)
+    if message.role == "assistant":
+        yield from _assistant(blocks, ids, target, seen)
+        return
+    for answer in blocks:
+        if isinstance(answer, ToolAnswer):
+            yield {
+                "type": "function_call_output",
+                "call_id": ids.wire(answer.call_id),
+                "output": _output(answer, target),
+            }
+    found = (plain(block, target.dialect) for block in blocks)
+    parts = [part for part in found if part is not None]
+    if parts:
+        content = [item for part in parts for item in _render_content(part, target)]
+        yield {"type": "message", "role": "user", "content": content}
+
+
+def _assistant(
+    blocks: Sequence[Block], ids: CallIds, target: Target, seen: set[str]
+) -> Iterator[Json]:
+    """A message's items. Reasoning stands right before what it led to, or is left out."""
+    reasoning: list[Json] = []
+    silent = True
+    for block in blocks:
+        if isinstance(block, Thinking):
+            reasoning += _reasoning(block, target, seen)
+            continue
+        yield from reasoning
+        reasoning, silent = [], False
+        yield from _render_assistant_block(block, ids, target)
+    if silent:
+        yield {"type": "message", "role": "assistant", "content": SILENT}
+
+
+def _reasoning(block: Thinking, target: Target, seen: set[str]) -> list[Json]:
+    item = block.item
+    if not target.thinking or item is None or item["id"] in seen:
+        return []
+    seen.add(item["id"])
+    known: Json = {name: item[name] for name in _REASONING_FIELDS if name in item}
+    return [{"summary": [], **known}]
+
+
+def _render_assistant_block(block: Block, ids: CallIds, target: Target) -> Iterator[Json]:
+    if isinstance(block, ToolCall):
+        yield {
+            "type": "function_call",
+            "call_id": ids.wire(block.id),
+            "name": wire_name(block.name, target.dialect),
+            "arguments": arguments_json(block.arguments),
+        }
+        return
+    part = plain(block, target.dialect)
+    for text in split(part if isinstance(part, str) else "[An image]", target.dialect):
+        yield {"type": "message", "role": "assistant", "content": text}
+
+
+def _output(answer: ToolAnswer, target: Target) -> str | list[Json]:
+    text = answer_text(answer, target.dialect)
+    parts = _render_content(text, target)
+    for image in answer_images(answer, target.dialect):
+        parts += _render_content(image, target)
+    return text if len(parts) == 1 else parts
+
+
+def _render_content(part: str | Image, target: Target) -> list[Json]:
+    if isinstance(part, str):
+        return [{"type": "input_text", "text": text} for text in split(part, target.dialect)]
+    return [{"type": "input_image", "image_url": data_uri(part), "detail": "auto"}]

@@ -1,1 +1,0 @@
-"""Helpers to write requests, read replies and state rules for any provider."""
