@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never
 import msgspec
 
 from holdfast.core.models.catalog import DIALECTS, VARIANTS, Dialect
-from holdfast.core.models.messages import Thinking, ToolCall
+from holdfast.core.models.messages import Text, Thinking, ToolCall
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
@@ -75,19 +75,30 @@ class Target(msgspec.Struct, frozen=True):
     def variant(self) -> str:
         return self.dialect.variant
 
-    def takes_back(self, thinking: Thinking) -> bool:
+    def takes_back(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
         """Return whether this model may get this thinking: its own, whole, in a form its API
         reads."""
         return (
             self._is_from(thinking)
             and self.dialect.replays_thinking
-            and _is_readable(thinking, self.dialect)
+            and self.reads(thinking, is_ours=is_ours)
         )
+
+    def reads(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
+        """Return whether thinking is whole and in a form that the API accepts. `is_ours` says that
+        it is stored as it came: its text may be empty then."""
+        return _is_readable(thinking, self.dialect, is_ours=is_ours)
 
     def signature_of(self, call: ToolCall) -> str:
         """A call's thought signature, where this model made it and it is whole; else nothing."""
         is_whole = _SIGNATURE.fullmatch(call.signature) is not None
         return call.signature if is_whole and self._is_from(call) else ""
+
+    def text_signature(self, text: Text) -> str:
+        """A text's thought signature, where the reply is of this API; else nothing."""
+        found = (text.fields or {}).get("thought_signature")
+        is_whole = isinstance(found, str) and _SIGNATURE.fullmatch(found) is not None
+        return str(found) if is_whole else ""
 
     def _is_from(self, block: Thinking | ToolCall) -> bool:
         who = (block.provider, block.model)
@@ -111,14 +122,14 @@ def target(
     )
 
 
-def _is_readable(thinking: Thinking, dialect: Dialect) -> bool:
+def _is_readable(thinking: Thinking, dialect: Dialect, *, is_ours: bool) -> bool:
     if any(scrub(text) != text for text in (thinking.text, thinking.redacted)):
         return False  # it cannot go back unchanged, so not at all
     match dialect.thinking_form:
         case "signed":
             # Some tools keep the signature of a text they threw away; that counts as modified.
             is_signed = _SIGNATURE.fullmatch(thinking.signature) is not None
-            return bool(thinking.redacted) or (is_signed and bool(thinking.text))
+            return bool(thinking.redacted) or (is_signed and (is_ours or bool(thinking.text)))
         case "encrypted":
             # Nothing is stored on the server, so an item without its content cannot be found.
             item = thinking.item or {}
