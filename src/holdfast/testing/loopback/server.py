@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.tokens.counting import Counter
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
@@ -51,7 +50,7 @@ class Loopback:
         output_max: int = 0,
         reserves_output: bool = True,
         body_bytes: int | None = None,
-        variants: Mapping[DialectName, str] | None = None,
+        variants: Mapping[str, str] | None = None,
         counter: Counter | None = None,
         factor: float = 1.0,
         cache: CacheRules | None = None,
@@ -174,7 +173,7 @@ class Loopback:
         with self._changed:
             return self._changed.wait_for(lambda: len(self._received) >= count, seconds)
 
-    def count(self, dialect: DialectName, body: Json) -> int:
+    def count(self, dialect: str, body: Json) -> int:
         """Count the tokens of a request."""
         sums = self.rules.sums(read_request(dialect, body))
         return sums[-1] if sums else 0
