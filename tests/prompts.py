@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from holdfast.core.models.catalog import VARIANTS
-from holdfast.core.models.dialects import Target, target
+from holdfast.core.dialects.registry import VARIANTS, target
 from holdfast.core.models.messages import (
     Block,
     Image,
@@ -27,6 +26,8 @@ from holdfast.core.models.messages import (
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from holdfast.core.models.dialects import Target
 
 PROVIDER, MODEL = "acme", "thinker-1"
 """Who made the thinking that the prompts' targets may see."""

@@ -74,11 +74,9 @@ ORDER: dict[str, tuple[str, ...]] = {
         "queues",
         *("turn", "proxy"),
     ),
-    "core.dialects": ("common", "anthropic", "openai_chat", "openai_responses", "gemini"),
-    "core.proxy": (
-        *("digests", "gemini_atoms", "atoms", "branches", "joining", "gemini_edit", "edit"),
-        *("endpoints", "error_body", "event_stream", "headers", "identity", "known_prefix"),
-        *("reply_limit", "terms"),
+    "core.dialects": (
+        *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
+        *("gemini", "registry"),
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (

@@ -17,7 +17,7 @@ LONG_MODULES: dict[str, int] = {
     "core/models/generation.py": 441,
     "core/projection/steps.py": 433,
     "importers/agents/claude_code.py": 430,
-    "testing/loopback/exchange.py": 421,
+    "testing/loopback/exchange.py": 420,
     "testing/loopback/faults.py": 408,
     "testing/recorder.py": 401,
 }

@@ -1,10 +1,8 @@
 """Models: clients by name, the messages they take, the replies they give, windows and prices."""
 
 # isort: skip_file
-from holdfast.core.models.dialects import (
-    Target as Target,
-    target as target,
-)
+from holdfast.core.models.dialects import Target as Target
+from holdfast.core.dialects.registry import target as target
 from holdfast.core.models.messages import (
     Block as Block,
     Message as Message,

@@ -20,9 +20,9 @@ from tests.support.cases import check_all
 from tests.support.runs import sample
 
 from holdfast import importers
+from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
 from holdfast.core.log.speakers import user_text
-from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.core.models.window import Window

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast import AsyncSession, Session, User, async_model, model
+from holdfast.core.dialects.registry import find_variant
 from holdfast.core.flow.events import CompactionFinished
-from holdfast.core.models.dialects import Target, dialect
+from holdfast.core.models.dialects import Target
 from holdfast.core.models.prices import Price
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
 from holdfast.events import TurnFinished, TurnStarted, TurnWaiting
@@ -356,7 +357,7 @@ def test_a_recorded_reply_ends_the_turn_with_an_event(tmp_path: Path) -> None:
 
 def test_a_summary_request_that_cannot_be_made_does_not_end_the_turn(tmp_path: Path) -> None:
     """A helper never hurts: what its provider would refuse is not sent, and code writes instead."""
-    narrow = msgspec.structs.replace(dialect("anthropic"), body_bytes=100)
+    narrow = msgspec.structs.replace(find_variant("anthropic"), body_bytes=100)
     summariser = ScriptedModel([], target=Target(narrow, "narrow", "narrow-1"))
     finished: list[CompactionFinished] = []
     script = ScriptedModel([], window=20_000, otherwise="answer")

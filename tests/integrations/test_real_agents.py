@@ -31,8 +31,8 @@ import msgspec
 import pytest
 
 from holdfast import JsonlStore, Session, SessionKey
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.core.models.dialects import Target, target
+from holdfast.core.dialects.registry import target
+
+if TYPE_CHECKING:
+    from holdfast.core.models.dialects import Target
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.providers.wire_replies import Said, anthropic_body, events_of
 
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta
 from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting

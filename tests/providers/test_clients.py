@@ -27,7 +27,6 @@ from holdfast.testing import Answer, Call, Fault, Loopback
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.ports import AsyncModel, Model, OnDelta
 
@@ -148,7 +147,7 @@ def test_a_reply_comes_whole(way: Way) -> None:
 def test_thinking_goes_back_to_who_thought(name: str) -> None:
     """A turn with thinking and a call: the next request has it as the provider wants it back."""
     thinks = Answer("Looking.", LOOKS.calls, thinking="I should look first.")
-    variants: Mapping[DialectName, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
+    variants: Mapping[str, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
     with (
         Loopback([thinks, "Done."], variants=variants, checks_foreign_signatures=True) as loopback,
         made(loopback, name, thinking=name != "chat") as thinker,

@@ -22,9 +22,9 @@ from tests.providers.wire_replies import (
 )
 
 from holdfast.core.dialects.common.reading import ReplyFailed, arguments
+from holdfast.core.dialects.registry import target
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
-from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
@@ -34,6 +34,7 @@ from holdfast.providers.replies import Accumulator, partial_of, read_reply, read
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
 
 Json = dict[str, Any]

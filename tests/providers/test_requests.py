@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.prompts import conversation, name_of, prompts, targets
 from tests.strategies import ODD_VALUES, json_values
 
-from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.dialects.registry import DIALECTS, find_dialect
 from holdfast.core.models.dialects import CallIds, Target
 from holdfast.core.models.messages import Message, Prompt, Text, ToolAnswer, ToolCall
-from holdfast.providers.registry import find_provider
 from holdfast.providers.requests import render, validate
 
 EVERY = targets()
@@ -175,7 +174,7 @@ def test_validator_survives_what_json_cannot_hold(target: Target) -> None:
         assert "request-shape" in {one.rule for one in validate(request, target)}
 
 
-RULES = {name: find_provider(known.name).rules for name, known in DIALECTS.items()}
+RULES = {name: find_dialect(known.name).rules for name, known in DIALECTS.items()}
 PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text("utf-8")
 
 

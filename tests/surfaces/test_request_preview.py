@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 from tests.surfaces.http.servers import serving, token_for
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import likely_window
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.engine.session.session import Session

@@ -7,13 +7,12 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
 
@@ -27,7 +26,7 @@ TARGETS: dict[str, Target] = {
 class Way(NamedTuple):
     """How a request is made."""
 
-    dialect: DialectName
+    dialect: str
     is_streamed: bool = False
     is_awaited: bool = False
 
@@ -36,7 +35,7 @@ class Way(NamedTuple):
         return f"{self.dialect}-{streamed}-{'async' if self.is_awaited else 'sync'}"
 
 
-DIALECTS: tuple[DialectName, ...] = ("anthropic", "openai-chat", "openai-responses")
+DIALECTS: tuple[str, ...] = ("anthropic", "openai-chat", "openai-responses")
 WAYS = [
     Way(dialect, streamed, awaited)
     for dialect in DIALECTS
@@ -74,7 +73,7 @@ def said(text: str, *, tools: tuple[Tool, ...] = (), system: str = "", output: i
     return Prompt((Message("user", (Text(text),)),), system, tools, output)
 
 
-def body_of(way: Way | DialectName, prompt: Prompt, **changes: Any) -> Json:
+def body_of(way: Way | str, prompt: Prompt, **changes: Any) -> Json:
     dialect = way.dialect if isinstance(way, Way) else way
     return {**render(prompt, TARGETS[dialect]), **changes}
 
@@ -140,7 +139,7 @@ def errors() -> dict[str, Any]:
     return {"anthropic": anthropic, "openai-chat": openai, "openai-responses": openai}
 
 
-def message_of(error: Any, dialect: DialectName) -> str:
+def message_of(error: Any, dialect: str) -> str:
     """The provider's words, out of the SDK's exception."""
     if dialect == "anthropic":
         assert error.body["type"] == "error"
@@ -154,7 +153,7 @@ def _address(loopback: Addressed, way: Way) -> str:
 
 
 @functools.cache
-def _client(dialect: DialectName) -> Any:
+def _client(dialect: str) -> Any:
     """One client for all tests: the SDKs take seconds to import and a while to set up."""
     if dialect == "anthropic":
         import anthropic
@@ -167,7 +166,7 @@ def _client(dialect: DialectName) -> Any:
     return openai.OpenAI(api_key="any", max_retries=0)
 
 
-def _async_class(dialect: DialectName) -> Any:
+def _async_class(dialect: str) -> Any:
     if dialect == "anthropic":
         import anthropic
 

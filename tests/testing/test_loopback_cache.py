@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -234,7 +233,7 @@ def test_other_rules_for_the_cache(clock: Clock) -> None:
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
 def test_openai_reads_what_it_has_seen_in_steps(
-    loopback: Loopback, clock: Clock, dialect: DialectName
+    loopback: Loopback, clock: Clock, dialect: str
 ) -> None:
     """Without any mark, the beginning of a longer request is cached, in steps of 128 tokens."""
 
@@ -264,7 +263,7 @@ def test_openai_reads_what_it_has_seen_in_steps(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_session_as_we_render_it_is_cached(loopback: Loopback, dialect: DialectName) -> None:
+def test_a_session_as_we_render_it_is_cached(loopback: Loopback, dialect: str) -> None:
     """Requests of our own renderers read what the one before left, turn after turn."""
     messages: tuple[Message, ...] = ()
     shares = []

@@ -30,7 +30,6 @@ from holdfast.testing import OVERFLOWS, Answer, Call, Fault, Loopback, WireFailu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.models.catalog import DialectName
 
 GREP = Tool("grep", "Searches")
 LONG = "This is the beginning of a long answer, and here comes its end. Truly the end."
@@ -113,9 +112,7 @@ def test_retry_after_is_as_absurd_as_wanted(loopback: Loopback, seconds: Any) ->
 
 @pytest.mark.parametrize("host", OVERFLOWS)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_overflows_in_the_words_of_every_host(
-    loopback: Loopback, host: str, dialect: DialectName
-) -> None:
+def test_overflows_in_the_words_of_every_host(loopback: Loopback, host: str, dialect: str) -> None:
     """Each text is there with the numbers of the request filled in."""
     error = struck(loopback, Way(dialect), Fault.overflow(host, limit=123))
 
@@ -145,7 +142,7 @@ def test_an_overflow_that_nobody_deserved_has_believable_numbers(loopback: Loopb
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_other_limits_have_words_of_their_own(loopback: Loopback, dialect: DialectName) -> None:
+def test_other_limits_have_words_of_their_own(loopback: Loopback, dialect: str) -> None:
     """Output caps, sizes in bytes and tokens per minute are none of them overflows."""
     way = Way(dialect)
     cap = struck(loopback, way, Fault.output_cap(64))

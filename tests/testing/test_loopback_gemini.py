@@ -11,7 +11,7 @@ from google import genai
 from google.genai import errors
 
 from holdfast.core.dialects.gemini.render import render
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import (
     Image,
     Message,

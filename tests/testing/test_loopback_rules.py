@@ -22,8 +22,8 @@ from tests.testing.sdks import (
     send,
 )
 
-from holdfast.core.models.catalog import DIALECTS as ALL_DIALECTS
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import DIALECTS as ALL_DIALECTS
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, ToolCall
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.requests import render
@@ -33,7 +33,6 @@ from holdfast.testing.loopback.reading import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
 
 COUNTER = counter_for("gpt-4o")
 
@@ -100,7 +99,7 @@ def test_a_broken_rule_is_a_400_in_the_words_of_the_provider(way: Way) -> None:
         ("openai-responses", {"max_output_tokens": 3}, "max_output_tokens"),
     ],
 )
-def test_other_rules(dialect: DialectName, changes: Json, said_then: str) -> None:
+def test_other_rules(dialect: str, changes: Json, said_then: str) -> None:
     """A handful of the rules that the validators know; all of them are tested with those."""
     module = errors()[dialect]
     with Loopback() as loopback:
@@ -238,9 +237,7 @@ def test_a_variant_overflows_in_its_own_words(variant: str, words: str) -> None:
     ("dialect", "stop"),
     [("anthropic", "model_context_window_exceeded"), ("openai-responses", "max_output_tokens")],
 )
-def test_newer_models_find_the_end_of_the_window_themselves(
-    dialect: DialectName, stop: str
-) -> None:
+def test_newer_models_find_the_end_of_the_window_themselves(dialect: str, stop: str) -> None:
     """Without a reservation, any cap may be asked for; the reply ends where the window does."""
     prompt = said("word " * 300, output=5_000)
     tokens = count_prompt(prompt, COUNTER)
@@ -282,7 +279,7 @@ def test_it_can_count_otherwise_than_we_do() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_output_cap_is_exact(dialect: DialectName) -> None:
+def test_the_output_cap_is_exact(dialect: str) -> None:
     """As much output as the model can give may be asked for, and not one token more."""
     with Loopback(output_max=500) as loopback:
         assert ask(loopback, Way(dialect), said("Hi", output=500)).text
@@ -381,7 +378,7 @@ _JSON = st.recursive(
     ),
     dialect=st.sampled_from([known.name for known in ALL_DIALECTS.values()]),
 )
-def test_any_body_can_be_heard_and_weighed(body: Json, dialect: DialectName) -> None:
+def test_any_body_can_be_heard_and_weighed(body: Json, dialect: str) -> None:
     """Nonsense is counted like anything else: no request ends in a server's exception."""
     heard = read_request(dialect, body)
 

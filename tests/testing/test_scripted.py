@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of

@@ -14,7 +14,7 @@ import threading
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from holdfast.core.models.dialects import Target, target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import Threaded
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
     from holdfast.ports import OnDelta
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.catalog import family_of
-from holdfast.core.models.dialects import CacheTime, Target, target
+from holdfast.core.models.dialects import CacheTime, Target
 from holdfast.core.models.generation import traits_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
@@ -20,6 +21,7 @@ from holdfast.providers.registry import PREFIXES, find_provider
 from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
+    from holdfast.core.models.dialects import CacheTime, Target
     from holdfast.core.models.window import Window
     from holdfast.ports import AsyncModel, Model
     from holdfast.providers.command_line.model import CommandLineModel

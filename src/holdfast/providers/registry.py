@@ -1,39 +1,39 @@
-"""The providers: each is one folder with one `PROVIDER`, imported when it is first used."""
+"""The clients: each is one folder with one `PROVIDER`, imported when it is first used."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Final, assert_never
+import importlib
+from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.dialects.anthropic.variants import NAME as ANTHROPIC
+from holdfast.core.dialects.gemini.variants import NAME as GEMINI
+from holdfast.core.dialects.openai_chat.variants import NAME as CHAT
+from holdfast.core.dialects.openai_responses.variants import NAME as RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.models.catalog import DialectName
     from holdfast.providers.provider import Provider
+
+_FOLDERS: Final[Mapping[str, str]] = {
+    ANTHROPIC: "holdfast.providers.anthropic",
+    CHAT: "holdfast.providers.openai_chat",
+    RESPONSES: "holdfast.providers.openai_responses",
+    GEMINI: "holdfast.providers.gemini",
+}
 
 
 @functools.cache
-def find_provider(dialect: DialectName) -> Provider:
-    """The provider of a dialect."""
-    match dialect:
-        case "anthropic":
-            from holdfast.providers.anthropic import PROVIDER
-        case "openai-chat":
-            from holdfast.providers.openai_chat import PROVIDER
-        case "openai-responses":
-            from holdfast.providers.openai_responses import PROVIDER
-        case "gemini":
-            from holdfast.providers.gemini import PROVIDER
-        case _:
-            assert_never(dialect)
-    return PROVIDER
+def find_provider(dialect: str) -> Provider:
+    """The client of a dialect."""
+    found: Provider = importlib.import_module(_FOLDERS[dialect]).PROVIDER
+    return found
 
 
-PREFIXES: Final[Mapping[str, tuple[DialectName, ...]]] = {
-    **{dialect.name: (dialect.name,) for dialect in DIALECTS.values()},
-    "openai": ("openai-chat", "openai-responses"),
+PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in _FOLDERS},
+    "openai": (CHAT, RESPONSES),
 }
 """The start of a model's name (`openai:NAME`) → the dialects that it may mean, the usual one
 first."""

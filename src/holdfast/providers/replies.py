@@ -14,18 +14,18 @@ import msgspec
 
 from holdfast.core.dialects.common.reading import INTERRUPTED, ReplyFailed
 from holdfast.core.dialects.common.values import as_text
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.errors import BadSetting
-from holdfast.providers.registry import find_provider
 from holdfast.providers.sdk import as_json, is_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterable, Sequence
 
+    from holdfast.core.dialects.dialect import Dialect
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.ports import OnDelta
-    from holdfast.providers.provider import Provider
 
 _PARTIAL: Final = "holdfast_partial"
 
@@ -35,8 +35,8 @@ class Accumulator:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._provider = find_provider(target.dialect.name)
-        self._stream = self._provider.stream()
+        self._dialect = find_dialect(target.dialect.name)
+        self._stream = self._dialect.stream()
 
     def take(self, event: object) -> list[Delta]:
         """Return the deltas of an event. Raises `ReplyFailed` for an error event."""
@@ -57,7 +57,7 @@ class Accumulator:
         """Return the reply so far: its text is kept, an incomplete call is left out."""
         body = self._stream.body()
         with suppress(ReplyFailed):
-            reply = _read_body(self._provider, body, self._target)
+            reply = _read_body(self._dialect, body, self._target)
             if not self._stream.is_complete:
                 reply = msgspec.structs.replace(reply, stop="other", stop_reason=INTERRUPTED)
             return msgspec.structs.replace(reply, raw=body)
@@ -68,7 +68,7 @@ class Accumulator:
         if not self._stream.is_complete:
             raise ReplyFailed("the stream ended before the reply did: the connection was lost")
         body = self._stream.body()
-        reply = _read_body(self._provider, body, self._target)
+        reply = _read_body(self._dialect, body, self._target)
         return msgspec.structs.replace(reply, raw=body)
 
 
@@ -173,10 +173,10 @@ def _stream_whole(reply: Reply, on_delta: OnDelta | None) -> Reply:
 
 
 def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
-    provider = find_provider(target.dialect.name)
+    dialect = find_dialect(target.dialect.name)
     body = _parse_raw(raw) if isinstance(raw, str | bytes) else as_json(raw)
-    if isinstance(body, dict) and provider.is_reply(body):
-        return msgspec.structs.replace(_read_body(provider, body, target), raw=raw)
+    if isinstance(body, dict) and dialect.is_reply(body):
+        return msgspec.structs.replace(_read_body(dialect, body, target), raw=raw)
     if isinstance(body, dict) and body.get("error"):
         raise ReplyFailed("the provider answered with an error", body=body)
     if not takes_words:
@@ -197,9 +197,9 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     )
 
 
-def _read_body(provider: Provider, body: Json, target: Target) -> Reply:
+def _read_body(dialect: Dialect, body: Json, target: Target) -> Reply:
     """The reply in a response, with an id for each call: some hosts give none, or one for all."""
-    reply = provider.read(body, target)
+    reply = dialect.read(body, target)
     return msgspec.structs.replace(reply, content=_with_call_ids(reply.content))
 
 

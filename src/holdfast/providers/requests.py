@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.providers.registry import find_provider
+from holdfast.core.dialects.registry import find_dialect
 
 if TYPE_CHECKING:
     from holdfast.core.dialects.common.rule import Violation
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def render(prompt: Prompt, target: Target) -> Json:
     """The body of a request. The same prompt and target give the same bytes."""
-    return find_provider(target.dialect.name).render(prompt, target)
+    return find_dialect(target.dialect.name).render(prompt, target)
 
 
 def validate(request: object, target: Target) -> list[Violation]:
     """Return what the provider would refuse in a request of any origin. Never raises."""
-    return find_provider(target.dialect.name).validate(request, target)
+    return find_dialect(target.dialect.name).validate(request, target)

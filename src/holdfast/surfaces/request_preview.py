@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Header, ModelChange, User
 from holdfast.core.log.refs import restore
 from holdfast.core.models.catalog import family_of
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window, likely_window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest

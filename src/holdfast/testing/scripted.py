@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from holdfast.core.dialects.common.reading import settle_stop
-from holdfast.core.models.dialects import Target, target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
     from holdfast.core.tokens.counting import Counter
     from holdfast.ports import OnDelta
 

@@ -10,24 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.prompts import NAMES, call_ids
 
-from holdfast.core.models.catalog import DIALECTS, VARIANTS, Dialect
-from holdfast.core.models.dialects import CallIds, accepts_call_id, dialect, target, wire_name
+from holdfast.core.dialects.registry import DIALECTS, VARIANTS, find_variant, target
+from holdfast.core.models.dialects import CallIds, DialectVariant, accepts_call_id, wire_name
 from holdfast.core.models.messages import Thinking, ToolCall, read_blocks
 from holdfast.errors import BadSetting
 
-EVERY = [dialect(name) for name in NAMES]
+EVERY = [find_variant(name) for name in NAMES]
 
 
-def _full_name(one: Dialect) -> str:
+def _full_name(one: DialectVariant) -> str:
     return one.full_name
 
 
 def test_every_dialect_is_found_by_its_full_name() -> None:
     """`name` and `name:variant` lead to the dialect that calls itself so."""
     for name in NAMES:
-        assert dialect(dialect(name).full_name) is dialect(name)
-    assert dialect("anthropic") is dialect("anthropic", "anthropic")
-    assert dialect("openai-chat", "mistral") is dialect("openai-chat:mistral")
+        assert find_variant(find_variant(name).full_name) is find_variant(name)
+    assert find_variant("anthropic") is find_variant("anthropic", "anthropic")
+    assert find_variant("openai-chat", "mistral") is find_variant("openai-chat:mistral")
     assert {one.name for one in EVERY} == set(DIALECTS) == set(VARIANTS)
 
 
@@ -43,14 +43,14 @@ def test_every_dialect_is_found_by_its_full_name() -> None:
 def test_unknown_name_says_what_there_is(name: str, variant: str, said: str, hint: str) -> None:
     """A wrong name gets the nearest right one, or all of them."""
     with pytest.raises(BadSetting, match=re.escape(said)) as caught:
-        dialect(name, variant)
+        find_variant(name, variant)
     assert caught.value.hint is not None
     assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize("one", EVERY, ids=_full_name)
 @given(ids=st.lists(call_ids(), max_size=12))
-def test_call_ids_are_valid_unique_and_reversible(one: Dialect, ids: list[str]) -> None:
+def test_call_ids_are_valid_unique_and_reversible(one: DialectVariant, ids: list[str]) -> None:
     """Every id gets one that the dialect accepts, no two the same, and each leads back."""
     mapped = CallIds.of(ids, one)
     wires = [mapped.wire(call_id) for call_id in dict.fromkeys(ids)]
@@ -61,14 +61,16 @@ def test_call_ids_are_valid_unique_and_reversible(one: Dialect, ids: list[str]) 
 
 @pytest.mark.parametrize("one", EVERY, ids=_full_name)
 @given(ids=st.lists(call_ids(), max_size=12), count=st.integers(0, 12))
-def test_later_ids_leave_earlier_ones_alone(one: Dialect, ids: list[str], count: int) -> None:
+def test_later_ids_leave_earlier_ones_alone(
+    one: DialectVariant, ids: list[str], count: int
+) -> None:
     """A longer conversation maps its beginning as the shorter one did."""
     short, long = CallIds.of(ids[:count], one), CallIds.of(ids, one)
     assert {call_id: long.wire(call_id) for call_id in short.to_wire} == short.to_wire
 
 
 @pytest.mark.parametrize("one", EVERY, ids=_full_name)
-def test_made_id_that_is_taken_is_made_again(one: Dialect) -> None:
+def test_made_id_that_is_taken_is_made_again(one: DialectVariant) -> None:
     """A real id that looks like a made one, before or after it, costs nobody their id."""
     made = CallIds.of(["no good\n"], one).wire("no good\n")
     first = CallIds.of([made, "no good\n"], one)
@@ -91,14 +93,14 @@ def test_valid_ids_stay_as_they_are() -> None:
         "gemini": "anything-goes|here",
     }
     for name, call_id in kept.items():
-        assert CallIds.of([call_id], dialect(name)).wire(call_id) == call_id
-    assert CallIds.of([], dialect("anthropic")).log("toolu_new") == "toolu_new"
+        assert CallIds.of([call_id], find_variant(name)).wire(call_id) == call_id
+    assert CallIds.of([], find_variant("anthropic")).log("toolu_new") == "toolu_new"
 
 
 def test_mistral_ids_are_nine_letters_or_digits() -> None:
     """Whatever the id was."""
     mapped = CallIds.of(
-        [f"call_{number}" for number in range(2_000)], dialect("openai-chat:mistral")
+        [f"call_{number}" for number in range(2_000)], find_variant("openai-chat:mistral")
     )
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", wire) for wire in mapped.to_log)
     assert len(mapped.to_log) == 2_000
@@ -113,7 +115,7 @@ def test_tool_names_of_history_are_safe(name: str) -> None:
         assert len(wire) <= one.tool_name_chars
         if one.name == "gemini":
             assert re.match("[a-zA-Z_]", wire)
-    assert wire_name("read_file", dialect("gemini")) == "read_file"
+    assert wire_name("read_file", find_variant("gemini")) == "read_file"
 
 
 WHOLE: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ import pytest
 from tests.conversations import said
 from tests.core.projection.test_project import appended, live_part, plan_for, steps, text_in
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, Record, User
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.draft import ViewDraft

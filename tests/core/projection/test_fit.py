@@ -12,9 +12,9 @@ from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part
 from tests.support.runs import examples
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, ToolResult, User
 from holdfast.core.log.speakers import META
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache

@@ -19,6 +19,7 @@ from tests.shared_data import DATA, need_data
 from tests.support.runs import RUN, sample
 
 from holdfast import importers
+from holdfast.core.dialects.registry import VARIANTS, target
 from holdfast.core.limits import MESSAGES_TOKENS_MIN
 from holdfast.core.log.records import (
     Assistant,
@@ -30,8 +31,6 @@ from holdfast.core.log.records import (
     text_of,
     to_json,
 )
-from holdfast.core.models.catalog import VARIANTS
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import Plan, project

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.conversations import messy_logs, said, sound_logs
 from tests.support.runs import examples
 
+from holdfast.core.dialects.registry import VARIANTS, target
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
@@ -21,8 +22,6 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
-from holdfast.core.models.catalog import VARIANTS
-from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
@@ -37,6 +36,8 @@ from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from holdfast.core.models.dialects import Target
 
 WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
 TARGETS = [

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import PNG, said
 
+from holdfast.core.dialects.registry import find_variant, target
 from holdfast.core.log.records import Assistant, Prune, PruneDecision, Record, ToolResult, User
-from holdfast.core.models.dialects import dialect, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
@@ -300,7 +300,7 @@ def test_picture_that_a_trim_took_away_does_not_count() -> None:
 
 def test_pictures_over_the_size_limit_give_way() -> None:
     """One of six megabytes where five are allowed."""
-    limit = dialect("anthropic").image_bytes
+    limit = find_variant("anthropic").image_bytes
     records = said([*picture(0, PNG[:64] + "A" * (limit + 4)), *picture(1)])
     plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     assert [line.action for line in plan.ledger if line.kind == "user"] == ["cleared", "kept"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from tests.conversations import said
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.flow.effects import (
     AcquireTurn,
     Append,
@@ -21,7 +22,6 @@ from holdfast.core.flow.effects import (
     Sleep,
     StartTools,
 )
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.run import RunSettings, RunState

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import PNG, said
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.failures.classify import Failure, Symptoms, built_in_rules, classify
 from holdfast.core.flow.effects import FailedCall
 from holdfast.core.log.records import Assistant, ModelChange, ToolResult, User
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.conversations import said
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Mode, ModelChange
-from holdfast.core.models.dialects import target
 from holdfast.core.models.prices import Price, cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.models.window import Window

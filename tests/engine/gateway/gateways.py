@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.registry import find_variant
 from holdfast.core.log.records import Assistant, User, text_of
-from holdfast.core.models.dialects import Target, dialect
+from holdfast.core.models.dialects import Target
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
 from holdfast.engine.gateway.gateway import Gateway
@@ -32,7 +33,7 @@ class AnsweringModel:
     """A model that answers the newest message with what a function makes of it."""
 
     def __init__(self, answer: Answer = _echo) -> None:
-        self.target = Target(dialect("anthropic"), "test", "test-model")
+        self.target = Target(find_variant("anthropic"), "test", "test-model")
         self.window = Window(100_000)
         self.answer = answer
         self.calls = 0

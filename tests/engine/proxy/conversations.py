@@ -12,12 +12,11 @@ from holdfast.engine.proxy.request import ClientRequest
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
     from holdfast.engine.proxy.exchange import ProxyExchange
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.ports import SessionStore
 
-DIALECTS: tuple[DialectName, ...] = (
+DIALECTS: tuple[str, ...] = (
     "anthropic",
     "openai-chat",
     "openai-responses",
@@ -37,7 +36,7 @@ PATHS = {
 }
 
 
-def path_for(dialect: DialectName, *, is_streamed: bool = False) -> str:
+def path_for(dialect: str, *, is_streamed: bool = False) -> str:
     """The address of a request. Gemini has another one for a stream."""
     if dialect == "gemini" and is_streamed:
         return PATHS[dialect].replace(":g", ":streamG") + "?alt=sse"
@@ -50,7 +49,7 @@ TOOL = {"name": "read", "description": "Reads.", "parameters": {"type": "object"
 class Client:
     """Holds a conversation as its own list, in the shapes of one dialect."""
 
-    def __init__(self, dialect: DialectName, system: str = "You are an agent.") -> None:
+    def __init__(self, dialect: str, system: str = "You are an agent.") -> None:
         self.dialect = dialect
         self.system = system
         self.items: list[Any] = []
@@ -129,7 +128,7 @@ class Client:
         )
 
 
-def _reply(dialect: DialectName, text: str, call: str, call_id: str) -> Json:
+def _reply(dialect: str, text: str, call: str, call_id: str) -> Json:
     given = {"path": call}
     if dialect == "anthropic":
         block = {"type": "tool_use", "id": call_id, "name": "read", "input": given}

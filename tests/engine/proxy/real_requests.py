@@ -10,8 +10,8 @@ from tests.shared_data import need_data
 from tests.support.runs import is_whole, sample
 
 from holdfast import importers
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import read_tools
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.dialects import Target
 
 ENDLESS = Window(10**9)
@@ -42,7 +41,7 @@ class RecordedRequest(msgspec.Struct, frozen=True):
     """A request, and the reply that it got."""
 
     name: str
-    dialect: DialectName
+    dialect: str
     body: Json
     reply: Assistant
 
@@ -66,7 +65,7 @@ class RecordedSession(msgspec.Struct, frozen=True):
         ]
         return sample(found, share=share, name=lambda place: f"{self.name} {place}")
 
-    def request(self, place: int, dialect: DialectName) -> RecordedRequest | None:
+    def request(self, place: int, dialect: str) -> RecordedRequest | None:
         """The request that the reply at an index answers; None where there is nothing to send."""
         reply = self.records[place]
         assert isinstance(reply, Assistant)
@@ -103,7 +102,7 @@ def recorded_sessions(share: float) -> Iterator[RecordedSession]:
         yield from sample(sessions, share=share, name=lambda session: session.name)
 
 
-def aim(dialect: DialectName) -> Target:
+def aim(dialect: str) -> Target:
     return target(dialect, provider=dialect.partition("-")[0], model=MODELS[dialect])
 
 
@@ -113,7 +112,7 @@ def items_of(body: Json) -> list[Any]:
     return found
 
 
-def tokens_of(body: Json, dialect: DialectName) -> int:
+def tokens_of(body: Json, dialect: str) -> int:
     """The size of a request, read back by the importers and not by the proxy."""
     found = importers.read(json.dumps(body).encode(), "body.json")[0]
     asked = ProjectionRequest(

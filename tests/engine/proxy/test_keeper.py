@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.models.catalog import DialectName
     from holdfast.ports import SessionInfo
 
 dialects = pytest.mark.parametrize("dialect", DIALECTS)
@@ -43,7 +42,7 @@ def walk(keeper: ProxyKeeper, client: Client, steps: int = 3, word: str = "a") -
 
 @dialects
 def test_a_conversation_is_one_session_and_each_message_is_stored_once(
-    dialect: DialectName,
+    dialect: str,
 ) -> None:
     store = MemoryStore()
     client = Client(dialect)
@@ -61,9 +60,7 @@ def test_a_conversation_is_one_session_and_each_message_is_stored_once(
 
 
 @dialects
-def test_the_proxy_may_be_killed_between_any_two_requests(
-    dialect: DialectName, tmp_path: Path
-) -> None:
+def test_the_proxy_may_be_killed_between_any_two_requests(dialect: str, tmp_path: Path) -> None:
     client = Client(dialect)
     client.say("question")
     for step in range(4):
@@ -104,7 +101,7 @@ def test_conversations_with_the_same_opening_never_mix(
 
 
 @dialects
-def test_a_rewritten_history_is_a_branch_that_is_found_again(dialect: DialectName) -> None:
+def test_a_rewritten_history_is_a_branch_that_is_found_again(dialect: str) -> None:
     store = MemoryStore()
     keeper = ProxyKeeper(store)
     client = Client(dialect)
@@ -124,7 +121,7 @@ def test_a_rewritten_history_is_a_branch_that_is_found_again(dialect: DialectNam
 
 
 @dialects
-def test_an_equal_request_is_a_retry_and_is_stored_once(dialect: DialectName) -> None:
+def test_an_equal_request_is_a_retry_and_is_stored_once(dialect: str) -> None:
     store = MemoryStore()
     keeper = ProxyKeeper(store)
     client = Client(dialect)
@@ -138,7 +135,7 @@ def test_an_equal_request_is_a_retry_and_is_stored_once(dialect: DialectName) ->
 
 
 @dialects
-def test_a_partial_reply_is_kept_with_its_cause(dialect: DialectName) -> None:
+def test_a_partial_reply_is_kept_with_its_cause(dialect: str) -> None:
     event = {
         "anthropic": b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta",'
         b'"text":"half"}}\n\n',
@@ -245,7 +242,7 @@ def test_side_requests_are_logged_apart() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_named_conversation_without_tools_stays_one(dialect: DialectName) -> None:
+def test_a_named_conversation_without_tools_stays_one(dialect: str) -> None:
     """Its system prompt changes with each request: only the first request, which may be a title,
     is logged apart."""
     store = MemoryStore()
@@ -303,7 +300,7 @@ def test_terms_are_logged_once_and_when_they_change() -> None:
 
 
 @dialects
-def test_each_branch_has_its_own_terms(dialect: DialectName) -> None:
+def test_each_branch_has_its_own_terms(dialect: str) -> None:
     """A branch begins under the terms of the place that it leaves; what the other one changed
     since is no term of it. The path to each head tells the terms of its last request."""
     store, client = MemoryStore(), Client(dialect)
@@ -416,7 +413,7 @@ POOL = "holdfast.engine.proxy.session_branches"
 
 @dialects
 def test_the_number_of_sessions_in_memory_is_bounded(
-    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+    dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where each conversation is short: what is forgotten is found again in the log."""
     monkeypatch.setattr(f"{POOL}._SESSIONS_MAX", 3)
@@ -468,7 +465,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.files_only("it counts what its own store is asked for")
 @dialects
-def test_a_conversation_that_goes_on_lists_no_sessions(dialect: DialectName) -> None:
+def test_a_conversation_that_goes_on_lists_no_sessions(dialect: str) -> None:
     """A store of ten thousand sessions must not slow each request of one of them."""
     store = CountingStore()
     keeper, client = ProxyKeeper(store), Client(dialect)
@@ -500,7 +497,7 @@ def test_the_last_number_is_found_by_few_looks(count: int, gap: int) -> None:
 
 @pytest.mark.files_only("it counts what its own store is asked for")
 @dialects
-def test_a_new_conversation_lists_no_sessions(dialect: DialectName) -> None:
+def test_a_new_conversation_lists_no_sessions(dialect: str) -> None:
     """Nor does its retry in another process, which finds it, nor one that began elsewhere; equal
     ones have one each, and those of another owner are not seen."""
     store = CountingStore()
@@ -526,7 +523,7 @@ def test_a_new_conversation_lists_no_sessions(dialect: DialectName) -> None:
 
 @pytest.mark.files_only("it counts what its own store is asked for")
 @dialects
-def test_a_common_opening_costs_no_look_at_each_conversation(dialect: DialectName) -> None:
+def test_a_common_opening_costs_no_look_at_each_conversation(dialect: str) -> None:
     """A bot whose conversations all begin alike: a request looks at its own session alone."""
 
     def heads(conversations: int) -> int:
@@ -561,7 +558,7 @@ def test_a_response_is_gone_on_from_in_another_process(tmp_path: Path) -> None:
 
 @dialects
 def test_a_first_request_with_more_messages_than_one_append_takes_is_logged(
-    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+    dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client may come with a conversation of any length; the next request adds what is new."""
     for module in (session_branches, sessions):

@@ -19,7 +19,6 @@ from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
-    from holdfast.core.models.catalog import DialectName
     from holdfast.engine.proxy.request import ClientRequest
 
 pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
@@ -80,7 +79,7 @@ def facts(request: ClientRequest) -> dict[str, Any]:
 @example("openai-responses", ["step"] * 20 + ["drop the last", "system", "step"], 1)
 @example("anthropic", ["step"] * 20 + ["edit the last", "step", "edit the first"], None)
 def test_a_known_beginning_changes_nothing(
-    dialect: DialectName, moves: list[str], indent: int | None
+    dialect: str, moves: list[str], indent: int | None
 ) -> None:
     memory = PrefixMemory(bytes_min=0)
     client = Client(dialect)
@@ -96,7 +95,7 @@ def test_a_known_beginning_changes_nothing(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_only_what_is_new_is_parsed(dialect: DialectName, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_new_is_parsed(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law that keeps a history of megabytes fast: no call parses what one before has read."""
     parsed: list[int] = []
     decode = request_body._decode

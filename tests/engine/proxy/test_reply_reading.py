@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.engine.proxy.reply_reading import ReplyReader
 
 if TYPE_CHECKING:

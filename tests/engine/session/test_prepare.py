@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.conversations import said
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import PromptCache

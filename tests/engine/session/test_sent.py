@@ -15,6 +15,7 @@ from tests.strategies import texts as any_text
 from tests.support.runs import examples
 
 from holdfast.core.checkpoint.state import State
+from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX
 from holdfast.core.log.records import (
     BY_TYPE,
@@ -38,8 +39,6 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.core.log.speakers import user_text
-from holdfast.core.models.catalog import DIALECTS
-from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
 
 WORD = "quillwort-7731"
 CALL = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tests.importers.agents.test_trees import HEADER, codex, entry, qwen, said
 from tests.importers.samples import STAMP, claude_user, jsonl, only
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project

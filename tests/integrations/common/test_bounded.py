@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import User, encode
-from holdfast.core.models.dialects import target
 from holdfast.integrations.common.bounded import ListBounds, name_records
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from tests.surfaces.console.test_console import talk
 from tests.surfaces.http.servers import BASE, serving, token_for
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction, Undo
-from holdfast.core.models.dialects import target
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces import gateway_agents
 from holdfast.surfaces.serve_settings import AgentSettings

@@ -22,7 +22,6 @@ from holdfast.testing.loopback.speaking import Spoken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.models.catalog import DialectName
 
 SAID = "What is in the picture?"
 URI = f"data:image/png;base64,{PIXEL}"
@@ -81,7 +80,7 @@ def test_pictures_of_the_sdks_pass_and_are_logged(ask: Callable[[str], str]) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_without_usage_is_whole(dialect: DialectName) -> None:
+def test_a_stream_without_usage_is_whole(dialect: str) -> None:
     """A host that reports no usage, or leaves out `[DONE]`, and one that comments and pings: the
     bytes pass, and the reply is logged whole."""
     spoken = Spoken(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tests.surfaces.proxy.in_process import ClientAnswer
 
-    from holdfast.core.models.catalog import DialectName
     from holdfast.engine.proxy.keeper import ProxyMode
 
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
@@ -42,7 +41,7 @@ MODES: tuple[ProxyMode, ...] = ("observe", "guard", "save")
 WINDOW = 8_000
 
 
-def talk(dialect: DialectName, turns: int, size: int) -> Client:
+def talk(dialect: str, turns: int, size: int) -> Client:
     client = Client(dialect)
     for turn in range(turns):
         client.say(f"é {turn} " + "one two three four " * (size // 20))
@@ -104,7 +103,7 @@ def said(records: list[Any]) -> list[Any]:
     st.sampled_from([1, 2, 40]),
 )
 def test_a_compressed_request_passes_unchanged_and_is_logged_readable(
-    dialect: DialectName, mode: ProxyMode, encoding: str, reply_encoding: str, turns: int
+    dialect: str, mode: ProxyMode, encoding: str, reply_encoding: str, turns: int
 ) -> None:
     """What need not be changed goes on byte for byte, with its header; what is cut goes on plain.
     The log is that of the same request without compression, and so is the reply."""
@@ -142,7 +141,7 @@ def test_a_long_compressed_conversation_is_cut() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("encoding", ["br", "gzip, br", "x-own"])
 def test_an_encoding_that_cannot_be_read_passes_in_observe_alone(
-    dialect: DialectName, encoding: str, monkeypatch: pytest.MonkeyPatch
+    dialect: str, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a log is promised, the client reads why; else the bytes pass, with a warning."""
     for mode in MODES:
@@ -164,7 +163,7 @@ def test_an_encoding_that_cannot_be_read_passes_in_observe_alone(
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_bomb_and_a_damaged_body_are_refused_in_the_clients_dialect(
-    dialect: DialectName, mode: ProxyMode, monkeypatch: pytest.MonkeyPatch
+    dialect: str, mode: ProxyMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bomb = zstd.compress(b" " * 70_000_000)
     for body, status in ((bomb, 413), (gzip.compress(b"{}"), 400)):

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tests.engine.proxy.real_requests import RecordedRequest, RecordedSession
 
     from holdfast.core.log.records import Assistant, Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.testing.loopback.speaking import Wire
 
 pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
@@ -45,7 +44,7 @@ WINDOW = 10_000_000
 """Tokens: every recorded request fits."""
 
 
-def stream_of(reply: Assistant, body: Json, dialect: DialectName) -> bytes:
+def stream_of(reply: Assistant, body: Json, dialect: str) -> bytes:
     """A recorded reply as the stream of a provider."""
     said = reply.content
     blocks: list[Json] = said if isinstance(said, list) else [{"text": said or ""}]
@@ -66,9 +65,7 @@ def stream_of(reply: Assistant, body: Json, dialect: DialectName) -> bytes:
     return b"".join(event.data for event in WIRES[dialect].events(spoken))
 
 
-async def play(
-    session: RecordedSession, dialect: DialectName, monkeypatch: pytest.MonkeyPatch
-) -> int:
+async def play(session: RecordedSession, dialect: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """Send the requests of a session; returns their number."""
     upstream, store = MemoryUpstream(), MemoryStore()
     count = 0

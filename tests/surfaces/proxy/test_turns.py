@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tests.surfaces.proxy.proxies import RunningProxy
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
 
 LIMIT = 25_000
 OUTPUT = "a line of output " * 330
@@ -114,7 +113,7 @@ def items_of(body: Json) -> list[Any]:
 _numbers = count(1)
 
 
-def long_client(dialect: DialectName, steps: int = 12) -> Client:
+def long_client(dialect: str, steps: int = 12) -> Client:
     """A client amid a conversation that no other client has."""
     client = Client(dialect)
     client.say(f"Fix the tests of project {next(_numbers)}.")
@@ -137,7 +136,7 @@ def proxy(loopback: Loopback) -> Iterator[RunningProxy]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_conversation_that_outgrows_its_window_goes_on(dialect: DialectName) -> None:
+def test_a_conversation_that_outgrows_its_window_goes_on(dialect: str) -> None:
     """The client sends its whole history each time. Every request is answered, what fits is the
     client's own, the newest message is whole, and cut requests are prefixes of each other."""
     client = Client(dialect)
@@ -191,7 +190,7 @@ def test_every_known_refusal_for_size_is_answered(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_provider_that_refuses_every_size_has_the_last_word(
-    dialect: DialectName, loopback: Loopback, proxy: RunningProxy
+    dialect: str, loopback: Loopback, proxy: RunningProxy
 ) -> None:
     loopback.heal()
     loopback.fail_when(lambda _asked: True, Fault.overflow())
@@ -221,7 +220,7 @@ def test_other_refusals_are_the_clients_and_are_not_repeated(
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-responses"])
 def test_a_refusal_in_the_stream_is_answered_before_anything_was_said(
-    dialect: DialectName, loopback: Loopback, proxy: RunningProxy
+    dialect: str, loopback: Loopback, proxy: RunningProxy
 ) -> None:
     """A Codex thread that meets `context_length_exceeded` as an event is dead without it."""
     client = long_client(dialect)

@@ -23,8 +23,8 @@ from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 from tests.surfaces.proxy.test_app_odd_shapes import ODD
 from tests.surfaces.proxy.test_turns import OUTPUT, long_client
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, CallFailure, ToolResult
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.turn.replies import reply_of
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.replies import Reply
     from holdfast.testing.loopback.speaking import Wire
 
@@ -112,7 +111,7 @@ class _Whole(_Broken):
 class Provider(MemoryUpstream):
     """Answers with one round after the other, and judges each request."""
 
-    def __init__(self, dialect: DialectName, cuts: Sequence[int] = ()) -> None:
+    def __init__(self, dialect: str, cuts: Sequence[int] = ()) -> None:
         super().__init__()
         self.dialect = dialect
         self.rounds: list[Round] = []
@@ -178,7 +177,7 @@ def split(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-def read_answer(data: bytes, dialect: DialectName, *, is_streamed: bool) -> tuple[Reply, Json]:
+def read_answer(data: bytes, dialect: str, *, is_streamed: bool) -> tuple[Reply, Json]:
     """A reply as a client reads it, and its body."""
     about = target(dialect, model=MODELS[dialect])
     if not is_streamed:
@@ -192,7 +191,7 @@ def read_answer(data: bytes, dialect: DialectName, *, is_streamed: bool) -> tupl
     return reply, reply.raw
 
 
-def check_stream(data: bytes, dialect: DialectName) -> None:
+def check_stream(data: bytes, dialect: str) -> None:
     """The events stand in an order that the dialect allows."""
     lines = [line[6:] for line in data.split(b"\n") if line.startswith(b"data: ")]
     events = [json.loads(line) for line in lines if line != b"[DONE]"]
@@ -282,7 +281,7 @@ def take_answer(client: Client, body: Json, said: str) -> None:
     client.say(said)
 
 
-def exchanges_in(body: Json, dialect: DialectName) -> dict[str, str]:
+def exchanges_in(body: Json, dialect: str) -> dict[str, str]:
     """The results of the calls of our tools in a request, by what was asked."""
     prompt = read_request(dialect, body, f"/{MODELS[dialect]}:generateContent").prompt
     blocks = [block for message in prompt.messages for block in message.blocks]
@@ -295,7 +294,7 @@ def exchanges_in(body: Json, dialect: DialectName) -> dict[str, str]:
     return found
 
 
-def changes_for(dialect: DialectName, *, is_streamed: bool) -> dict[str, Any]:
+def changes_for(dialect: str, *, is_streamed: bool) -> dict[str, Any]:
     """The fields that ask for a stream, with its usage."""
     if not is_streamed:
         return {}
@@ -303,9 +302,7 @@ def changes_for(dialect: DialectName, *, is_streamed: bool) -> dict[str, Any]:
     return {"stream": True, **({"stream_options": {"include_usage": True}} if has_options else {})}
 
 
-def run(
-    dialect: DialectName, rounds: Sequence[Round], cuts: Sequence[int], *, is_streamed: bool
-) -> None:
+def run(dialect: str, rounds: Sequence[Round], cuts: Sequence[int], *, is_streamed: bool) -> None:
     """Send one request that is answered in rounds, and the one after it; check the law."""
     store = MemoryStore()
     keeper = ProxyKeeper(store, window=WINDOW, has_tools=True)
@@ -345,9 +342,7 @@ def run(
     assert counts == [*(len(one.calls) for one in rounds[:used]), 0]
 
 
-def check_answer(
-    data: bytes, dialect: DialectName, used: Sequence[Round], *, is_streamed: bool
-) -> None:
+def check_answer(data: bytes, dialect: str, used: Sequence[Round], *, is_streamed: bool) -> None:
     """The client sees one valid reply with all that was said, and its own calls alone."""
     assert all(name.encode() not in data for name in OWN_NAMES)
     reply, _body = read_answer(data, dialect, is_streamed=is_streamed)
@@ -362,7 +357,7 @@ def check_answer(
     assert reply.usage.output == 10 * len(used)
 
 
-def check_requests(provider: Provider, dialect: DialectName, used: Sequence[Round]) -> None:
+def check_requests(provider: Provider, dialect: str, used: Sequence[Round]) -> None:
     """Each request has the calls and results of the rounds before it, and nothing else changed."""
     known: dict[str, str] = {}
     counts = [0]
@@ -449,7 +444,7 @@ def used_rounds(drawn: Sequence[Round]) -> list[Round]:
 @example("openai-chat", [Round()], [], True)
 @example("openai-chat", [Round()], [], False)
 def test_rounds_are_one_reply_for_the_client_and_whole_for_the_provider(
-    dialect: DialectName, rounds: list[Round], cuts: list[int], is_streamed: bool
+    dialect: str, rounds: list[Round], cuts: list[int], is_streamed: bool
 ) -> None:
     """The law of this file."""
     run(dialect, rounds, cuts, is_streamed=is_streamed)
@@ -457,9 +452,7 @@ def test_rounds_are_one_reply_for_the_client_and_whole_for_the_provider(
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_model_that_never_stops_reading_is_stopped(
-    dialect: DialectName, is_streamed: bool
-) -> None:
+def test_a_model_that_never_stops_reading_is_stopped(dialect: str, is_streamed: bool) -> None:
     """After eight rounds the reply ends, with a result that says so for the last call."""
     rounds = [Round(f"R{n}.", own=(UNKNOWN,)) for n in range(ROUNDS_MAX + 1)]
     run(dialect, rounds, [], is_streamed=is_streamed)
@@ -467,9 +460,7 @@ def test_a_model_that_never_stops_reading_is_stopped(
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_reply_that_loses_its_calls_can_be_sent_back(
-    dialect: DialectName, is_streamed: bool
-) -> None:
+def test_a_reply_that_loses_its_calls_can_be_sent_back(dialect: str, is_streamed: bool) -> None:
     """By a client that sends back what it got, as it is."""
     provider = Provider(dialect)
     provider.is_streamed = is_streamed
@@ -495,7 +486,7 @@ def test_a_reply_that_loses_its_calls_can_be_sent_back(
     assert read_answer(again.data, dialect, is_streamed=is_streamed)[0].text == "the end"
 
 
-def proxy_parts(dialect: DialectName, **options: Any) -> tuple[MemoryStore, ProxyKeeper, Provider]:
+def proxy_parts(dialect: str, **options: Any) -> tuple[MemoryStore, ProxyKeeper, Provider]:
     store = MemoryStore()
     settings: dict[str, Any] = {"window": WINDOW, "has_tools": True, **options}
     return store, ProxyKeeper(store, **settings), Provider(dialect)
@@ -510,7 +501,7 @@ async def ask(keeper: ProxyKeeper, provider: Provider, client: Client, **options
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_model_gets_what_was_cut(dialect: DialectName) -> None:
+def test_the_model_gets_what_was_cut(dialect: str) -> None:
     """A search finds a message that a summary stands for, and its id reads the whole output."""
     store, keeper, provider = proxy_parts(dialect)
     client = long_client(dialect)
@@ -531,7 +522,7 @@ def test_the_model_gets_what_was_cut(dialect: DialectName) -> None:
     assert len(last) <= 1_000
 
 
-def read_answer_of(provider: Provider, dialect: DialectName) -> Json:
+def read_answer_of(provider: Provider, dialect: str) -> Json:
     """The reply that the client got, of which the provider's rounds are known."""
     body: Json = WIRES[dialect].reply(provider._speak(Round("Let me look.\n\nDone."), {}))
     if dialect == "anthropic":
@@ -546,7 +537,7 @@ def read_answer_of(provider: Provider, dialect: DialectName) -> Json:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_without_a_cut_or_a_switch_nothing_is_added(dialect: DialectName) -> None:
+def test_without_a_cut_or_a_switch_nothing_is_added(dialect: str) -> None:
     """A request that fits goes out as it came; so does the tools field of one that is cut while
     the tools are off, of one without tools, and of one that has a tool of that name."""
     for options, client in (
@@ -569,7 +560,7 @@ def test_without_a_cut_or_a_switch_nothing_is_added(dialect: DialectName) -> Non
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_cut_conversation_keeps_the_tools(dialect: DialectName) -> None:
+def test_a_cut_conversation_keeps_the_tools(dialect: str) -> None:
     """Every request after the first cut has the same tools, so that a cache knows its beginning."""
     _store, keeper, provider = proxy_parts(dialect)
     client = long_client(dialect)
@@ -582,7 +573,7 @@ def test_a_cut_conversation_keeps_the_tools(dialect: DialectName) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_cache_knows_the_beginning_of_every_request(dialect: DialectName) -> None:
+def test_a_cache_knows_the_beginning_of_every_request(dialect: str) -> None:
     """What one request has is the beginning of the next, in the rounds and after them."""
     _store, keeper, provider = proxy_parts(dialect)
     client = long_client(dialect)
@@ -601,9 +592,7 @@ def test_a_cache_knows_the_beginning_of_every_request(dialect: DialectName) -> N
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("after", [1, 2, 4, 6])
-def test_a_client_that_hangs_up_amid_the_rounds_can_ask_again(
-    dialect: DialectName, after: int
-) -> None:
+def test_a_client_that_hangs_up_amid_the_rounds_can_ask_again(dialect: str, after: int) -> None:
     """What came is in the log with its cause, and the same request is answered whole."""
     store, keeper, provider = proxy_parts(dialect)
     provider.is_streamed = True
@@ -668,7 +657,7 @@ def test_the_tools_reach_no_other_session() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_first_request_has_no_tools_of_ours(dialect: DialectName) -> None:
+def test_a_first_request_has_no_tools_of_ours(dialect: str) -> None:
     """A client that sent no reply yet may go on by an id, and never send its history again."""
     _store, keeper, provider = proxy_parts(dialect)
     client = Client(dialect)
@@ -740,9 +729,7 @@ def test_the_clients_cache_mark_stays_at_its_reply() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("place", [1, 3, 5])
-def test_an_upstream_that_breaks_off_amid_the_rounds_is_told(
-    dialect: DialectName, place: int
-) -> None:
+def test_an_upstream_that_breaks_off_amid_the_rounds_is_told(dialect: str, place: int) -> None:
     """The client's stream does not end as if it were whole; the same request is answered then."""
     store, keeper, provider = proxy_parts(dialect)
     provider.is_streamed = True
@@ -776,7 +763,7 @@ def test_the_last_result_says_why() -> None:
 @example("anthropic", [], {"type": "tool_use"}, 2)
 @example("openai-responses", [], {"": ""}, 2)
 def test_an_odd_event_does_not_end_the_stream(
-    dialect: DialectName, one: Any, other: Any, place: int
+    dialect: str, one: Any, other: Any, place: int
 ) -> None:
     """A host that deviates amid a stream is passed on; what follows still reaches the client."""
     odd: list[Json] = [

@@ -1,13 +1,12 @@
-"""Public facts about APIs and models: limits, windows, and the spelling of reported usage.
+"""Public facts about models: their windows, their APIs, and the spelling of reported usage.
 
-A new provider is described here and in its own folder under `providers/`. The facts are plain
-data, so that the projection can respect them before anything is rendered; docs/dialects.md names
-the source of each number.
+docs/dialects.md names the source of each number. The limits of an API are in its package under
+`core/dialects/`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,160 +14,6 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
-
-DialectName = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
-"""The dialects: the wire formats that requests and replies can have."""
-
-MEGABYTE: Final = 1_000_000
-MEBIBYTE: Final = 1_048_576
-
-COMMON_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-GEMINI_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
-
-_SAFE: Final = "[a-zA-Z0-9_-]"
-
-
-class Dialect(msgspec.Struct, frozen=True):
-    """A provider's API, or one host's variant of it. A limit of 0 means: none is known."""
-
-    name: DialectName
-    variant: str
-    """Whose manners it has: the provider's own, or those of a host that imitates it."""
-    body_bytes: int = 0
-    """The encoded request."""
-    images_max: int | None = None
-    """Images in a request; none known where it is None, none allowed where it is 0."""
-    image_bytes: int = 0
-    """One image, as base64 text: that is what the wire carries."""
-    image_pixels: int = 0
-    """The longer edge of an image."""
-    many_images: int = 0
-    """With more images than this, each may have only `many_image_pixels`."""
-    many_image_pixels: int = 0
-    image_types: tuple[str, ...] = COMMON_IMAGES
-    string_chars: int = 0
-    """One text in a request."""
-    tools_max: int = 0
-    messages_max: int = 0
-    call_id_pattern: str = rf"{_SAFE}+"
-    """The pattern of a whole call id; ids that do not match are mapped."""
-    call_id_chars: int = 64
-    tool_name_chars: int = 64
-    cache_marks: int = 0
-    """Places in a request that may be marked for the provider's cache."""
-    cache_lookback: int = 0
-    """Blocks before a mark in which the provider looks for an earlier one."""
-    replays_thinking: bool = True
-    """A model may get its earlier thinking back."""
-    thinking_form: Literal["text", "signed", "encrypted"] = "text"
-    """The form in which an API accepts thinking back: its text; its text with a signature, or a
-    redacted block; an item with an id and encrypted content, because the server stores
-    nothing."""
-    names_start_with_letter: bool = False
-    """A tool name starts with a letter or an underscore."""
-
-    @property
-    def full_name(self) -> str:
-        """`openai-chat:mistral`; the dialect's own variant goes without saying."""
-        own = self is DIALECTS[self.name]
-        return self.name if own else f"{self.name}:{self.variant}"
-
-
-_ANTHROPIC: Final = Dialect(
-    name="anthropic",
-    variant="anthropic",
-    body_bytes=32 * MEGABYTE,
-    images_max=100,
-    image_bytes=5 * MEBIBYTE,
-    image_pixels=8_000,
-    many_images=20,
-    many_image_pixels=2_000,
-    call_id_chars=128,
-    tool_name_chars=128,
-    cache_marks=4,
-    cache_lookback=20,
-    thinking_form="signed",
-)
-_CHAT: Final = Dialect(
-    name="openai-chat",
-    variant="openai",
-    body_bytes=50 * MEGABYTE,
-    images_max=500,
-    string_chars=1_048_576,
-    tools_max=128,
-    messages_max=2_048,
-    call_id_chars=40,
-    replays_thinking=False,
-)
-_RESPONSES: Final = Dialect(
-    name="openai-responses",
-    variant="openai",
-    body_bytes=50 * MEGABYTE,
-    images_max=500,
-    string_chars=10_485_760,
-    tools_max=128,
-    call_id_chars=64,
-    thinking_form="encrypted",
-)
-_GEMINI: Final = Dialect(
-    name="gemini",
-    variant="gemini",
-    body_bytes=20 * MEBIBYTE,
-    images_max=3_600,
-    image_types=GEMINI_IMAGES,
-    call_id_pattern=r"[^\s\x00-\x1f]+",
-    call_id_chars=128,
-    names_start_with_letter=True,
-)
-
-
-def _like(dialect: Dialect, variant: str, **changes: object) -> Dialect:
-    return msgspec.structs.replace(dialect, variant=variant, **changes)
-
-
-DIALECTS: Final[Mapping[str, Dialect]] = {
-    known.name: known for known in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)
-}
-"""Each dialect in its provider's own variant."""
-
-VARIANTS: Final[Mapping[str, Mapping[str, Dialect]]] = {
-    "anthropic": {
-        "anthropic": _ANTHROPIC,
-        "bedrock": _like(
-            _ANTHROPIC,
-            "bedrock",
-            body_bytes=20 * MEGABYTE,
-            images_max=20,
-            image_bytes=3_932_160,
-            call_id_chars=64,
-            tool_name_chars=64,
-        ),
-    },
-    "openai-chat": {
-        "openai": _CHAT,
-        "mistral": _like(
-            _CHAT,
-            "mistral",
-            images_max=8,
-            image_bytes=10 * MEGABYTE,
-            call_id_pattern="[a-zA-Z0-9]{9}",
-            call_id_chars=9,
-        ),
-        "deepseek": _like(_CHAT, "deepseek", images_max=0, string_chars=0, replays_thinking=True),
-        "kimi": _like(
-            _CHAT,
-            "kimi",
-            call_id_pattern="[a-zA-Z0-9_.:-]+",
-            call_id_chars=64,
-            replays_thinking=True,
-        ),
-        "local": _like(_CHAT, "local", string_chars=0),
-    },
-    "openai-responses": {"openai": _RESPONSES},
-    "gemini": {"gemini": _GEMINI, "vertex": _like(_GEMINI, "vertex")},
-}
-
 
 # Models
 

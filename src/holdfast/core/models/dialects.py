@@ -1,23 +1,19 @@
-"""Find a dialect, and fit call ids, tool names and earlier thinking to what its API accepts.
+"""Whom a request is for, and call ids, tool names and earlier thinking that its API accepts.
 
-The limits of each dialect are in `catalog`; how a request is written and judged, in providers/.
+The values for each API, and how it writes a request and a reply, are in `core/dialects/`.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.models.catalog import DIALECTS, VARIANTS, Dialect
 from holdfast.core.models.messages import Text, Thinking, ToolCall
-from holdfast.core.text.cut import scrub
-from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import BadSetting
+from holdfast.core.models.reasoning import AS_TEXT, ReasoningPolicy, is_signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,37 +22,64 @@ if TYPE_CHECKING:
 
 CacheTime = Literal["5m", "1h", "none"]
 
-_SIGNATURE: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
+COMMON_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-def dialect(name: str, variant: str = "") -> Dialect:
-    """A dialect by name, with a host's variant: `dialect("openai-chat:mistral")` does as well."""
-    base, _, said = name.partition(":")
-    variant = variant or said
-    variants = VARIANTS.get(base)
-    if variants is None:
-        raise BadSetting(f"no dialect `{name}`", hint=_choices(base, list(VARIANTS), "dialects"))
-    if not variant:
-        return DIALECTS[base]
-    if variant not in variants:
-        raise BadSetting(
-            f"the dialect `{base}` has no variant `{variant}`",
-            hint=_choices(variant, list(variants), "variants"),
-        )
-    return variants[variant]
+_SAFE: Final = "[a-zA-Z0-9_-]"
 
 
-def _choices(name: str, known: list[str], what: str) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    guess = f"did you mean `{close[0]}`? " if close else ""
-    return f"{guess}{what}: {', '.join(known)}"
+class DialectVariant(msgspec.Struct, frozen=True):
+    """A provider's API, or one host's variant of it: its limits, and the reasoning that it takes
+    back. A limit of 0 means: none is known."""
+
+    name: str
+    """The name of the dialect."""
+    variant: str
+    """Whose manners it has: the provider's own, or those of a host that imitates it."""
+    body_bytes: int = 0
+    """The encoded request."""
+    images_max: int | None = None
+    """Images in a request; none known where it is None, none allowed where it is 0."""
+    image_bytes: int = 0
+    """One image, as base64 text: that is what the wire carries."""
+    image_pixels: int = 0
+    """The longer edge of an image."""
+    many_images: int = 0
+    """With more images than this, each may have only `many_image_pixels`."""
+    many_image_pixels: int = 0
+    image_types: tuple[str, ...] = COMMON_IMAGES
+    string_chars: int = 0
+    """One text in a request."""
+    tools_max: int = 0
+    messages_max: int = 0
+    call_id_pattern: str = rf"{_SAFE}+"
+    """The pattern of a whole call id; ids that do not match are mapped."""
+    call_id_chars: int = 64
+    tool_name_chars: int = 64
+    cache_marks: int = 0
+    """Places in a request that may be marked for the provider's cache."""
+    cache_lookback: int = 0
+    """Blocks before a mark in which the provider looks for an earlier one."""
+    replays_thinking: bool = True
+    """A model may get its earlier thinking back."""
+    names_start_with_letter: bool = False
+    """A tool name starts with a letter or an underscore."""
+    reasoning: ReasoningPolicy = AS_TEXT
+    """What of a model's reasoning may go back."""
+    is_host: bool = False
+    """True for the variant of a host that imitates the API."""
+
+    @property
+    def full_name(self) -> str:
+        """`openai-chat:mistral`; the dialect's own variant goes without saying."""
+        return f"{self.name}:{self.variant}" if self.is_host else self.name
 
 
 class Target(msgspec.Struct, frozen=True):
     """Whom a request is for."""
 
-    dialect: Dialect
+    dialect: DialectVariant
     """The API that it is written for."""
     provider: str = ""
     """As the log names it."""
@@ -87,58 +110,21 @@ class Target(msgspec.Struct, frozen=True):
     def reads(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
         """Return whether thinking is whole and in a form that the API accepts. `is_ours` says that
         it is stored as it came: its text may be empty then."""
-        return _is_readable(thinking, self.dialect, is_ours=is_ours)
+        return self.dialect.reasoning.can_return(thinking, is_ours=is_ours)
 
     def signature_of(self, call: ToolCall) -> str:
         """A call's thought signature, where this model made it and it is whole; else nothing."""
-        is_whole = _SIGNATURE.fullmatch(call.signature) is not None
+        is_whole = is_signature(call.signature)
         return call.signature if is_whole and self._is_from(call) else ""
 
     def text_signature(self, text: Text) -> str:
         """A text's thought signature, where the reply is of this API; else nothing."""
         found = (text.fields or {}).get("thought_signature")
-        is_whole = isinstance(found, str) and _SIGNATURE.fullmatch(found) is not None
-        return str(found) if is_whole else ""
+        return found if isinstance(found, str) and is_signature(found) else ""
 
     def _is_from(self, block: Thinking | ToolCall) -> bool:
         who = (block.provider, block.model)
         return bool(self.model) and who == (self.provider, self.model)
-
-
-def target(
-    name: str,
-    variant: str = "",
-    *,
-    provider: str = "",
-    model: str = "",
-    thinking: bool = False,
-    thinking_tokens: int = 0,
-    cache: CacheTime = "5m",
-    output_max: int = 0,
-) -> Target:
-    """Whom a request is for, with the dialect by name."""
-    return Target(
-        dialect(name, variant), provider, model, thinking, thinking_tokens, cache, output_max
-    )
-
-
-def _is_readable(thinking: Thinking, dialect: Dialect, *, is_ours: bool) -> bool:
-    if any(scrub(text) != text for text in (thinking.text, thinking.redacted)):
-        return False  # it cannot go back unchanged, so not at all
-    match dialect.thinking_form:
-        case "signed":
-            # Some tools keep the signature of a text they threw away; that counts as modified.
-            is_signed = _SIGNATURE.fullmatch(thinking.signature) is not None
-            return bool(thinking.redacted) or (is_signed and (is_ours or bool(thinking.text)))
-        case "encrypted":
-            # Nothing is stored on the server, so an item without its content cannot be found.
-            item = thinking.item or {}
-            parts = (item.get("id"), item.get("encrypted_content"))
-            return all(isinstance(part, str) and part for part in parts)
-        case "text":
-            return bool(thinking.text)
-        case _:
-            assert_never(dialect.thinking_form)
 
 
 class CallIds(msgspec.Struct, frozen=True):
@@ -152,7 +138,7 @@ class CallIds(msgspec.Struct, frozen=True):
     to_log: dict[str, str]
 
     @classmethod
-    def of(cls, ids: Iterable[str], dialect: Dialect) -> CallIds:
+    def of(cls, ids: Iterable[str], dialect: DialectVariant) -> CallIds:
         """Map ids in their order of appearance."""
         to_wire: dict[str, str] = {}
         to_log: dict[str, str] = {}
@@ -168,7 +154,7 @@ class CallIds(msgspec.Struct, frozen=True):
         return cls(to_wire, to_log)
 
     @classmethod
-    def of_prompt(cls, prompt: Prompt, dialect: Dialect) -> CallIds:
+    def of_prompt(cls, prompt: Prompt, dialect: DialectVariant) -> CallIds:
         return cls.of(
             (
                 block.id
@@ -188,7 +174,7 @@ class CallIds(msgspec.Struct, frozen=True):
         return self.to_log.get(wire_id, wire_id)
 
 
-def accepts_call_id(call_id: str, dialect: Dialect) -> bool:
+def accepts_call_id(call_id: str, dialect: DialectVariant) -> bool:
     """Return whether the API would take an id as it is."""
     return (
         len(call_id) <= dialect.call_id_chars
@@ -196,7 +182,7 @@ def accepts_call_id(call_id: str, dialect: Dialect) -> bool:
     )
 
 
-def wire_name(name: str, dialect: Dialect) -> str:
+def wire_name(name: str, dialect: DialectVariant) -> str:
     """A call's tool name in characters every API takes. Only history needs it."""
     safe = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: dialect.tool_name_chars]
     if dialect.names_start_with_letter and not re.match("[a-zA-Z_]", safe):
@@ -204,7 +190,7 @@ def wire_name(name: str, dialect: Dialect) -> str:
     return safe if safe.strip("_") or name == safe != "" else "unnamed_tool"
 
 
-def _make_id(call_id: str, attempt: int, dialect: Dialect) -> str:
+def _make_id(call_id: str, attempt: int, dialect: DialectVariant) -> str:
     seed = call_id if attempt == 0 else f"{call_id}\x00{attempt}"
     number = int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest()[:16])
     room = min(dialect.call_id_chars, 29)

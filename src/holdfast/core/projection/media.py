@@ -11,7 +11,7 @@ from holdfast.core.projection.view import Form
 from holdfast.core.tokens.images import image_size, payload_bytes
 
 if TYPE_CHECKING:
-    from holdfast.core.models.catalog import Dialect
+    from holdfast.core.models.dialects import DialectVariant
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.units import MessagePart
@@ -20,7 +20,7 @@ _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
 
-def fit_media(draft: ViewDraft, dialect: Dialect) -> None:
+def fit_media(draft: ViewDraft, dialect: DialectVariant) -> None:
     """Clear pictures, oldest first, until their number, size and the body are within limits."""
     if not draft.has_images:
         return
@@ -45,7 +45,7 @@ def fit_media(draft: ViewDraft, dialect: Dialect) -> None:
         _fit_bytes(draft, [part for part, _image in left], room)
 
 
-def fit_count(draft: ViewDraft, dialect: Dialect, policy: Policy, room: int) -> None:
+def fit_count(draft: ViewDraft, dialect: DialectVariant, policy: Policy, room: int) -> None:
     """Cut to half of what the provider takes, where there are more messages than that."""
     most = dialect.messages_max
     units = (*draft.opening, *draft.units[draft.start :]) if most else ()
@@ -72,7 +72,7 @@ def _fit_bytes(draft: ViewDraft, parts: list[MessagePart], room: int) -> None:
             total = sum(map(bytes_of, draft.shown()))
 
 
-def _is_unfit(image: Image, dialect: Dialect, count: int) -> bool:
+def _is_unfit(image: Image, dialect: DialectVariant, count: int) -> bool:
     if not image.data:
         return False
     if dialect.image_bytes and len(image.data) > dialect.image_bytes:

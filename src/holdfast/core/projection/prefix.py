@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.dialects.writers import writer_of
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import Prompt, ToolAnswer
 from holdfast.core.text.typed import convert_typed
@@ -83,7 +83,7 @@ def prefixes_of(
 ) -> Prefixes:
     """Return the digests of a request as its dialect writes it, reasoning and marks aside."""
     prompt = Prompt(tuple(messages), system, tuple(tools))
-    writer = writer_of(target.dialect.name)
+    writer = find_dialect(target.dialect.name)
     head = writer.write_head(prompt, target)
     system_digest, tools_digest = (_digest(b"", part) for part in head)
     rolling = _digest(f"{target.dialect.name} {system_digest} {tools_digest}".encode(), [])

@@ -6,26 +6,19 @@ included. What it shortened keeps its place and its fields, and gets the shorter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from holdfast.core.models.messages import Text, ToolAnswer, ToolCall, arguments_json
-from holdfast.core.proxy import gemini_edit
-from holdfast.core.proxy.atoms import leading_terms
+from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.proxy.branches import WIRE_FIELD, chains_of
-from holdfast.core.proxy.joining.items import with_result_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from holdfast.core.dialects.common.digests import Atom
+    from holdfast.core.dialects.dialect import Dialect
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.messages import Block, Piece
     from holdfast.core.projection.units import ContextUnit, MessagePart
-    from holdfast.core.proxy.digests import Atom
-
-_TEXTS: Final = frozenset(("text", "input_text", "output_text"))
 
 
 class ConversationMap:
@@ -37,13 +30,11 @@ class ConversationMap:
         atoms: Sequence[Atom],
         chains: Sequence[bytes],
         path: Sequence[Record],
-        dialect: DialectName,
+        dialect: Dialect,
     ) -> None:
         self.items = items
         self.dialect = dialect
-        self.content_field = "parts" if dialect == "gemini" else "content"
-        """The field of an item that holds its blocks."""
-        self.static = 0 if dialect == "anthropic" else leading_terms(items)
+        self.static = dialect.items.count_leading(items)
         """Items at the beginning that are instructions, and stay."""
         self.wires = {record.id: wire for record in path if (wire := _wire_of(record)) is not None}
         """The messages of rounds that the proxy answered itself, of which the client knows less."""
@@ -75,7 +66,7 @@ class ConversationMap:
         owners = self._blocks[index]
         if set(owners.values()) == {record}:
             return None
-        content = self.items[index].get(self.content_field)
+        content = self.items[index].get(self.dialect.items.content_field)
         owner = next(iter(owners.values()))
         found = []
         for block in range(len(content) if isinstance(content, list) else 0):
@@ -127,6 +118,7 @@ class _EditedItems:
 
     def __init__(self, conversation: ConversationMap) -> None:
         self._from = conversation
+        self._items = conversation.dialect.items
         self._out: list[Any] = list(conversation.items[: conversation.static])
         self._open: tuple[int, list[Any]] | None = None
         """The index of an item whose blocks come one by one, and those so far."""
@@ -135,35 +127,21 @@ class _EditedItems:
 
     def items(self) -> list[Any]:
         self._close()
-        return _join_results(self._out, self._results, self._from.content_field)
+        return _join_results(self._out, self._results, self._items.content_field)
 
     def add_round(self, part: MessagePart, *, is_whole: bool) -> None:
         """Add what the proxy has logged of a round, as the provider knows it."""
         self._close()
-        items = self._from.wires[part.record]
+        wire = self._from.wires[part.record]
         if part.role != "assistant":
             self._results.add(len(self._out))
-            self._out += items if is_whole else with_result_text(items, _text_of(part))
+            rounds = self._from.dialect.rounds
+            self._out += wire if is_whole else rounds.with_result_text(wire, _text_of(part))
             return
         if not is_whole:
-            is_gemini = self._from.dialect == "gemini"
-            items = (gemini_edit.shorten_reply if is_gemini else _shorten_reply)(items, part)
-        self._out += self._with_marks(items, part.record)
-
-    def _with_marks(self, items: Sequence[Json], record: str) -> list[Json]:
-        """A reply of several rounds with the cache mark that the client set in it."""
-        blocks = [
-            block
-            for index in self._from.places.get(record, ())
-            for block in self._from.items[index].get("content") or ()
-            if isinstance(block, dict) and block.get("cache_control")
-        ]
-        if not blocks or not items or self._from.dialect != "anthropic":
-            return list(items)
-        content = list(items[-1]["content"])
-        if content[-1].get("type") not in ("thinking", "redacted_thinking"):
-            content[-1] = {**content[-1], "cache_control": blocks[-1]["cache_control"]}
-        return [*items[:-1], {**items[-1], "content": content}]
+            wire = self._items.shorten_reply(wire, part.blocks)
+        given = [self._from.items[index] for index in self._from.places.get(part.record, ())]
+        self._out += self._items.with_marks(wire, given)
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:
@@ -172,67 +150,36 @@ class _EditedItems:
                 self._close()
                 self._out.append(self._from.items[index])
             else:
-                content = self._from.items[index][self._from.content_field]
+                content = self._from.items[index][self._items.content_field]
                 self._add_blocks(index, [content[block] for block in blocks])
 
     def add_shortened(self, part: MessagePart) -> None:
-        is_gemini = self._from.dialect == "gemini"
+        places = self._from.places[part.record]
         if part.role == "assistant":
             self._close()
-            items = [self._from.items[index] for index in self._from.places[part.record]]
-            shorten = gemini_edit.shorten_reply if is_gemini else _shorten_reply
-            self._out += shorten(items, part)
+            given = [self._from.items[index] for index in places]
+            self._out += self._items.shorten_reply(given, part.blocks)
             return
-        index = self._from.places[part.record][0]
-        item = self._from.items[index]
+        index = places[0]
         answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)
         pieces: Sequence[Block | Piece] = part.blocks if answer is None else answer.content
         blocks = self._from.blocks_of(index, part.record)
-        content = item.get(self._from.content_field)
-        if is_gemini:
-            parts = content if isinstance(content, list) else []
-            self._add_blocks(index, _shorten_gemini(parts, blocks, pieces, answer))
-        elif answer is not None and self._from.dialect == "openai-responses":
+        shorter = self._items.shorten(
+            self._from.items[index], blocks, pieces, is_answer=answer is not None
+        )
+        if isinstance(shorter, list):
+            self._add_blocks(index, shorter)
+        elif shorter is not None:
             self._close()
-            self._out.append({**item, "output": _shorten(item.get("output"), pieces, "input_text")})
-        elif answer is not None and isinstance(content, list) and self._from.dialect == "anthropic":
-            wanted = blocks if blocks is not None else range(len(content))
-            for block in wanted:
-                old = content[block]
-                if isinstance(old, dict) and old.get("type") == "tool_result":
-                    old = {**old, "content": _shorten(old.get("content"), pieces, "text")}
-                self._add_blocks(index, [old])
-        elif blocks is not None and isinstance(content, list):
-            kept = [content[block] for block in blocks]
-            self._add_blocks(index, _shorten(kept, pieces, self._text_type))
-        else:
-            self._close()
-            shorter = _shorten(content, pieces, self._text_type)
-            self._out.append({**item, "content": shorter})
+            self._out.append(shorter)
 
     def add_text(self, part: MessagePart) -> None:
         """Add a text that stands for what was cut. Answers to calls that the client left open
         are the client's business."""
         texts = [block.text for block in part.blocks if isinstance(block, Text)]
-        if not texts:
-            return
-        self._close()
-        text = "\n\n".join(texts)
-        if self._from.dialect == "gemini":
-            self._out.append(gemini_edit.text_content(part.role, text))
-            return
-        if self._from.dialect == "openai-chat":
-            self._out.append({"role": part.role, "content": text})
-            return
-        kind = "text" if self._from.dialect == "anthropic" else "input_text"
-        message: Json = {"role": part.role, "content": [{"type": kind, "text": text}]}
-        if self._from.dialect == "openai-responses":
-            message = {"type": "message", **message}
-        self._out.append(message)
-
-    @property
-    def _text_type(self) -> str:
-        return "input_text" if self._from.dialect == "openai-responses" else "text"
+        if texts:
+            self._close()
+            self._out.append(self._items.text_item(part.role, "\n\n".join(texts)))
 
     def _add_blocks(self, index: int, blocks: list[Any]) -> None:
         if self._open is not None and self._open[0] == index:
@@ -246,7 +193,7 @@ class _EditedItems:
             return
         index, blocks = self._open
         item = self._from.items[index]
-        field = self._from.content_field
+        field = self._items.content_field
         is_same = len(blocks) == len(item[field]) and all(
             new is old for new, old in zip(blocks, item[field], strict=True)
         )
@@ -286,93 +233,3 @@ def _is_user(item: Any) -> bool:
 def _blocks_in(item: Json, field: str) -> list[Any]:
     said = item.get(field)
     return said if isinstance(said, list) else [{"type": "text", "text": said}]
-
-
-def _shorten_gemini(
-    parts: Sequence[Any],
-    wanted: Sequence[int] | None,
-    pieces: Sequence[Block | Piece],
-    answer: ToolAnswer | None,
-) -> list[Any]:
-    """The parts of a record in a content of Gemini's, with the texts of a plan."""
-    kept = [parts[place] for place in (range(len(parts)) if wanted is None else wanted)]
-    if answer is None:
-        return gemini_edit.shorten_parts(kept, pieces)
-    return [
-        gemini_edit.shorten_answer(part, pieces) if gemini_edit.is_answer(part) else part
-        for part in kept
-    ]
-
-
-def _shorten_reply(items: Sequence[Json], part: MessagePart) -> list[Json]:
-    """The items of a reply with shorter texts and arguments; the rest as the client wrote it."""
-    texts = iter([block.text for block in part.blocks if isinstance(block, Text)])
-    calls = iter([block for block in part.blocks if isinstance(block, ToolCall)])
-    shorter = []
-    for item in items:
-        new = dict(item)
-        if "arguments" in item:  # an item of the Responses API
-            new["arguments"] = _arguments(next(calls, None), item["arguments"])
-        if isinstance(item.get("content"), str) and item["content"].strip():
-            new["content"] = next(texts, item["content"])
-        elif isinstance(item.get("content"), list):
-            new["content"] = [_shorten_block(block, texts, calls) for block in item["content"]]
-        if isinstance(item.get("tool_calls"), list):
-            new["tool_calls"] = [_shorten_call(call, calls) for call in item["tool_calls"]]
-        shorter.append(new)
-    return shorter
-
-
-def _shorten_block(block: Any, texts: Iterator[str], calls: Iterator[ToolCall]) -> Any:
-    if not isinstance(block, dict):
-        return block
-    if block.get("type") in _TEXTS and str(block.get("text", "")).strip():
-        return {**block, "text": next(texts, block["text"])}
-    if block.get("type") == "tool_use":
-        call = next(calls, None)
-        return block if call is None else {**block, "input": call.arguments}
-    return block
-
-
-def _shorten_call(call: Any, calls: Iterator[ToolCall]) -> Any:
-    shorter = next(calls, None)
-    function = call.get("function") if isinstance(call, dict) else None
-    if shorter is None or not isinstance(function, dict):
-        return call
-    given = _arguments(shorter, function.get("arguments"))
-    return {**call, "function": {**function, "arguments": given}}
-
-
-def _arguments(call: ToolCall | None, given: Any) -> Any:
-    """Arguments as text; as the client wrote them, where they are the same."""
-    if call is None or (isinstance(given, str) and _reads_as(given, call.arguments)):
-        return given
-    return arguments_json(call.arguments)
-
-
-def _reads_as(text: str, arguments: Json) -> bool:
-    try:
-        return bool(msgspec.json.decode(text) == arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-
-
-def _shorten(content: Any, pieces: Sequence[Block | Piece], text_type: str) -> Any:
-    """The content of a message or a result with other texts; what is no text stays as it was."""
-    texts = [piece.text for piece in pieces if isinstance(piece, Text)]
-    if not isinstance(content, list):
-        return "\n".join(texts)
-    others = [
-        block for block in content if not (isinstance(block, dict) and block.get("type") in _TEXTS)
-    ]
-    room = sum(not isinstance(piece, Text) for piece in pieces)
-    kept = others[len(others) - room :] if room < len(others) else others
-    marks = [
-        block["cache_control"]
-        for block in content
-        if isinstance(block, dict) and block.get("cache_control") and block not in kept
-    ]
-    shown: list[Json] = [{"type": text_type, "text": text} for text in texts]
-    if marks and shown:
-        shown[-1]["cache_control"] = marks[-1]
-    return [*shown, *kept]

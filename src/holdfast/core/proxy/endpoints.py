@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import IMITATED, all_dialects, find_dialect
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from holdfast.core.models.catalog import DialectName
+    from holdfast.core.dialects.dialect import Dialect
+
 
 OWN_PATH: Final = "/holdfast"
 """Addresses below it are the proxy's own."""
 _SESSION_PATH: Final = lazy_pattern(rf"{OWN_PATH}/session/([^/]+)(/.*)")
-_GEMINI_PATH: Final = lazy_pattern(
-    r"(?:.*)/(?:models|tunedModels)/([^/:]+):(?:streamG|g)enerateContent"
-)
-"""Of Gemini's own API, and of the longer addresses of Vertex."""
-_ANTHROPIC_PATH: Final = lazy_pattern(r"(.*)/(messages(/.*)?|complete)")
-_ENDINGS: Final[Mapping[str, DialectName]] = {
-    "/messages": "anthropic",
-    "/chat/completions": "openai-chat",
-    "/responses": "openai-responses",
-}
-_DIALECTS: Final[Mapping[str, DialectName]] = {
-    "anthropic": "anthropic",
-    "openai": "openai-chat",
-    "gemini": "gemini",
-}
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -42,7 +28,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     """The name of the server."""
     path: str
     """The path to ask it for."""
-    dialect: DialectName
+    dialect: str
     """The dialect of the client, for errors."""
     is_turn: bool = False
     """True where a model replies to a conversation. Everything else is passed on unread."""
@@ -71,26 +57,22 @@ def find_endpoint(path: str, headers: Mapping[str, str], upstreams: Container[st
     if first in upstreams:
         name, path = first, f"/{rest}"
     else:
-        name = _guess_upstream(path, headers)
-    ending = next((ending for ending in _ENDINGS if path.endswith(ending)), "")
-    dialect = _ENDINGS.get(ending) or _guess_dialect(path, name, headers)
-    gemini = _GEMINI_PATH.fullmatch(path)
-    if gemini is not None:
-        return Endpoint(name, path, "gemini", is_turn=True, session=session, model=gemini[1])
-    return Endpoint(name, path, dialect, is_turn=bool(ending), session=session)
+        name = guess_client(path, headers).body.upstream
+    for dialect in all_dialects():
+        model = dialect.body.find_turn(path)
+        if model is not None:
+            return Endpoint(name, path, dialect.name, is_turn=True, session=session, model=model)
+    return Endpoint(name, path, _guess_dialect(path, name, headers), session=session)
 
 
-def _guess_upstream(path: str, headers: Mapping[str, str]) -> str:
-    if "anthropic-version" in headers or _ANTHROPIC_PATH.fullmatch(path):
-        return "anthropic"
-    if "x-goog-api-key" in headers or path.startswith("/v1beta/") or _GEMINI_PATH.fullmatch(path):
-        return "gemini"
-    return "openai"
+def guess_client(path: str, headers: Mapping[str, str]) -> Dialect:
+    """The dialect of a client by what only its provider's requests have."""
+    own = (known for known in all_dialects() if known.body.owns_request(path, headers))
+    return next(own, None) or find_dialect(IMITATED)
 
 
-def _guess_dialect(path: str, upstream: str, headers: Mapping[str, str]) -> DialectName:
-    if upstream in _DIALECTS:
-        return _DIALECTS[upstream]
-    if re.search("/responses(/|$)", path):
-        return "openai-responses"
-    return _DIALECTS[_guess_upstream(path, headers)]
+def _guess_dialect(path: str, upstream: str, headers: Mapping[str, str]) -> str:
+    every = all_dialects()
+    found = [known for known in every if known.body.upstream == upstream]
+    found = found or [known for known in every if known.body.owns_path(path)]
+    return found[0].name if found else guess_client(path, headers).name

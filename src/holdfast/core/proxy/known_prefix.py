@@ -13,8 +13,8 @@ import msgspec
 from holdfast.core.text.typed import decoder_of
 
 if TYPE_CHECKING:
+    from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.log.records import Json
-    from holdfast.core.proxy.digests import Atom
 
 ITEMS_LEFT: Final = 8
 """Messages at the end that are read again: clients change marks in them, and drop volatile ones."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import CallFailure
-from holdfast.core.models.dialects import target
 from holdfast.core.proxy.branches import ROUND_FIELD
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.headers import without_compression, without_encoding

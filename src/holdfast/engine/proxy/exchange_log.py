@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.proxy.atoms import reply_atoms
+from holdfast.core.dialects.common.digests import extend_chain
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
-from holdfast.core.proxy.digests import extend_chain
 from holdfast.core.turn.replies import assistant_record
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Reply
     from holdfast.engine.proxy.fitting import Fitting
     from holdfast.engine.proxy.keeper import ProxyKeeper
@@ -74,7 +74,7 @@ class ExchangeLog:
             if rounds is not None:
                 extra |= rounds.wire_of(reply)
                 results = rounds.answer(reply, goes_on=False)
-        response = _response_id(reply) if request.dialect == "openai-responses" else ""
+        response = find_dialect(request.dialect).body.response_id(_body_of(reply))
         if response:
             extra[RESPONSE_FIELD] = response
         stored = self.store(msgspec.structs.replace(record, extra=extra), fitting, results)
@@ -84,7 +84,7 @@ class ExchangeLog:
 
 def _reply_chains(request: ClientRequest, reply: Reply) -> list[str]:
     """The chain of the conversation with this reply, and the one without the last message."""
-    digests = reply_atoms(reply.content, request.dialect)
+    digests = find_dialect(request.dialect).items.reply_digests(reply.content)
     atoms, chains = request.atoms, request.chains
     found = [extend_chain(chains[-1], digests).hex()]
     before = len(atoms) - 1
@@ -95,7 +95,6 @@ def _reply_chains(request: ClientRequest, reply: Reply) -> list[str]:
     return found
 
 
-def _response_id(reply: Reply) -> str:
+def _body_of(reply: Reply) -> Json:
     raw = msgspec.json.decode(reply.raw) if isinstance(reply.raw, bytes) else reply.raw
-    found = raw.get("id") if isinstance(raw, dict) else None
-    return found if isinstance(found, str) else ""
+    return raw if isinstance(raw, dict) else {}

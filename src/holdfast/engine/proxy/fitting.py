@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import MESSAGES, Assistant, Header, ModelChange
 from holdfast.core.models.window import Window, output_reserve
@@ -13,7 +14,6 @@ from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items
-from holdfast.core.proxy.reply_limit import limit_reply, read_output_limit
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
@@ -85,6 +85,7 @@ class Fitting:
         """The body as JSON; None where it is the client's own."""
         self._keeper = keeper
         self._request = request
+        self._dialect = find_dialect(request.dialect)
         self._session = session
         self._target = target
         self._path: list[Record] = []
@@ -159,7 +160,7 @@ class Fitting:
             self._stated.add(found.learned)
         if found.step == "lower-output":
             tokens = found.bounds.output or 1
-            body = limit_reply(self._json or self._request.body, self._request.dialect, tokens)
+            body = self._dialect.body.limit_reply(self._json or self._request.body, tokens)
             if _breaks_nothing_new(body, self._request.body, self._target):
                 self._send(body)
                 self._note = found.detail
@@ -186,7 +187,7 @@ class Fitting:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
         no more than its share of the window."""
         sent = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
-        asked = read_output_limit(self._json or self._request.fields, self._request.dialect)
+        asked = self._dialect.body.read_output_limit(self._json or self._request.fields)
         if self._sent is None or asked is None:
             return sent
         prompt = msgspec.structs.replace(sent.prompt, output_tokens=asked)
@@ -265,14 +266,14 @@ class Fitting:
         be valid."""
         request = self._request
         conversation = ConversationMap(
-            request.items, request.atoms, request.chains, self._path, request.dialect
+            request.items, request.atoms, request.chains, self._path, self._dialect
         )
         whole = _blocks_by_record(self._whole())
         items = edit_items(conversation, [*plan.opening_units, *plan.units_sent], whole)
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens
         if self._bounds.output is not None and asked is not None and asked > self._bounds.output:
-            body = limit_reply(body, request.dialect, self._bounds.output)
+            body = self._dialect.body.limit_reply(body, self._bounds.output)
         if body == request.body or not _breaks_nothing_new(body, request.body, self._target):
             return None
         own = self._offer.tools_for(self.window)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.log.records import Assistant, ToolResult
 from holdfast.core.proxy.branches import CHAIN_FIELD
-from holdfast.importers.apis import anthropic, chat, gemini
-from holdfast.importers.apis.responses import ResponseReply
+from holdfast.importers.apis.item_readers import ITEM_READERS
 from holdfast.importers.common.base import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.log.records import Record
-    from holdfast.core.proxy.digests import Atom
     from holdfast.engine.proxy.request import ClientRequest
-
-_ONE_ITEM: Final = ("anthropic", "openai-chat")
-"""Dialects in which a reply is one message."""
 
 
 def new_records(request: ClientRequest, known: int) -> list[Record]:
@@ -36,19 +33,21 @@ def new_records(request: ClientRequest, known: int) -> list[Record]:
     # The step before tells the names of the calls that results answer, and that an instruction
     # stands amid a conversation.
     before = _start_of_step(request, first)
-    reply = ResponseReply(draft, provider=request.provider)
-    reply.model = request.model or None
-    for item in _join_replies(request, request.items_from(before)[: first - before]):
-        _carry(request, item, draft, reply)
-    reply.end()
+    dialect = find_dialect(request.dialect)
+    reader = ITEM_READERS[dialect.name](draft, request.provider, request.model)
+    for item in dialect.items.join_replies(request.items_from(before)[: first - before]):
+        if isinstance(item, dict):
+            reader.item(item)
+    reader.end()
     seeded = len(draft.records)
     chained: list[Record] = []
     at = next(place for place, atom in enumerate(atoms) if atom.item == first)
-    for item in _join_replies(request, request.items_from(first)):
-        _carry(request, item, draft, reply)
-    reply.end()
+    for item in dialect.items.join_replies(request.items_from(first)):
+        if isinstance(item, dict):
+            reader.item(item)
+    reader.end()
     for record in draft.records[seeded:]:
-        at = _end_of(record, atoms, at, is_one_item=request.dialect in _ONE_ITEM)
+        at = _end_of(record, atoms, at, is_one_item=dialect.items.is_reply_one_item)
         if at > known:
             chains = [request.chains[at - 1].hex()]
             chained.append(_with_chains(record, chains))
@@ -66,44 +65,10 @@ def _start_of_step(request: ClientRequest, first: int) -> int:
     return min(index, first)
 
 
-def _join_replies(request: ClientRequest, items: list[Any]) -> list[Any]:
-    """Gemini's packages keep a streamed reply as several contents; in the log it is one."""
-    if request.dialect != "gemini":
-        return items
-    joined: list[Any] = []
-    for item in items:
-        last: Any = joined[-1] if joined else {}
-        if _is_reply(last) and _is_reply(item):
-            parts = [*(last.get("parts") or ()), *(item.get("parts") or ())]
-            joined[-1] = {**last, "parts": parts}
-        else:
-            joined.append(item)
-    return joined
-
-
 def _is_reply(item: Any) -> bool:
     return isinstance(item, dict) and (
         item.get("role") in ("assistant", "model") or str(item.get("type")).endswith("_call")
     )
-
-
-def _carry(request: ClientRequest, item: Any, draft: Draft, reply: ResponseReply) -> None:
-    if not isinstance(item, dict):
-        return
-    if request.dialect == "anthropic":
-        anthropic.carry_message(draft, item, provider=request.provider, model=request.model)
-    elif request.dialect == "openai-chat":
-        chat.carry_message(draft, item, provider=request.provider, model=request.model or None)
-    elif request.dialect == "gemini":
-        gemini.carry_content(
-            draft,
-            item.get("role"),
-            item.get("parts"),
-            provider=request.provider,
-            model=request.model or None,
-        )
-    else:
-        reply.item(item)
 
 
 def _end_of(record: Record, atoms: Sequence[Atom], at: int, *, is_one_item: bool) -> int:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.log.records import ToolResult
 from holdfast.core.proxy.branches import WIRE_FIELD
 from holdfast.core.proxy.event_stream import EventSplitter
-from holdfast.core.proxy.joining.items import call_ids, reply_items, result_items, wire_calls
-from holdfast.core.proxy.joining.joiners import make_joiner
 from holdfast.engine.proxy.own_tools import LAST_NOTE, OWN_NAMES, ROUNDS_MAX, TOO_MANY
 from holdfast.engine.proxy.reply_reading import ReplyReader
 
@@ -36,7 +35,8 @@ class OwnRounds:
         self._request = request
         self._target = target
         self._tools = tools
-        self._joiner = make_joiner(request.dialect, OWN_NAMES)
+        self._rounds = find_dialect(request.dialect).rounds
+        self._joiner = self._rounds.make_joiner(OWN_NAMES)
         self._splitter = EventSplitter()
         self._seen: ReplyReader | None = None
         """The reply as the client sees it."""
@@ -98,7 +98,7 @@ class OwnRounds:
             return data
         self._bodies.append(body)
         try:
-            joined = make_joiner(self._request.dialect, OWN_NAMES).join(self._bodies)
+            joined = self._rounds.make_joiner(OWN_NAMES).join(self._bodies)
         except Exception as error:  # its bytes reach the client, whatever we make of them
             _log.warning("the reply cannot be joined: %r", error)
             return data
@@ -127,24 +127,21 @@ class OwnRounds:
         request = self._request
         own = {call.id for call in _own_calls(reply)}
         body = _body_of(reply)
-        unread = set(call_ids(body, request.dialect, OWN_NAMES)) - own
+        unread = set(self._rounds.call_ids(body, OWN_NAMES)) - own
         is_stored = request.fields.get("store") is not False
-        return {WIRE_FIELD: reply_items(body, request.dialect, unread, is_stored=is_stored)}
+        return {WIRE_FIELD: self._rounds.reply_items(body, unread, is_stored=is_stored)}
 
     def answer(self, reply: Reply, *, goes_on: bool) -> list[Record]:
         """The results of the calls of our tools in a reply, as records."""
         calls = _own_calls(reply)
-        dialect = self._request.dialect
-        known: list[Json] = [{"id": call.id, "name": call.name} for call in calls]
-        if dialect == "gemini":
-            known = wire_calls(_body_of(reply), OWN_NAMES)
+        known = self._rounds.calls_to_answer(calls, _body_of(reply), OWN_NAMES)
         is_over = not goes_on and self._count >= ROUNDS_MAX
         self._count += goes_on
         records: list[Record] = []
         for call, wire in zip(calls, known, strict=True):
             text, is_error = (TOO_MANY, True) if is_over else self._tools.answer(call)
             text += LAST_NOTE if goes_on and self._count == ROUNDS_MAX else ""
-            items = result_items(dialect, wire, text, is_error=is_error)
+            items = self._rounds.result_items(wire, text, is_error=is_error)
             records.append(
                 ToolResult(
                     tool_use_id=call.id,

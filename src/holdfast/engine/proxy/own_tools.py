@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.history.access import Caller
 from holdfast.core.limits import EXCERPT_CHARS_MIN
@@ -20,7 +21,6 @@ from holdfast.engine.redactor import redactor
 from holdfast.engine.tool_values import ToolOutput, show
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import CannotFit
-from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -38,7 +38,6 @@ ROUNDS_MAX: Final = 8
 """Requests in which the proxy answers calls, for one of the client's."""
 LAST_NOTE: Final = "\n[This was the last read for this reply. Go on with what you have.]"
 TOO_MANY: Final = "There were too many reads in this reply. Go on with what you have."
-_DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _HISTORY: Final = (
     "Read or search the earlier messages of this conversation, also those that a summary or a note "
     "stands for now. Give `current` as sessionKey, words as query, and includeTools to search the "
@@ -108,15 +107,9 @@ class ToolOffer:
 def add_tools(body: Json, tools: tuple[Tool, ...], target: Target) -> Json:
     """A request with our tools behind the client's own."""
     bare = msgspec.structs.replace(target, cache="none")  # the client sets the marks
-    ours = render(Prompt(messages=(), tools=tools), bare)["tools"]
-    given = body["tools"]
-    if target.dialect.name == "gemini":
-        place = next(at for at, tool in enumerate(given) if _declares(tool))
-        field = next(name for name in _DECLARATIONS if name in given[place])
-        declared = [*given[place][field], *ours[0][_DECLARATIONS[0]]]
-        changed = {**given[place], field: declared}
-        return {**body, "tools": [*given[:place], changed, *given[place + 1 :]]}
-    return {**body, "tools": [*given, *ours]}
+    dialect = find_dialect(target.dialect.name)
+    ours = dialect.render(Prompt(messages=(), tools=tools), bare)["tools"]
+    return dialect.body.add_tools(body, ours)
 
 
 def can_offer(body: Json, tools: tuple[Tool, ...], dialect: str) -> bool:
@@ -125,17 +118,7 @@ def can_offer(body: Json, tools: tuple[Tool, ...], dialect: str) -> bool:
     given = body.get("tools")
     if not isinstance(given, list) or not given or any(tool.name in OWN_NAMES for tool in tools):
         return False
-    if dialect == "gemini":
-        settings = body.get("generationConfig")
-        count = settings.get("candidateCount") if isinstance(settings, dict) else None
-        return count in (None, 1) and any(map(_declares, given))
-    return body.get("n") in (None, 1) and not body.get("background")
-
-
-def _declares(tool: object) -> bool:
-    return isinstance(tool, dict) and any(
-        isinstance(tool.get(name), list) for name in _DECLARATIONS
-    )
+    return find_dialect(dialect).body.takes_tools(body)
 
 
 def _read_chars(window: Window) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.proxy.known_prefix import ITEMS_LEFT, KnownPrefix, find_prefix_end
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ class PrefixMemory:
 
 def _make_prefix(request: ClientRequest, before: KnownPrefix | None) -> KnownPrefix | None:
     first, items = request.new_items
-    place = len(items) - ITEMS_LEFT
-    if request.dialect == "gemini":  # a reply may be several contents, and is hashed as one
-        while place > 0 and not _is_users(items[place]):
-            place -= 1
+    dialect = find_dialect(request.dialect)
+    place = dialect.items.last_boundary(items, len(items) - ITEMS_LEFT)
     if first + place <= len(request.leading):
         return None
     left, data = len(items) - place, request.data
@@ -106,7 +105,3 @@ def _make_prefix(request: ClientRequest, before: KnownPrefix | None) -> KnownPre
         atoms=request.atoms[:said],
         chains=request.chains[:said],
     )
-
-
-def _is_users(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("role") in ("user", "function")

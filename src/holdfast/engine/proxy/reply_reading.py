@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.dialects.common.reading import ReplyFailed
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.proxy.event_stream import EventReader
 from holdfast.engine.proxy.encodings import (
     BadEncoding,
@@ -30,9 +31,6 @@ ChunkState = Literal["pass", "hold", "last", "refused"]
 
 _log: Final = logging.getLogger(__name__)
 _DONE: Final = b"[DONE]"
-_OPENINGS: Final = ("message_start", "response.created", "response.in_progress")
-"""Events that say nothing yet; an error after them may still be answered by a smaller request. No
-set: the type of an event that deviates may be anything."""
 _REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a reply that is not streamed; a longer one is passed on and not read."""
 _STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -48,6 +46,7 @@ class ReplyReader:
         self.error: dict[str, object] | None = None
         """An error that came as an event, or as the body."""
         self._target = target
+        self._ends = find_dialect(target.dialect.name).ends
         encodings = read_encodings(encoding)
         self.is_readable = not find_unreadable(encodings)
         most = _STREAM_BYTES_MAX if self.is_stream else _REPLY_BYTES_MAX
@@ -73,9 +72,7 @@ class ReplyReader:
         """True where a stream ended in good form, and the reply had not."""
         if not self.is_stream or self.is_complete or self.error is not None:
             return False
-        # The other two have no event that ends a stream.
-        has_end = self._target.dialect.name in ("anthropic", "openai-responses")
-        return self.is_between_events and has_end
+        return self.is_between_events and self._ends.has_last_event
 
     def take(self, chunk: bytes) -> ChunkState:
         """Read a chunk as it passes."""
@@ -93,8 +90,7 @@ class ReplyReader:
         if self.error is not None:
             return "pass" if self._has_content else "refused"
         if self.is_complete:
-            # In Chat Completions the counts come after the reason, and `[DONE]` after both.
-            is_last = self._is_done or self._target.dialect.name != "openai-chat"
+            is_last = self._is_done or not self._ends.is_closed_by_done
             return "last" if is_last else "hold"
         return "pass" if self._has_content or not self.is_readable else "hold"
 
@@ -118,7 +114,7 @@ class ReplyReader:
             _log.warning("an event of the reply cannot be read: %r", error)
             self._has_content = self._is_damaged = True
         self.is_complete = self.is_complete or self._accumulator.is_complete
-        if event.get("type") not in _OPENINGS:
+        if event.get("type") not in self._ends.openings:
             self._has_content = True
 
     @property

@@ -6,17 +6,17 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.common.client_body import OUTPUT_FIELDS
+from holdfast.core.dialects.common.digests import digest_of, extend_chain, start_chain
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.messages import read_tools
-from holdfast.core.proxy.atoms import read_atoms
-from holdfast.core.proxy.digests import digest_of, extend_chain, start_chain
 from holdfast.core.proxy.identity import find_client_id, stable_system
-from holdfast.core.proxy.reply_limit import OUTPUT_FIELDS, read_output_limit
 from holdfast.core.proxy.terms import text_of_system
 from holdfast.engine.proxy.request_body import RequestBody
 
 if TYPE_CHECKING:
+    from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.models.messages import Tool
-    from holdfast.core.proxy.digests import Atom
     from holdfast.core.proxy.identity import ClientId
 
 _SYSTEM_FIELDS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
@@ -77,7 +77,7 @@ class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
     @property
     def output_tokens(self) -> int | None:
         """The tokens that the client allows for the reply."""
-        return read_output_limit(self.fields, self.dialect)
+        return find_dialect(self.dialect).body.read_output_limit(self.fields)
 
     @property
     def holds_history(self) -> bool:
@@ -89,7 +89,7 @@ class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
     def atoms(self) -> list[Atom]:
         first, items = self.new_items
         known = self.known.atoms if self.known is not None and first else []
-        return [*known, *read_atoms(items, self.dialect, first)]
+        return [*known, *find_dialect(self.dialect).items.read_atoms(items, first)]
 
     @cached_property
     def chains(self) -> list[bytes]:
@@ -115,7 +115,7 @@ class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
         found: dict[str, Any] = {n: self.fields[n] for n in _TERMS if n in self.fields}
         if self.path_model:
             found["model"] = self.path_model
-        if self.dialect != "anthropic" and self.system:
+        if self.system and not find_dialect(self.dialect).body.has_system_field:
             found["system"] = self.system
         return found
 

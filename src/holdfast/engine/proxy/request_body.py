@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
-from holdfast.core.proxy.atoms import leading_terms
+from holdfast.core.dialects.registry import all_dialects, find_dialect
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.known_prefix import KnownPrefix  # noqa: TC001  (a struct's field)
 from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holdfast.core.log.records import Json
-
-_ITEMS: Final[Mapping[str, str]] = {
-    "anthropic": "messages",
-    "openai-chat": "messages",
-    "openai-responses": "input",
-    "gemini": "contents",
-}
-"""The field of a body that holds the conversation."""
 
 
 class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """The bytes that a client sent, and what they hold."""
 
-    dialect: DialectName
+    dialect: str
     data: bytes
     known: KnownPrefix | None = None
     """The beginning of the body, where a request before had it."""
@@ -55,7 +44,7 @@ class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def items_field(self) -> str:
-        return _ITEMS[self.dialect]
+        return find_dialect(self.dialect).body.items_field
 
     @cached_property
     def items(self) -> list[Any]:
@@ -86,18 +75,14 @@ class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """The items at the beginning that are instructions."""
         if self.known is not None and self.short[0]:
             return self.known.leading
-        return self.items[: leading_terms(self.items)] if self.dialect != "anthropic" else []
+        return self.items[: find_dialect(self.dialect).items.count_leading(self.items)]
 
     def _items_of(self, body: Json) -> list[Any]:
-        found = body.get(self.items_field)
-        if isinstance(found, str) and self.dialect == "openai-responses":
-            return [{"type": "message", "role": "user", "content": found}]
-        if isinstance(found, list):
+        found = find_dialect(self.dialect).body.read_items(body)
+        if found is not None:
             return found
-        if found is None and self.dialect == "openai-responses":
-            return []
-        others = (name for name in _ITEMS.values() if name in body and name != self.items_field)
-        other = next(others, "")
+        fields = (known.body.items_field for known in all_dialects())
+        other = next((name for name in fields if name in body and name != self.items_field), "")
         raise ProxyProblem(
             400,
             f"the body has no list `{self.items_field}`, and this address takes requests of the "

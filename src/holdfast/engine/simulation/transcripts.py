@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never, overload
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
-from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block
     from holdfast.core.tokens.counting import Counter
 

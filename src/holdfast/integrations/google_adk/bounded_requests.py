@@ -6,8 +6,8 @@ import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import ToolResult, Unknown, encode
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit

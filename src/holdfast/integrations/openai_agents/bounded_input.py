@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.units import ContextUnit, messages_of
 from holdfast.integrations.common.bounded import ListBounds, name_records

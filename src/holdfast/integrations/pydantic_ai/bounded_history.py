@@ -6,8 +6,8 @@ import dataclasses
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.bounded import ListBounds, name_records

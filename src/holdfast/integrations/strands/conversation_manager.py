@@ -10,8 +10,8 @@ import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit

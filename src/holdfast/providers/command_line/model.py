@@ -14,10 +14,10 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from holdfast import config
+from holdfast.core.dialects.registry import target
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.history.backends import BACKEND, FIRST, Resume, Start, choose_session, state_of
 from holdfast.core.history.reseed import cap_for
-from holdfast.core.models.dialects import target
 from holdfast.core.models.replies import Reply
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.dialects.common.reading import TokenCounts
+from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.messages import ToolAnswer, read_blocks, read_pieces, read_tools
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_json, count_tool
-from holdfast.providers.registry import find_provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,7 +121,7 @@ class Meter:
         is_cached = self._target.cache != "none" and prompt >= CACHED_TOKENS_MIN
         written = prompt - read if is_cached else 0
         counts = TokenCounts(prompt=prompt, read=read, written=written, output=output)
-        return find_provider(self._target.dialect.name).report_usage(counts)
+        return find_dialect(self._target.dialect.name).report_usage(counts)
 
     def _cached_tokens(self, parts: tuple[RequestPart, ...]) -> int:
         """The longest beginning shared with an earlier request."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.compaction.summary_request import read_ask
+from holdfast.core.dialects.registry import target
 from holdfast.core.extract.carryover import prose_of
 from holdfast.core.memory.notes import NOTES_MAX, SILENT, ask_for_notes
-from holdfast.core.models.dialects import CacheTime, Target, target
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.models.window import Window
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import CacheTime, Target
     from holdfast.core.tokens.counting import Counter
     from holdfast.ports import OnDelta
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.openai_chat.variants import NAME
 from holdfast.core.models.catalog import family_of
 from holdfast.providers.sdk import ClientOptions, Sdk, import_sdk, missing_key
 
@@ -35,7 +36,7 @@ def variant_for(model: str, url: str | None) -> str:
     """The quirks of a server: those of the model's family, or those of a chat template."""
     family = family_of(model)
     dialect, _, variant = (family.dialect if family else "").partition(":")
-    if dialect == "openai-chat":
+    if dialect == NAME:
         return variant
     is_ours = family is not None and family.provider == "openai"
     return "local" if url and not is_ours else ""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
-from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.window import Window, likely_window
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.proxy.endpoints import OWN_PATH, find_endpoint
+from holdfast.core.proxy.endpoints import OWN_PATH, find_endpoint, guess_client
 from holdfast.core.proxy.error_body import ProxyProblem, error_json
 from holdfast.core.proxy.headers import (
     READABLE_ENCODINGS,
@@ -27,7 +27,6 @@ from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
@@ -87,7 +86,7 @@ class ProxyApp:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        dialect: DialectName = "anthropic" if "anthropic-version" in headers else "openai-chat"
+        dialect = guess_client("", headers).name
         has_begun = False
 
         async def send_noting(message: MutableMapping[str, Any]) -> None:
@@ -243,7 +242,7 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-async def send_problem(send: Send, problem: ProxyProblem, dialect: DialectName) -> None:
+async def send_problem(send: Send, problem: ProxyProblem, dialect: str) -> None:
     """Answer with an error in the client's dialect."""
     _log.warning("%s", problem.sentence, extra={"status": problem.status})
     more = [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")] * (problem.status == 426)

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, text_of_blocks
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.text.cut import cut
@@ -24,7 +23,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """Of all requests to this loopback, from 1."""
-    dialect: DialectName
+    dialect: str
     """The API that the request came through."""
     model: str
     """The model that it names."""

@@ -11,7 +11,6 @@ import msgspec
 
 from holdfast.core.dialects.common.rule import Violation
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.providers.requests import validate
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
@@ -203,7 +202,7 @@ class Exchange:
 
     # Reading and judging
 
-    def _read(self, dialect: DialectName) -> Heard:
+    def _read(self, dialect: str) -> Heard:
         if self.rules.api_key and self.key != self.rules.api_key:
             raise Refused(WireFailure("invalid x-api-key", 401, code="invalid_api_key"))
         body = self._json()
@@ -300,7 +299,7 @@ class Exchange:
             thinks=heard.thinks,
         )
 
-    def _count_reply(self, dialect: DialectName) -> Outgoing:
+    def _count_reply(self, dialect: str) -> Outgoing:
         data: Json = {"input_tokens": self.tokens}
         if dialect == "openai-responses":
             data["object"] = "response.input_tokens"
@@ -456,7 +455,7 @@ class Exchange:
         return Outgoing(status=200, headers=headers, parts=tuple(parts), ending=ending, wait=wait)
 
 
-def _wire(dialect: DialectName | None, rules: Rules) -> Wire:
+def _wire(dialect: str | None, rules: Rules) -> Wire:
     match dialect:
         case "anthropic":
             return AnthropicWire()
@@ -464,7 +463,7 @@ def _wire(dialect: DialectName | None, rules: Rules) -> Wire:
             return ResponsesWire()
         case "gemini":
             return GeminiWire()
-        case "openai-chat" | None:
+        case _:  # an unknown path is answered as most servers would
             return ChatWire(rules.dialect("openai-chat").variant)
 
 

@@ -15,7 +15,6 @@ import msgspec
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_number, as_text
 from holdfast.core.dialects.gemini.validate import either, standard_base64
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.core.models.dialects import CacheTime  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import (
     Block,
@@ -70,7 +69,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Heard(msgspec.Struct, frozen=True):
     """A request, read."""
 
-    dialect: DialectName
+    dialect: str
     model: str
     body: Json
     pieces: tuple[Piece, ...]
@@ -126,7 +125,7 @@ class Heard(msgspec.Struct, frozen=True):
         return digests
 
 
-def read_request(dialect: DialectName, body: Json, path: str = "") -> Heard:
+def read_request(dialect: str, body: Json, path: str = "") -> Heard:
     """Read a request. Gemini names the model, and streaming, in the path."""
     readers = {
         "anthropic": _anthropic,
@@ -158,7 +157,7 @@ def _open_pieces(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield piece
 
 
-def _thinks(dialect: DialectName, body: Json) -> bool:
+def _thinks(dialect: str, body: Json) -> bool:
     if dialect == "openai-responses":
         return bool(body.get("reasoning")) or bool(body.get("include"))
     if dialect == "gemini":

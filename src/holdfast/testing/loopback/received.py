@@ -8,12 +8,11 @@ import msgspec
 
 from holdfast.core.dialects.common.rule import Violation  # noqa: TC001  (a struct's field)
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.asking import Answer  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.binding.judging import Reasoning
 from holdfast.testing.loopback.caching import Cached
 
-_PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
+_PATHS: Final[dict[str, tuple[str, bool]]] = {
     "/messages": ("anthropic", False),
     "/messages/count_tokens": ("anthropic", True),
     "/chat/completions": ("openai-chat", False),
@@ -27,7 +26,7 @@ _PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
 """Address endings → dialect, and whether the call only counts."""
 
 
-def find_dialect(path: str) -> tuple[DialectName | None, bool]:
+def find_dialect(path: str) -> tuple[str | None, bool]:
     """The dialect of an address, whatever stands before its ending."""
     for ending, (dialect, only_counts) in _PATHS.items():
         if path.rstrip("/").endswith(ending):
@@ -40,7 +39,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """From 1, in the order of arrival."""
-    dialect: DialectName | None
+    dialect: str | None
     """None for an address that nobody serves."""
     path: str
     """The path of the address."""

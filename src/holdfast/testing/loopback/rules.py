@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from holdfast.core.models.catalog import Dialect, DialectName  # noqa: TC001  (a struct's field)
-from holdfast.core.models.dialects import Target, dialect, target
+from holdfast.core.dialects.registry import find_variant, target
+from holdfast.core.models.dialects import (
+    DialectVariant,  # noqa: TC001  (a struct's field)
+)
 from holdfast.core.models.messages import ToolCall
 from holdfast.core.tokens.counting import Counter, count_block
 from holdfast.errors import BadSetting
@@ -20,6 +22,9 @@ from holdfast.testing.loopback.asking import Answer, Asked
 from holdfast.testing.loopback.faults import Fault  # noqa: TC001  (a struct's field)
 
 if TYPE_CHECKING:
+    from holdfast.core.models.dialects import (
+        Target,
+    )
     from holdfast.testing.loopback.reading import Heard
 
 When: TypeAlias = Callable[[Asked], bool]
@@ -33,7 +38,7 @@ class Rules(msgspec.Struct, kw_only=True):
     output_max: int = 0
     reserves_output: bool = True
     body_bytes: int | None = None
-    variants: dict[DialectName, str] = {}
+    variants: dict[str, str] = {}
     counter: Counter | None = None
     factor: float = 1.0
     api_key: str = ""
@@ -49,15 +54,15 @@ class Rules(msgspec.Struct, kw_only=True):
                 hint="give a `limit` of at least 1 and a `factor` above 0",
             )
         for name, variant in self.variants.items():
-            dialect(name, variant)  # an unknown one is refused here, not at the first request
+            find_variant(name, variant)  # an unknown one is refused here, not at the first request
 
     def limit_for(self, model: str) -> int:
         return self.limits.get(model, self.limit)
 
-    def dialect(self, name: DialectName) -> Dialect:
-        return dialect(name, self.variants.get(name, ""))
+    def dialect(self, name: str) -> DialectVariant:
+        return find_variant(name, self.variants.get(name, ""))
 
-    def bytes_for(self, name: DialectName) -> int:
+    def bytes_for(self, name: str) -> int:
         """The largest body; 0 for any."""
         return self.dialect(name).body_bytes if self.body_bytes is None else self.body_bytes
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.tokens.counting import Counter
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
@@ -54,7 +53,7 @@ class Loopback:
         output_max: int = 0,
         reserves_output: bool = True,
         body_bytes: int | None = None,
-        variants: Mapping[DialectName, str] | None = None,
+        variants: Mapping[str, str] | None = None,
         counter: Counter | None = None,
         factor: float = 1.0,
         cache: CacheRules | None = None,
@@ -204,7 +203,7 @@ class Loopback:
         data = b"".join(part for part in reply.parts if isinstance(part, bytes))
         return Handled(reply.status, reply.headers, data, is_broken=reply.ending != "end")
 
-    def count(self, dialect: DialectName, body: Json) -> int:
+    def count(self, dialect: str, body: Json) -> int:
         """Count the tokens of a request."""
         sums = self.rules.sums(read_request(dialect, body))
         return sums[-1] if sums else 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.common.values import as_list, as_text
-from holdfast.core.models.catalog import COMMON_IMAGES
+from holdfast.core.models.dialects import COMMON_IMAGES
 from holdfast.core.models.messages import Image
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import Dialect
+    from holdfast.core.models.dialects import DialectVariant
 
 RECALLED: Final = "recalled"
 """The source of a rule that nobody's report shows: known, not seen."""
@@ -131,7 +131,7 @@ class PictureRules(msgspec.Struct, frozen=True):
         every = (self.count, self.kind, self.data, self.size, self.pixels, self.many_pixels)
         return tuple(rule for rule in every if rule is not None)
 
-    def judge(self, pictures: list[Picture], dialect: Dialect) -> Iterator[Violation]:
+    def judge(self, pictures: list[Picture], dialect: DialectVariant) -> Iterator[Violation]:
         limit = dialect.images_max
         if limit is not None and len(pictures) > limit:
             where = pictures[limit].where
@@ -142,7 +142,7 @@ class PictureRules(msgspec.Struct, frozen=True):
                 yield from self._judge_one(picture, dialect, is_many=is_many)
 
     def _judge_one(
-        self, picture: Picture, dialect: Dialect, *, is_many: bool
+        self, picture: Picture, dialect: DialectVariant, *, is_many: bool
     ) -> Iterator[Violation]:
         if picture.media_type not in dialect.image_types:
             yield self.kind.broken(picture.where, kind=picture.media_type or "none")
@@ -177,7 +177,7 @@ class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
     def judge(
         self,
         request: object,
-        dialect: Dialect,
+        dialect: DialectVariant,
         field: str,
         items: str,
         *,
@@ -197,7 +197,7 @@ class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
             if not isinstance(item, dict):
                 yield self.shape.broken(f"{field}.{index}", what="an object")
 
-    def _judge_bytes(self, request: object, dialect: Dialect) -> Iterator[Violation]:
+    def _judge_bytes(self, request: object, dialect: DialectVariant) -> Iterator[Violation]:
         try:
             size = len(msgspec.json.encode(request))
         except UnicodeEncodeError:
@@ -210,7 +210,7 @@ class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
             if dialect.body_bytes and size > dialect.body_bytes:
                 yield self.size.broken("", size=size, limit=dialect.body_bytes)
 
-    def judge_name(self, name: object, where: str, dialect: Dialect) -> Iterator[Violation]:
+    def judge_name(self, name: object, where: str, dialect: DialectVariant) -> Iterator[Violation]:
         limit = dialect.tool_name_chars
         text = as_text(name)
         if not re.fullmatch(self.name_pattern, text) or len(text) > limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.catalog import COMMON_IMAGES
+from holdfast.core.models.dialects import COMMON_IMAGES
 from holdfast.core.models.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 from holdfast.core.tokens.images import is_image
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import Dialect
-    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.dialects import DialectVariant, Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool, ToolAnswer
 
 SILENT: Final = "(no reply)"
@@ -47,7 +46,7 @@ def _is_shown(block: Block, target: Target) -> bool:
             return True
 
 
-def split(text: str, dialect: Dialect) -> list[str]:
+def split(text: str, dialect: DialectVariant) -> list[str]:
     """A text in pieces that the API takes; whole where it may be."""
     limit = dialect.string_chars or len(text)
     return [text[at : at + limit] for at in range(0, len(text), limit or 1)] or [text]
@@ -77,7 +76,7 @@ def data_uri(image: Image) -> str:
     return image.url or f"data:{media_type(image)};base64,{image.data}"
 
 
-def is_sendable_image(image: Image, dialect: Dialect) -> bool:
+def is_sendable_image(image: Image, dialect: DialectVariant) -> bool:
     """Return whether the API takes a picture: of its types, and really one, or somewhere to
     fetch it."""
     if dialect.images_max == 0:
@@ -105,7 +104,7 @@ def text_of_other(block: Other) -> str:
     return f"[A block of type `{block.kind}` was here; this model cannot be shown it.]"
 
 
-def plain(block: Block, dialect: Dialect) -> str | Image | None:
+def plain(block: Block, dialect: DialectVariant) -> str | Image | None:
     """A block as text, or as the picture it is; nothing for calls, answers and thinking."""
     match block:
         case Text():
@@ -118,7 +117,7 @@ def plain(block: Block, dialect: Dialect) -> str | Image | None:
             return None
 
 
-def answer_text(answer: ToolAnswer, dialect: Dialect, *, marks_errors: bool = True) -> str:
+def answer_text(answer: ToolAnswer, dialect: DialectVariant, *, marks_errors: bool = True) -> str:
     """A result as one text, without its pictures. An error says so, where nothing else does."""
     texts = [piece for piece in _plain_pieces(answer, dialect) if isinstance(piece, str)]
     text = "\n".join(texts)
@@ -129,10 +128,10 @@ def answer_text(answer: ToolAnswer, dialect: Dialect, *, marks_errors: bool = Tr
     return text
 
 
-def answer_images(answer: ToolAnswer, dialect: Dialect) -> list[Image]:
+def answer_images(answer: ToolAnswer, dialect: DialectVariant) -> list[Image]:
     return [piece for piece in _plain_pieces(answer, dialect) if isinstance(piece, Image)]
 
 
-def _plain_pieces(answer: ToolAnswer, dialect: Dialect) -> Sequence[str | Image]:
+def _plain_pieces(answer: ToolAnswer, dialect: DialectVariant) -> Sequence[str | Image]:
     found = (plain(piece, dialect) for piece in answer.content)
     return [piece for piece in found if isinstance(piece, Image) or (piece and piece.strip())]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, Prune, User, encode
 from holdfast.core.log.replay import with_ids
-from holdfast.core.models.dialects import target
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest

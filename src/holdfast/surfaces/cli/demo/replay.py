@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.flow import events
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
-from holdfast.core.models.dialects import target
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
 from holdfast.core.text.typed import decode_typed

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare

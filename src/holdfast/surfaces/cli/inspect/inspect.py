@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
-from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.inspection import InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, ToolResult, User
-from holdfast.core.models.catalog import DIALECTS
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.inspection import inspect
 from holdfast.core.projection.ledger import LedgerLine, totals

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from holdfast.core.adoption.growth import ORIGIN
+from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import NEED_KINDS
 from holdfast.core.evaluation.report import describe_cut
 from holdfast.core.log.records import Assistant
-from holdfast.core.models.dialects import target
 from holdfast.core.projection.inspection import inspect
 from holdfast.core.proxy.terms import is_proxied, terms_in_log
 from holdfast.engine.session.prepare import cache_for

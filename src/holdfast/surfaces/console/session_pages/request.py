@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.records import Assistant
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import Boundaries
-from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.prompt_diff import compare_prompts
 from holdfast.core.models.usage import read_usage
 from holdfast.core.text.cut import cut

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from holdfast.testing.loopback.binding.anthropic import AnthropicBinding
 from holdfast.testing.loopback.binding.chat import ChatBinding
@@ -21,9 +21,6 @@ from holdfast.testing.loopback.binding.judging import (
 )
 from holdfast.testing.loopback.binding.responses import ResponsesBinding
 
-if TYPE_CHECKING:
-    from holdfast.core.models.catalog import DialectName
-
 __all__ = [
     "Binding",
     "Dropped",
@@ -39,14 +36,14 @@ __all__ = [
 ]
 
 
-def find_binding(dialect: DialectName) -> Binding:
+_BINDINGS: Final[dict[str, Binding]] = {
+    "anthropic": AnthropicBinding(),
+    "openai-chat": ChatBinding(),
+    "openai-responses": ResponsesBinding(),
+    "gemini": GeminiBinding(),
+}
+
+
+def find_binding(dialect: str) -> Binding:
     """Return the rules about reasoning of an API."""
-    match dialect:
-        case "anthropic":
-            return AnthropicBinding()
-        case "openai-chat":
-            return ChatBinding()
-        case "openai-responses":
-            return ResponsesBinding()
-        case "gemini":
-            return GeminiBinding()
+    return _BINDINGS[dialect]

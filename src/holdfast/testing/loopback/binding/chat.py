@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
-from holdfast.core.models.dialects import dialect
+from holdfast.core.dialects.registry import find_variant
 from holdfast.testing.loopback.binding.generations import gpt
 from holdfast.testing.loopback.binding.judging import (
     UNASKED,
@@ -67,7 +67,7 @@ class ChatBinding:
 
     def think(self, answer: Answer, request: Request) -> Thought:
         """OpenAI's chat never shows its thinking; some of its imitators always do."""
-        if not dialect("openai-chat", request.variant).replays_thinking:
+        if not find_variant("openai-chat", request.variant).replays_thinking:
             return Thought()
         is_deep = request.variant == "deepseek"
         if is_deep and not _thinks(request.body):

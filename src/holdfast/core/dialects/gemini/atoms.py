@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.proxy.digests import Atom, call_atom, digest_as
+from holdfast.core.dialects.common.digests import Atom, call_atom, digest_as
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SILENT: Final = frozenset(
 """Fields of a part that say nothing in the conversation."""
 
 
-def read_gemini_atoms(items: Sequence[Any], first: int = 0) -> list[Atom]:
+def read_atoms(items: Sequence[Any], first: int = 0) -> list[Atom]:
     """The atoms of contents, of which the first one given has the index `first`."""
     atoms: list[Atom] = []
     reply = _ReplyAtoms()
@@ -39,7 +39,7 @@ def read_gemini_atoms(items: Sequence[Any], first: int = 0) -> list[Atom]:
     return [*atoms, *reply.end()]
 
 
-def gemini_reply_digests(blocks: Sequence[Json]) -> list[bytes]:
+def reply_digests(blocks: Sequence[Json]) -> list[bytes]:
     """The digests of a reply as the log has it."""
     reply = _ReplyAtoms()
     for block in blocks:

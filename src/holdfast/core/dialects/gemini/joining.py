@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.proxy.joining.rounds import (
+from holdfast.core.dialects.common.rounds import (
     NOTHING_SAID,
     SEPARATOR,
+    ReplyJoiner,
+    Rounds,
     add_usage,
     as_object,
     as_objects,
+    first_object,
     write_event,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.messages import ToolCall
 
 
 class GeminiJoiner:
@@ -151,3 +155,46 @@ def _not_empty(event: Json, text: str) -> Json:
     if parts != [] and not (text and parts == [{"text": ""}]):
         return event
     return _with_parts(event, candidate, [{"text": text}])
+
+
+class GeminiRounds(Rounds):
+    """A reply is a content, and so is a result. Calls are whole, and may have no ids."""
+
+    def make_joiner(self, names: frozenset[str]) -> ReplyJoiner:
+        return GeminiJoiner(names)
+
+    def reply_items(
+        self, body: Json, left_out: Container[str], *, is_stored: bool = True
+    ) -> list[Json]:
+        del left_out, is_stored
+        parts = [part for part in _reply_parts(body) if part != {"text": ""}]
+        return [{"role": "model", "parts": parts}] if parts else []
+
+    def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
+        call_id = call.get("id")
+        known = {"id": call_id} if call_id else {}
+        response = {"error" if is_error else "output": text}
+        answer = {**known, "name": call.get("name"), "response": response}
+        return [{"role": "user", "parts": [{"functionResponse": answer}]}]
+
+    def with_result_text(self, items: list[Json], text: str) -> list[Json]:
+        item = items[0]
+        (part,) = item["parts"]
+        answer = part["functionResponse"]
+        response = dict.fromkeys(answer["response"], text)
+        return [{**item, "parts": [{"functionResponse": {**answer, "response": response}}]}]
+
+    def calls_to_answer(
+        self, calls: Sequence[ToolCall], body: Json, names: Container[str]
+    ) -> list[Json]:
+        del calls
+        found = [as_object(part.get("functionCall")) for part in _reply_parts(body)]
+        return [call for call in found if call.get("name") in names]
+
+    def _named_calls(self, body: Json) -> list[Json]:
+        del body
+        return []
+
+
+def _reply_parts(body: Json) -> list[Json]:
+    return as_objects(as_object(first_object(body, "candidates").get("content")).get("parts"))

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.proxy.joining.rounds import (
+from holdfast.core.dialects.common.rounds import (
     NOTHING_SAID,
     SEPARATOR,
+    ReplyJoiner,
+    Rounds,
     add_usage,
     as_object,
     as_objects,
+    first_object,
     write_event,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.core.log.records import Json
 
+_FIELDS: Final = (
+    *("role", "content", "refusal", "tool_calls", "name"),
+    *("reasoning_content", "reasoning_details"),
+)
+"""Fields of a completion's message that hosts accept back."""
 _CALL_REASONS: Final = ("tool_calls", "function_call")
 _IDENTITY: Final = ("id", "created", "model", "system_fingerprint")
 """Fields that are the same in all chunks of a completion."""
@@ -211,3 +219,40 @@ class ChatJoiner:
 
 def _function(call: Json) -> Json:
     return as_object(call.get("function")) or as_object(call.get("custom"))
+
+
+class ChatRounds(Rounds):
+    """A reply is one message, and so is each result."""
+
+    def make_joiner(self, names: frozenset[str]) -> ReplyJoiner:
+        return ChatJoiner(names)
+
+    def reply_items(
+        self, body: Json, left_out: Container[str], *, is_stored: bool = True
+    ) -> list[Json]:
+        del is_stored
+        known = as_object(first_object(body, "choices").get("message"))
+        kept = {name: known[name] for name in _FIELDS if known.get(name)}
+        calls = as_objects(known.get("tool_calls"))
+        calls = [call for call in calls if call.get("id") not in left_out]
+        if calls:
+            kept["tool_calls"] = calls
+        else:
+            kept.pop("tool_calls", None)
+        is_said = any(kept.get(name) for name in ("content", "refusal", "tool_calls"))
+        item = {"role": "assistant", "content": None, **kept}
+        return [item] if is_said else []
+
+    def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
+        del is_error
+        return [{"role": "tool", "tool_call_id": call.get("id"), "content": text}]
+
+    def with_result_text(self, items: list[Json], text: str) -> list[Json]:
+        return [{**items[0], "content": text}]
+
+    def _named_calls(self, body: Json) -> list[Json]:
+        message = as_object(first_object(body, "choices").get("message"))
+        return [
+            {**as_object(call.get("function")), "id": call.get("id")}
+            for call in as_objects(message.get("tool_calls"))
+        ]

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.messages import Block, Piece, Role
-    from holdfast.core.projection.units import MessagePart
 
 _CALLS: Final = ("functionCall", "function_call")
 _ANSWERS: Final = ("functionResponse", "function_response")
@@ -53,11 +52,11 @@ def shorten_parts(parts: Sequence[Any], pieces: Sequence[Block | Piece]) -> list
     return [*({"text": text} for text in _texts(pieces)), *kept]
 
 
-def shorten_reply(items: Sequence[Json], part: MessagePart) -> list[Json]:
+def shorten_reply(items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:
     """The contents of a reply. A text that came in several parts becomes one."""
-    texts = _texts(part.blocks)
+    texts = _texts(blocks)
     own = sum(_is_text(found) for item in items for found in item.get("parts") or ())
-    reply = _ShortReply(texts, part.blocks, is_one_by_one=own == len(texts))
+    reply = _ShortReply(texts, blocks, is_one_by_one=own == len(texts))
     shorter = []
     for item in items:
         parts = [new for old in item.get("parts") or () for new in reply.take(old)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.proxy.joining.rounds import (
+from holdfast.core.dialects.common.rounds import (
     NOTHING_SAID,
+    ReplyJoiner,
+    Rounds,
     add_usage,
     as_object,
     as_objects,
@@ -13,7 +15,7 @@ from holdfast.core.proxy.joining.rounds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.core.log.records import Json
 
@@ -148,3 +150,38 @@ def _is_call(block: Json, names: frozenset[str]) -> bool:
 def _without_call(ended: Json) -> Json:
     """The end of a message in which no call is left for the client."""
     return {**ended, "stop_reason": "end_turn"} if ended.get("stop_reason") == "tool_use" else ended
+
+
+class AnthropicRounds(Rounds):
+    """A reply is one message; a result of ours is a user message with one block."""
+
+    def make_joiner(self, names: frozenset[str]) -> ReplyJoiner:
+        return AnthropicJoiner(names)
+
+    def reply_items(
+        self, body: Json, left_out: Container[str], *, is_stored: bool = True
+    ) -> list[Json]:
+        del is_stored
+        content = [_without_null(block) for block in as_objects(body.get("content"))]
+        content = [block for block in content if not _is_left_out(block, left_out)]
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
+        failed = {"is_error": True} if is_error else {}
+        answer = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text, **failed}
+        return [{"role": "user", "content": [answer]}]
+
+    def with_result_text(self, items: list[Json], text: str) -> list[Json]:
+        item = items[0]
+        return [{**item, "content": [{**item["content"][0], "content": text}]}]
+
+    def _named_calls(self, body: Json) -> list[Json]:
+        return as_objects(body.get("content"))
+
+
+def _is_left_out(block: Json, left_out: Container[str]) -> bool:
+    return block.get("type") == "tool_use" and block.get("id") in left_out
+
+
+def _without_null(value: Json) -> Json:
+    return {name: item for name, item in value.items() if item is not None}

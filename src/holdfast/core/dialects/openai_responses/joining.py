@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.proxy.joining.rounds import add_usage, as_object, as_objects, write_event
+from holdfast.core.dialects.common.rounds import (
+    ReplyJoiner,
+    Rounds,
+    add_usage,
+    as_object,
+    as_objects,
+    write_event,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.core.log.records import Json
 
@@ -166,3 +173,43 @@ class ResponsesJoiner:
         for body in bodies:
             usage = add_usage(usage, body.get("usage"))
         return {**last, "output": output, **({"usage": usage} if usage else {})}
+
+
+_REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
+"""Fields of a reasoning item that the API accepts back."""
+
+
+class ResponsesRounds(Rounds):
+    """Each item of a reply is one of the next request, and so is a result."""
+
+    def make_joiner(self, names: frozenset[str]) -> ReplyJoiner:
+        return ResponsesJoiner(names)
+
+    def reply_items(
+        self, body: Json, left_out: Container[str], *, is_stored: bool = True
+    ) -> list[Json]:
+        items = [_response_item(item, is_stored) for item in as_objects(body.get("output"))]
+        return [item for item in items if item and item.get("call_id") not in left_out]
+
+    def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
+        del is_error
+        return [{"type": "function_call_output", "call_id": call.get("id"), "output": text}]
+
+    def with_result_text(self, items: list[Json], text: str) -> list[Json]:
+        return [{**items[0], "output": text}]
+
+    def _named_calls(self, body: Json) -> list[Json]:
+        return [
+            {"name": item.get("name"), "id": item.get("call_id")}
+            for item in as_objects(body.get("output"))
+        ]
+
+
+def _response_item(item: Json, is_stored: bool) -> Json:
+    if item.get("type") == "reasoning":
+        if not is_stored and not item.get("encrypted_content"):
+            return {}  # nothing could be found by its id
+        known = {name: item[name] for name in _REASONING_FIELDS if item.get(name) is not None}
+        return {"summary": [], **known}
+    left_out = ("status",) if is_stored else ("status", "id")
+    return {n: v for n, v in item.items() if n not in left_out and v is not None}

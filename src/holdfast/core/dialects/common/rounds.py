@@ -1,15 +1,17 @@
-"""The joiner of rounds as a protocol, and what those of all dialects use."""
+"""Rounds of one reply in which the proxy answers calls: as messages, and joined for the client."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.models.messages import ToolCall
 
 SEPARATOR: Final = "\n\n"
 """Between the texts of two rounds, in dialects in which a reply has one text."""
@@ -40,6 +42,47 @@ class ReplyJoiner(Protocol):
         """The rounds of a reply that is not streamed, as one."""
 
 
+class Rounds(ABC):
+    """A round as messages for the next request: the model's reply, and results of our tools."""
+
+    @abstractmethod
+    def make_joiner(self, names: frozenset[str]) -> ReplyJoiner:
+        """A joiner for one reply. `names` are the tools that the proxy answers."""
+
+    @abstractmethod
+    def reply_items(
+        self, body: Json, left_out: Container[str], *, is_stored: bool = True
+    ) -> list[Json]:
+        """A reply as the next request repeats it, without the calls of some ids.
+
+        `is_stored` is False where the provider keeps nothing, so that its ids mean nothing to it.
+        """
+
+    @abstractmethod
+    def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
+        """The result of a call, of which `call` has the name and, where it has one, the id."""
+
+    @abstractmethod
+    def with_result_text(self, items: list[Json], text: str) -> list[Json]:
+        """A result of ours with another text."""
+
+    def call_ids(self, body: Json, names: Container[str]) -> list[str]:
+        """The ids of all calls of some tools in a reply, those that broke off among them."""
+        calls = self._named_calls(body)
+        return [str(call.get("id")) for call in calls if call.get("name") in names]
+
+    def calls_to_answer(
+        self, calls: Sequence[ToolCall], body: Json, names: Container[str]
+    ) -> list[Json]:
+        """The id and the name of each call, as a result has to repeat them."""
+        del body, names
+        return [{"id": call.id, "name": call.name} for call in calls]
+
+    @abstractmethod
+    def _named_calls(self, body: Json) -> list[Json]:
+        """The calls of a reply, each with its `name` and its `id`."""
+
+
 def write_event(event: Json, name: str = "") -> bytes:
     """An event as bytes."""
     head = f"event: {name}\n".encode() if name else b""
@@ -68,3 +111,9 @@ def as_object(value: Any) -> Json:
 
 def as_objects(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def first_object(body: Json, field: str) -> Json:
+    """The first item of a list, where it is an object."""
+    found = body.get(field)
+    return as_object(found[0]) if isinstance(found, list) and found else {}

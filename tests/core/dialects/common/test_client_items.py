@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.proxy.atoms import read_atoms, reply_atoms
-from holdfast.core.proxy.digests import extend_chain, start_chain
+from holdfast.core.dialects.common.digests import extend_chain, start_chain
+from holdfast.core.dialects.registry import find_dialect
 
 TEXT = {"role": "user", "content": "x"}
 
 
 def digests(*items: Any, dialect: Any = "anthropic") -> list[bytes]:
-    return [atom.digest for atom in read_atoms(items, dialect)]
+    return [atom.digest for atom in find_dialect(dialect).items.read_atoms(items)]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,13 @@ def test_a_reply_is_the_same_in_every_dialect() -> None:
         ),
     )
     for dialect, items in spellings:
-        found = [atom.digest for atom in read_atoms(items, dialect) if atom.kind == "assistant"]  # type: ignore[arg-type]
-        assert found == reply_atoms(stored, dialect), dialect  # type: ignore[arg-type]
-        assert found == reply_atoms(stored), dialect
+        found = [
+            atom.digest
+            for atom in find_dialect(dialect).items.read_atoms(items)
+            if atom.kind == "assistant"
+        ]
+        assert found == find_dialect(dialect).items.reply_digests(stored), dialect
+        assert found == find_dialect("anthropic").items.reply_digests(stored), dialect
 
 
 def test_leading_instructions_are_terms_and_later_ones_are_said() -> None:
@@ -152,4 +156,4 @@ def test_a_reply_of_gemini_is_the_same_in_any_pieces(
         if cuts >> place & 1:
             items.append({"role": "model", "parts": []})
         items[-1]["parts"].append(part)
-    assert digests(*items, dialect="gemini") == reply_atoms(blocks, "gemini")
+    assert digests(*items, dialect="gemini") == find_dialect("gemini").items.reply_digests(blocks)

@@ -1,0 +1,74 @@
+"""A dialect as one value: everything that differs from one API to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.dialects.common.client_body import ClientBody
+    from holdfast.core.dialects.common.client_items import ClientItems
+    from holdfast.core.dialects.common.reading import StreamReader, TokenCounts
+    from holdfast.core.dialects.common.rounds import Rounds
+    from holdfast.core.dialects.common.rule import ProviderRule, Violation
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Prompt
+    from holdfast.core.models.reasoning import ReasoningPolicy
+    from holdfast.core.models.replies import Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEnds:
+    """The ends of a stream of events, as far as dialects differ in them."""
+
+    openings: tuple[str, ...] = ()
+    """Types of events that say nothing yet; an error after them may still be answered by a smaller
+    request. No set: the type of an event that deviates may be anything."""
+    has_last_event: bool = False
+    """True where an event says that the reply is whole, so that a stream without it broke off."""
+    is_closed_by_done: bool = False
+    """True where the counts follow the event that ends the reply, and `[DONE]` follows both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One API. Its limits, which hosts vary, are in the registry (`DialectVariant`)."""
+
+    name: str
+
+    render: Callable[[Prompt, Target], Json]
+    """The body of a request. The same prompt and target give the same bytes."""
+    write_head: Callable[[Prompt, Target], tuple[list[Json], list[Json]]]
+    """The system prompt and the tools, as they stand before every message."""
+    write_messages: Callable[[Prompt, Target], list[list[Json]]]
+    """The items that each message becomes, without marks."""
+    without_reasoning: Callable[[Json], Json | None]
+    """An item without reasoning, which is no part of the prefix that reasoning is bound to; None
+    where nothing else is in it."""
+    rules: tuple[ProviderRule, ...]
+    """Everything that `validate` looks at."""
+    validate: Callable[[object, Target], list[Violation]]
+    """Return what the provider would refuse in a request of any origin. Never raises."""
+    reasoning: ReasoningPolicy
+    """What of a model's reasoning must or may go back."""
+
+    is_reply: Callable[[Json], bool]
+    """Tells a response of this API, an error included, from other JSON."""
+    read: Callable[[Json, Target], Reply]
+    """The reply in the JSON of a response. Raises `ReplyFailed` for an error. A call has the id
+    that the host gave it, which may be none."""
+    stream: Callable[[], StreamReader]
+    """Puts the events of one streamed response together."""
+    ends: StreamEnds
+    report_usage: Callable[[TokenCounts], Json]
+    """Token counts as the provider spells them, for models that have no provider to count."""
+
+    body: ClientBody
+    """Requests that others wrote."""
+    items: ClientItems
+    """The conversation in a request that others wrote, and what may change in it."""
+    rounds: Rounds
+    """Rounds of one reply in which the proxy answers calls."""

@@ -1,0 +1,39 @@
+"""The Gemini API as one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.dialects.dialect import Dialect, StreamEnds
+from holdfast.core.dialects.gemini.body import GeminiBody
+from holdfast.core.dialects.gemini.items import GeminiItems
+from holdfast.core.dialects.gemini.joining import GeminiRounds
+from holdfast.core.dialects.gemini.render import (
+    render,
+    without_reasoning,
+    write_head,
+    write_messages,
+)
+from holdfast.core.dialects.gemini.reply import GeminiStream, is_reply, read, report_usage
+from holdfast.core.dialects.gemini.rules import RULES
+from holdfast.core.dialects.gemini.validate import validate
+from holdfast.core.dialects.gemini.variants import NAME, VARIANTS
+
+DIALECT: Final = Dialect(
+    name=NAME,
+    render=render,
+    write_head=write_head,
+    write_messages=write_messages,
+    without_reasoning=without_reasoning,
+    rules=RULES,
+    validate=validate,
+    reasoning=VARIANTS[0].reasoning,
+    is_reply=is_reply,
+    read=read,
+    stream=GeminiStream,
+    ends=StreamEnds(),
+    report_usage=report_usage,
+    body=GeminiBody(),
+    items=GeminiItems(),
+    rounds=GeminiRounds(),
+)

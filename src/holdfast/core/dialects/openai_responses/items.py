@@ -1,0 +1,75 @@
+"""The items of a client of the Responses API, and what may change in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.dialects.common.block_atoms import (
+    THINKING,
+    message_atoms,
+    result_atom,
+    without_marks,
+)
+from holdfast.core.dialects.common.block_edit import (
+    shorten_content,
+    shorten_message,
+    shorten_reply,
+)
+from holdfast.core.dialects.common.client_items import ClientItems
+from holdfast.core.dialects.common.digests import Atom, call_atom, digest_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.messages import Block, Piece, Role
+
+# What a client sends for a kind may be no text: a tuple is searched without a hash of it.
+_CALLS: Final = ("function_call", "custom_tool_call")
+_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+
+
+class ResponsesItems(ClientItems):
+    """Reasoning, messages, calls and results are items of their own."""
+
+    def read_atoms(self, items: Sequence[Any], first: int = 0) -> list[Atom]:
+        start = 0 if first else self.count_leading(items)
+        return [
+            atom
+            for index, item in enumerate(items[start:], first + start)
+            if isinstance(item, dict)
+            for atom in _item_atoms(item, index)
+        ]
+
+    def shorten_reply(self, items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:
+        return shorten_reply(items, blocks)
+
+    def shorten(
+        self,
+        item: Json,
+        wanted: Sequence[int] | None,
+        pieces: Sequence[Block | Piece],
+        *,
+        is_answer: bool,
+    ) -> Json | list[Any] | None:
+        if is_answer:
+            return {**item, "output": shorten_content(item.get("output"), pieces, "input_text")}
+        return shorten_message(item, wanted, pieces, "input_text")
+
+    def text_item(self, role: Role, text: str) -> Json:
+        content = [{"type": "input_text", "text": text}]
+        return {"type": "message", "role": role, "content": content}
+
+
+def _item_atoms(item: Json, index: int) -> list[Atom]:
+    kind = item.get("type")
+    if kind in THINKING:
+        return []
+    if kind in _CALLS:
+        given = item.get("arguments") if kind == _CALLS[0] else {"input": item.get("input")}
+        return [call_atom(item.get("name"), given, index)]
+    if kind in _OUTPUTS:
+        return [result_atom(item.get("output"), index)]
+    if item.get("role") is None:
+        return [Atom("assistant", digest_as("block", without_marks(item)), index)]
+    return message_atoms(item, index)
