@@ -246,7 +246,7 @@ class Living:
             tools=self.tools,
             window=self.life.window,
             wait_seconds=0.0,
-            output_tokens=1_000,
+            output_tokens=2_000,
         )
         return self._do(opened)
 

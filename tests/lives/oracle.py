@@ -99,16 +99,24 @@ def _judge_growth(sent: Sequence[Sent], at: int, where: str) -> list[Fault]:
         return [Fault("another dialect without an epoch", where)]
     old_head, old = read_request(before.dialect, before.body)
     new_head, new = read_request(before.dialect, after.body)
-    for name in old_head:
-        if old_head[name] != new_head[name]:
-            words = f"changed outside an epoch: {name} ({one.step.partition('(')[0]})"
-            return [Fault(words, f"{where}: {_differs(old_head[name], new_head[name])}")]
+    what = one.step.partition("(")[0]
+    faults = [
+        Fault(
+            f"changed outside an epoch: {name} ({what})",
+            f"{where}: {_differs(old_head[name], new_head[name])}",
+        )
+        for name in old_head
+        if old_head[name] != new_head[name]
+    ]
+    return [*faults, *_judge_items(old, new, where, what)]
+
+
+def _judge_items(old: list[Any], new: list[Any], where: str, what: str) -> list[Fault]:
     for place, item in enumerate(old):
         if place >= len(new):
             return [Fault("shrank outside an epoch", f"{where}: {len(old)} → {len(new)} items")]
         if item != new[place]:
-            kind = _kind(item)
-            words = f"changed outside an epoch: {kind} ({one.step.partition('(')[0]})"
+            words = f"changed outside an epoch: {_kind(item)} ({what})"
             return [Fault(words, f"{where}: item {place}: {_differs(item, new[place])}")]
     return []
 
