@@ -169,7 +169,18 @@ class Provider(MemoryUpstream):
             calls=calls,
             counts=Counts(prompt=100, output=10),
             body=asked,
+            thoughts=self._thoughts(said.thinking),
         )
+
+    def _thoughts(self, text: str) -> tuple[Json, ...]:
+        """The block or item that has a round's thinking, in the dialects that have one."""
+        if not text:
+            return ()
+        if self.dialect == "anthropic":
+            return ({"type": "thinking", "thinking": text, "signature": "c2lnbmVk"},)
+        summary = [{"type": "summary_text", "text": text}]
+        item = {"type": "reasoning", "id": f"rs_id{self._calls}", "summary": summary}
+        return ({**item, "encrypted_content": f"gAAAAsealed{self._calls}"},)
 
 
 def split(data: bytes, cuts: Sequence[int]) -> list[bytes]:

@@ -138,13 +138,12 @@ class ResponsesBinding:
         )
         summary = [] if reply.thought.is_hidden else [_summary(answer.thinking)]
         item: Json = {"type": "reasoning", "id": f"rs_{reply_id}", "summary": summary}
-        is_encrypted = ENCRYPTED in as_list(request.body.get("include"))
-        if is_encrypted:
+        if ENCRYPTED in as_list(request.body.get("include")):
             item["encrypted_content"] = CIPHER + write_seal(seal)
         said = (answer.text.strip(), tuple(call.id for call in answer.calls))
-        names = (seal.name,) if is_encrypted else ()
         calls = [f"fc_{reply_id}_{at}" for at in range(len(answer.calls))]
-        reply.remember(names, said, (f"msg_{reply_id}", *calls))
+        # What was not asked for encrypted cannot come back, and is missed all the same.
+        reply.remember((seal.name,), said, (f"msg_{reply_id}", *calls))
         return Composed(thoughts=(*made, item))
 
 
@@ -327,7 +326,7 @@ def _missing(run: Sequence[Item], ledger: Ledger, request: Request) -> Iterator[
     }
     made = [one for one in ledger.behind(run[0].before) if one.said == _said(run)]
     model, here = gpt(request.model), request.account
-    made = [one for one in made if one.names and one.account == here]
+    made = [one for one in made if one.account == here]
     if not made or any(set(one.names) <= sent for one in made):
         return
     maker = gpt(made[-1].model)
