@@ -14,6 +14,7 @@ LONG_MODULES: dict[str, int] = {
     "core/compaction/summary_check.py": 435,
     "core/history/sanitise.py": 421,
     "core/log/records.py": 497,
+    "core/models/generation.py": 441,
     "core/projection/steps.py": 433,
     "importers/agents/claude_code.py": 430,
     "testing/loopback/exchange.py": 420,

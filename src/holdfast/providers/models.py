@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.catalog import family_of
+from holdfast.core.models.generation import traits_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
@@ -181,8 +182,8 @@ def _target(
 ) -> Target:
     family = family_of(named.name)
     dialect, *others = PREFIXES[named.kind]
-    if family is not None and family.dialect in others and not url:
-        dialect = others[others.index(family.dialect)]
+    if others and not url and traits_of("", named.name).endpoint == "responses":
+        dialect = others[0]
     found = find_provider(dialect)
     host = _HOST.match(url or "")
     is_imitation = found.own_host and host is not None and host[1] != found.own_host

@@ -10,6 +10,7 @@
 `Loopback`                                  a model provider on 127.0.0.1: rules, limits, cache
 `Answer`, `Call`, `Scripted`, `echo`        what it says
 `Fault`                                     how it fails
+`ReasoningCounts`                           what it made of the models' reasoning
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
 `PostgresServer`, `S3Server`                real servers, which leave nothing behind
 `SimulatedSession`, `Simulation`, `Kill`    a session whose process dies at a chosen effect
@@ -38,11 +39,16 @@ from holdfast.testing.loopback import (
     Brain,
     Call,
     Counts,
+    Dropped,
     Fault,
+    Handled,
     Loopback,
+    Reasoning,
+    ReasoningCounts,
     Received,
     Scripted,
     WireFailure,
+    Withheld,
     echo,
 )
 from holdfast.testing.scripted import (
@@ -76,8 +82,10 @@ __all__ = [
     "Brain",
     "Call",
     "Counts",
+    "Dropped",
     "Fault",
     "FaultyDisk",
+    "Handled",
     "Kill",
     "KillableWriter",
     "Killed",
@@ -85,6 +93,8 @@ __all__ = [
     "PostgresServer",
     "ProcessCheck",
     "PromptTooLong",
+    "Reasoning",
+    "ReasoningCounts",
     "Received",
     "RecordingDisk",
     "S3Server",
@@ -98,6 +108,7 @@ __all__ = [
     "Simulation",
     "Sync",
     "WireFailure",
+    "Withheld",
     "Write",
     "calls",
     "check_audit",

@@ -223,6 +223,19 @@ class PruneStarted(msgspec.Struct, frozen=True):
     """The reason, for people."""
 
 
+class EpochBegun(msgspec.Struct, frozen=True):
+    """Requests begin differently from now on, for another reason than a compaction or a prune."""
+
+    record: str
+    """Its record."""
+    cause: str
+    """The cause, in a word."""
+    detail: str
+    """The cause, for people."""
+    reasoning: int
+    """Replies in view whose reasoning is not sent again."""
+
+
 class Pruned(msgspec.Struct, frozen=True):
     """Old tool results are shortened in the view from now on."""
 
@@ -372,6 +385,7 @@ Event: TypeAlias = (
     | MemoryRecalled
     | PruneStarted
     | Pruned
+    | EpochBegun
     | CompactionStarted
     | CompactionFinished
     | BackgroundSummary

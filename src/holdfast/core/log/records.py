@@ -112,6 +112,9 @@ class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
     """Tokens of the call, in the provider's own words."""
     stop_reason: str | None = None
     """Why the reply ended, in the provider's own words."""
+    sent: Json | None = None
+    """What the reply was made from: the API, digests of the request as it was sent, and the newest
+    record in it. Absent for replies that were imported or made by version 0.1."""
 
 
 class InjectedContext(_Record, frozen=True, tag="context", kw_only=True):
@@ -198,6 +201,8 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     turn that was cut, and protected steps. They are read without going back to them."""
     outputs: list[Json] | None = None
     """The newest offloaded outputs before the cut: what made each, and its ref."""
+    reasoning: int | None = None
+    """Replies that stay in view and whose reasoning ends with this cut."""
 
 
 class PruneDecision(_Open, frozen=True, kw_only=True):
@@ -220,6 +225,21 @@ class Prune(_Record, frozen=True, tag="prune", kw_only=True):
     """The window that it was made for."""
     reason: str | None = None
     """Why it was made."""
+    reasoning: int | None = None
+    """Replies in view whose reasoning ends with it."""
+
+
+class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
+    """From here on requests begin differently, for another reason than a compaction or a prune."""
+
+    cause: str
+    """Why: `system`, `tools`, `dialect`, `window`, `undo`, `refused`, `upgrade` or `view`."""
+    detail: str = ""
+    """More about it, for people."""
+    reasoning: int | None = None
+    """Replies in view whose reasoning ends with it."""
+    drops_reasoning: bool = False
+    """True if no reasoning from before this record is sent again: a provider refused it."""
 
 
 class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
@@ -330,6 +350,7 @@ _Known: TypeAlias = (
     | ModelChange
     | CallFailure
     | Mode
+    | Epoch
 )
 Record: TypeAlias = _Known | Unknown
 """A line of a session's log. The classes of this union are all there are."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.models.messages import Thinking, ToolCall
+from holdfast.core.models.messages import Text, Thinking, ToolCall
 from holdfast.core.models.reasoning import AS_TEXT, ReasoningPolicy, is_signature
 
 if TYPE_CHECKING:
@@ -98,19 +98,30 @@ class Target(msgspec.Struct, frozen=True):
     def variant(self) -> str:
         return self.dialect.variant
 
-    def takes_back(self, thinking: Thinking) -> bool:
+    def takes_back(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
         """Return whether this model may get this thinking: its own, whole, in a form its API
         reads."""
         return (
             self._is_from(thinking)
             and self.dialect.replays_thinking
-            and self.dialect.reasoning.can_return(thinking)
+            and self.reads(thinking, is_ours=is_ours)
         )
+
+    def reads(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
+        """Return whether thinking is whole and in a form that the API accepts. `is_ours` says that
+        it is stored as it came: its text may be empty then."""
+        return self.dialect.reasoning.can_return(thinking, is_ours=is_ours)
 
     def signature_of(self, call: ToolCall) -> str:
         """A call's thought signature, where this model made it and it is whole; else nothing."""
         is_whole = is_signature(call.signature)
         return call.signature if is_whole and self._is_from(call) else ""
+
+    def text_signature(self, text: Text) -> str:
+        """A text's thought signature, where the reply is of this API; else nothing."""
+        found = (text.fields or {}).get("thought_signature")
+        is_whole = isinstance(found, str) and is_signature(found)
+        return str(found) if is_whole else ""
 
     def _is_from(self, block: Thinking | ToolCall) -> bool:
         who = (block.provider, block.model)

@@ -32,6 +32,9 @@ class Text(_Value, frozen=True, tag="text"):
 
     text: str
     """The text."""
+    fields: dict[str, Any] | None = None
+    """What else the block of a reply has, for the API that it came from: citations, a phase, a
+    signature."""
 
 
 class Image(_Value, frozen=True, tag="image"):
@@ -81,6 +84,8 @@ class Other(_Value, frozen=True, tag="other"):
 
     kind: str
     raw: dict[str, Any]
+    dialect: str = ""
+    """The API of the reply that it is from, which gets it back unchanged; empty for others."""
 
 
 Piece: TypeAlias = Text | Image | Other
@@ -165,13 +170,18 @@ _DATA_URI: Final = lazy_pattern(
 )
 
 
-def read_blocks(content: Content, *, provider: str = "", model: str = "") -> tuple[Block, ...]:
-    """The blocks of a stored message. Empty ones are left out, bad Unicode is mended."""
+def read_blocks(
+    content: Content, *, provider: str = "", model: str = "", dialect: str = ""
+) -> tuple[Block, ...]:
+    """The blocks of a stored message. Empty ones are left out, bad Unicode is mended.
+
+    `dialect` names the API that a reply came from, where the log proves it.
+    """
     if content is None:
         return ()
     if isinstance(content, str):
         return (Text(scrub(content)),) if content.strip() else ()
-    read = (_read(block, provider, model) for block in content)
+    read = (_read(block, provider, model, dialect) for block in content)
     return tuple(block for block in read if block is not None)
 
 
@@ -216,7 +226,7 @@ def arguments_json(arguments: dict[str, Any]) -> str:
     return msgspec.json.encode(arguments).decode()
 
 
-def _read(block: Json, provider: str, model: str) -> Block | None:
+def _read(block: Json, provider: str, model: str, dialect: str = "") -> Block | None:
     if IN_BLOCK in block:
         note = note_of(block)
         if note is not None:
@@ -224,8 +234,7 @@ def _read(block: Json, provider: str, model: str) -> Block | None:
         block = {name: item for name, item in block.items() if name != IN_BLOCK}
     match block.get("type"):
         case "text" | "input_text" | "output_text":
-            text = block.get("text")
-            return Text(scrub(text)) if isinstance(text, str) and text.strip() else None
+            return _read_text(block, dialect)
         case "tool_use":
             return _read_call(block, provider, model)
         case "thinking" | "redacted_thinking" | "reasoning":
@@ -233,7 +242,16 @@ def _read(block: Json, provider: str, model: str) -> Block | None:
         case "image" | "image_url" | "input_image":
             return _read_image(block)
         case kind:
-            return Other(str(kind or "?"), _clean(block))
+            return Other(str(kind or "?"), _clean(block), dialect)
+
+
+def _read_text(block: Json, dialect: str) -> Text | Other | None:
+    text = block.get("text")
+    others = {name: item for name, item in block.items() if name not in ("type", "text")}
+    if isinstance(text, str) and text.strip():
+        return Text(scrub(text), _clean(others) if dialect and others else None)
+    # An empty text that carries something is a block of its API's own kind.
+    return Other("text", _clean(block), dialect) if dialect and others else None
 
 
 def _read_call(block: Json, provider: str, model: str) -> ToolCall:

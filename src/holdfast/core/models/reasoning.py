@@ -19,14 +19,18 @@ _SIGNATURE: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
 class ReasoningPolicy(ABC):
     """The rule of one dialect for reasoning that goes back; `core/dialects/NAME/reasoning.py`."""
 
-    def can_return(self, thinking: Thinking) -> bool:
-        """Return whether a block can go back unchanged, in a form that the API reads."""
+    def can_return(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
+        """Return whether a block can go back unchanged, in a form that the API reads.
+
+        `is_ours` says that it is stored as it came: its text may be empty then.
+        """
         texts = (thinking.text, thinking.redacted)
         # A block that cannot go back unchanged does not go back.
-        return all(scrub(text) == text for text in texts) and self._is_readable(thinking)
+        is_same = all(scrub(text) == text for text in texts)
+        return is_same and self._is_readable(thinking, is_ours=is_ours)
 
     @abstractmethod
-    def _is_readable(self, thinking: Thinking) -> bool:
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
         """Return whether the block has everything that the API asks for."""
 
 
@@ -34,7 +38,8 @@ class ReasoningPolicy(ABC):
 class ReasoningAsText(ReasoningPolicy):
     """The API takes the text of earlier thinking."""
 
-    def _is_readable(self, thinking: Thinking) -> bool:
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        del is_ours
         return bool(thinking.text)
 
 

@@ -14,6 +14,7 @@ from holdfast.core.log.records import (
     CallFailure,
     Checkpoint,
     Compaction,
+    Epoch,
     Flush,
     Header,
     InjectedContext,
@@ -139,7 +140,7 @@ class SessionTotals(msgspec.Struct):
                 self.prunes += 1
             case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
                 pass  # costs nothing
-            case ModelChange() | CallFailure() | Mode() | InjectedContext() | Unknown():
+            case ModelChange() | CallFailure() | Mode() | InjectedContext() | Epoch() | Unknown():
                 pass  # costs nothing
             case _:
                 assert_never(record)

@@ -14,8 +14,8 @@ from holdfast.core.projection.prune import (
     can_trim,
     steps_to_hold,
 )
-from holdfast.core.projection.units import note
-from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
+from holdfast.core.projection.units import NOTE_FIRST, note
+from holdfast.core.projection.view import Form, opening_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
-NOTE_FIRST: Final = note(LEAST_SUMMARY)
 NOTE_LAST: Final = note("[Continue.]")
 NEW_SUMMARY: Final = "(new)"
 """The id of a decision's record before it is appended."""

@@ -15,7 +15,8 @@ from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.user_words import InstructionRoom
 from holdfast.core.log.records import Assistant, Compaction, User
 from holdfast.core.models.messages import Text, ToolCall, arguments_json
-from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
+from holdfast.core.projection.units import LEAST_SUMMARY
+from holdfast.core.projection.view import turn_records
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:

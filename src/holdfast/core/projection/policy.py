@@ -222,11 +222,11 @@ def choose(
         return None
     if total > policy.full_at(budget, in_loop=in_loop):
         reason = f"{total / budget:.0%} of the budget, the limit is {policy.compact:.0%}"
-        return _for_room(steps, policy, budget, opening, protected, reason)
+        return _for_room(steps, policy, budget, protected, reason)
     if in_loop:
         return None
     if cache.is_cold and total > policy.cold_cut * budget:
-        return _cut(steps, policy, budget, opening, protected, _cold_reason(cache, total / budget))
+        return _cut(steps, policy, budget, protected, _cold_reason(cache, total / budget))
     least = int(_MIN_YIELD * budget)
     if cache.is_cold and total > policy.cold_prune * budget:
         pruned = _prune(steps, policy, _COLD_QUIET * policy.quiet_steps)
@@ -251,7 +251,6 @@ def _for_room(
     steps: Sequence[StepSize],
     policy: Policy,
     budget: int,
-    opening: int,
     protected: int | None,
     reason: str,
 ) -> Decision | None:
@@ -260,14 +259,13 @@ def _for_room(
     pruned = _prune(steps, policy, policy.quiet_steps, enough)
     if pruned.frees >= enough:
         return _decide(steps, pruned, 0, reason, 1)
-    return _cut(steps, policy, budget, opening, protected, reason)
+    return _cut(steps, policy, budget, protected, reason)
 
 
 def _cut(
     steps: Sequence[StepSize],
     policy: Policy,
     budget: int,
-    opening: int,
     protected: int | None,
     reason: str,
 ) -> Decision | None:

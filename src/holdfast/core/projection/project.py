@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.log.records import Assistant, Compaction, Prune
 from holdfast.core.log.replay import with_ids
-from holdfast.core.models.messages import Prompt
+from holdfast.core.models.messages import Prompt, Text, Thinking
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
-from holdfast.core.projection.draft import NOTE_FIRST, ViewDraft
+from holdfast.core.projection.draft import ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
+from holdfast.core.projection.prefix import Prefixes, prefixes_of, provable
 from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
-from holdfast.core.projection.units import messages_of
+from holdfast.core.projection.units import messages_of, open_with_user
 from holdfast.core.projection.view import ProjectionCache
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.units import ContextUnit
     from holdfast.core.projection.view import View
@@ -81,8 +84,18 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """Troubles that a person should know of."""
     protected_cut: int
     """The number of protected steps that a forced cut took, too."""
+    prefixes: Prefixes
+    """The digests of the request, by which the next one knows that it goes on from this one."""
+    reasoning: tuple[str, ...]
+    """The replies whose reasoning is in the request, oldest first."""
     _draft: ViewDraft
     _records: Sequence[Record]
+
+    @property
+    def sent(self) -> SentRequest:
+        """The request as the record of its reply has it."""
+        newest = self._records[-1].id if self._records else ""
+        return self.prefixes.sent(self.reasoning[-1] if self.reasoning else "", newest)
 
     @property
     def units(self) -> list[ContextUnit]:
@@ -93,6 +106,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     def units_kept(self) -> list[ContextUnit]:
         """The units that are in the request."""
         return self._draft.units[self._draft.start :]
+
+    @property
+    def lacks_question(self) -> bool:
+        """True where a note stands for a message of the user that the provider wants."""
+        return bool(self._draft.closing)
 
     @property
     def is_cut(self) -> bool:
@@ -125,7 +143,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     cache = cache or ProjectionCache()
     request = msgspec.structs.replace(request, records=with_ids(request.records))
     window, target, policy = request.window, request.target, request.policy
-    view = cache.read(request.records, window.tokens, target)
+    view = cache.read(request.records, window.tokens, target, request.system, request.tools)
     learned = Correction(view.calibration.factor, view.calibration.per_result)
     system_tokens = learned.tokens(Weight(cache.scale.text(request.system)))
     tools_tokens = learned.tokens(Weight(cache.scale.tools(request.tools)))
@@ -160,7 +178,13 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     share = 1.0 if anchor is None else anchor.share
     system_tokens, tools_tokens = round(share * system_tokens), round(share * tools_tokens)
     shown, opened = _open_with_user(draft.shown())
-    messages = messages_of(shown)
+    decisions = draft.decisions(window.tokens, before)
+    messages, prefixes, reasoning = _behind_own_prefix(
+        messages_of(shown), request, view, is_same=not decisions and not draft.closing
+    )
+    if decisions:
+        ended = len({message.record for message in messages} & (view.reasoning - set(reasoning)))
+        decisions = tuple(_with_reasoning(made, ended) for made in decisions)
     return Plan(
         prompt=Prompt(
             messages=tuple(messages),
@@ -184,13 +208,52 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         window=window,
         target=target,
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
-        decisions=draft.decisions(window.tokens, before),
+        decisions=decisions,
         tokens_before=before,
         warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget, policy)))),
         protected_cut=protected_cut,
+        prefixes=prefixes,
+        reasoning=reasoning,
         _draft=draft,
         _records=request.records,
     )
+
+
+def _behind_own_prefix(
+    messages: list[Message], request: ProjectionRequest, view: View, *, is_same: bool
+) -> tuple[list[Message], Prefixes, tuple[str, ...]]:
+    """Messages with the reasoning that stands behind its own prefix, their digests, and the
+    records of that reasoning. Where the view was shortened, what comes after has lost its own."""
+    prefixes, valid = view.prefixes, view.reasoning
+    if not is_same:
+        prefixes = prefixes_of(messages, request.system, request.tools, request.target)
+        replies = {
+            record.id: record
+            for record in request.records
+            if record.id in view.reasoning
+            if isinstance(record, Assistant)
+        }
+        valid = provable(messages, prefixes, replies, request.target)
+        messages = [
+            message if message.record in valid else _without_reasoning(message)
+            for message in messages
+        ]
+    order = [message.record for message in messages if message.record in valid]
+    return messages, prefixes, tuple(order)
+
+
+def _without_reasoning(message: Message) -> Message:
+    kept = tuple(block for block in message.blocks if not isinstance(block, Thinking))
+    if len(kept) == len(message.blocks):
+        return message
+    return msgspec.structs.replace(message, blocks=kept or (Text("…"),))
+
+
+def _with_reasoning(made: Record, ended: int) -> Record:
+    """A decision with the number of replies whose reasoning ends with it."""
+    if not ended or not isinstance(made, Compaction | Prune):
+        return made
+    return msgspec.structs.replace(made, reasoning=ended)
 
 
 def _force(
@@ -254,9 +317,8 @@ def _fill_warning(tokens: int, budget: Budget, policy: Policy) -> str:
 
 def _open_with_user(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:
     """Units that begin with the user."""
-    if shown[0].parts[0].role == "user":
-        return shown, []
-    return [NOTE_FIRST, *shown], [ViewRepair("no-opening", shown[0].first)]
+    opened = open_with_user(shown)
+    return opened, [] if opened is shown else [ViewRepair("no-opening", shown[0].first)]
 
 
 def _close_with_note(draft: ViewDraft) -> list[ViewRepair]:

@@ -32,6 +32,7 @@ from holdfast.core.models.messages import (
     read_pieces,
 )
 from holdfast.core.projection.payloads import has_payload, without_payloads
+from holdfast.core.projection.prefix import sent_with
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
 from holdfast.core.text.cut import cut, has_lone_surrogates
@@ -93,16 +94,29 @@ class ViewRepair(msgspec.Struct, frozen=True):
 class Thread:
     """Units in the making. Feed it records in order; `units` is the whole so far."""
 
-    def __init__(self, admits: Callable[[Thinking], bool] = lambda _thinking: True) -> None:
+    def __init__(
+        self,
+        admits: Callable[[Assistant, Thinking], bool] = lambda _reply, _thinking: True,
+        maker: tuple[str, str] = ("", ""),
+        barred: frozenset[str] = frozenset(),
+    ) -> None:
         self.repairs: list[ViewRepair] = []
         self._admits = admits
-        """True if the target takes a piece of thinking back."""
+        """True if the target takes a piece of a reply's thinking back."""
+        self._maker = maker
+        """The provider and the model that are asked."""
+        self._barred = barred
+        """Replies of which no signature is sent again."""
+        self.replies: dict[str, Assistant] = {}
+        """The replies with thinking that the target takes, by id."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
         """The user's messages since the calls of the open step."""
         self._early: list[ToolResult] = []
         """Results whose call has not been seen; the next assistant message may have it."""
+        self._order: dict[str, int] = {}
+        """The place of each record among all that were fed."""
         self._ids: dict[str, int] = {}
         """The number of times each call id was given out."""
         self._answered: set[str] = set()
@@ -110,6 +124,7 @@ class Thread:
         """Calls whose result says only that they were interrupted."""
 
     def feed(self, record: Record) -> None:
+        self._order[record.id] = len(self._order)
         # By exact type: to ask a struct's class for its instances takes several times as long.
         kind = type(record)
         if kind is ToolResult:
@@ -178,6 +193,7 @@ class Thread:
         if not blocks:
             return
         step = self._open_for(record.id)
+        self._move_unseen(record)
         step.add(
             MessagePart(record.id, "assistant", "assistant", self._with_sound_calls(record, blocks))
         )
@@ -188,6 +204,22 @@ class Thread:
                 self._take_result(result)
             else:
                 self.repairs.append(_orphan(result))
+
+    def _move_unseen(self, record: Assistant) -> None:
+        """Put what was said while a reply was made behind it, where its model had not seen it."""
+        sent = sent_with(record)
+        seen = self._order.get(sent.seen) if sent is not None else None
+        if seen is None:
+            return
+        start = len(self._closed)
+        while start and self._is_said_after(self._closed[start - 1], seen):
+            start -= 1
+        self._waiting[:0] = self._closed[start:]
+        del self._closed[start:]
+
+    def _is_said_after(self, unit: ContextUnit, seen: int) -> bool:
+        is_reply = unit.parts[0].source == "assistant"
+        return not is_reply and self._order.get(unit.first, 0) > seen
 
     def _take_call(self, record: ToolUse) -> None:
         """A call that stands alone, as other writers leave it."""
@@ -270,12 +302,7 @@ class Thread:
 
     def _read(self, record: User | Assistant) -> tuple[Block, ...]:
         if type(record) is Assistant:
-            provider, model = record.provider or "", record.model or ""
-            blocks = read_blocks(record.content, provider=provider, model=model)
-            kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(b))
-            if len(kept) < len(blocks):
-                self._repair("foreign-thinking", record, model)
-                blocks = kept
+            blocks = self._read_reply(record)
         else:
             blocks = read_blocks(record.content)
         blocks = self._lift_payloads(record, blocks)
@@ -284,6 +311,21 @@ class Thread:
         if has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         return blocks
+
+    def _read_reply(self, record: Assistant) -> tuple[Block, ...]:
+        """The blocks of a reply, with the thinking that the target takes back."""
+        provider, model = record.provider or "", record.model or ""
+        sent = sent_with(record)
+        dialect = sent.dialect if sent is not None else ""
+        blocks = read_blocks(record.content, provider=provider, model=model, dialect=dialect)
+        kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(record, b))
+        if any(type(block) is Thinking for block in kept):
+            self.replies[record.id] = record
+        if len(kept) < len(blocks):
+            self._repair("foreign-thinking", record, model)
+        if (provider, model) != self._maker or record.id in self._barred:
+            kept = tuple(map(_unsigned, kept))
+        return kept
 
     def _lift_payloads(
         self, record: Record, blocks: tuple[_B, ...]
@@ -404,6 +446,18 @@ def _free_id(ids: dict[str, int], name: str) -> str:
 def _interrupted_part(call: ToolCall) -> MessagePart:
     answer = ToolAnswer(call.id, (Text(INTERRUPTED),), is_error=True, name=call.name)
     return MessagePart("", "injected", "user", (answer,))
+
+
+def _unsigned(block: Block) -> Block:
+    """A text or a call without the signature of a thought that is not the model's own."""
+    match block:
+        case Text(text, dict() as fields):
+            kept = {name: item for name, item in fields.items() if name != "thought_signature"}
+            return Text(text, kept or None)
+        case ToolCall() if block.signature:
+            return msgspec.structs.replace(block, signature="")
+        case _:
+            return block  # nothing else is signed apart from thinking
 
 
 def _is_answer(block: Block) -> bool:

@@ -80,3 +80,13 @@ def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
 def note(text: str) -> ContextUnit:
     """A user message that Holdfast puts in."""
     return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
+
+
+LEAST_SUMMARY: Final = "[The beginning of this conversation is not shown.]"
+"""The summary where a budget leaves room for no other: a summary is never empty."""
+NOTE_FIRST: Final = note(LEAST_SUMMARY)
+
+
+def open_with_user(shown: list[ContextUnit]) -> list[ContextUnit]:
+    """Units that begin with the user: a note stands in where they do not."""
+    return shown if not shown or shown[0].parts[0].role == "user" else [NOTE_FIRST, *shown]

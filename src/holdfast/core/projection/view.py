@@ -17,6 +17,7 @@ from holdfast.core.log.records import (
     Assistant,
     Checkpoint,
     Compaction,
+    Epoch,
     InjectedContext,
     Prune,
     ToolResult,
@@ -28,10 +29,17 @@ from holdfast.core.log.records import (
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
+from holdfast.core.projection.prefix import NO_PREFIXES, may_return, prefixes_of, provable
 from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import Thread, ViewRepair
-from holdfast.core.projection.units import ContextUnit, MessagePart
+from holdfast.core.projection.units import (
+    LEAST_SUMMARY,
+    ContextUnit,
+    MessagePart,
+    messages_of,
+    open_with_user,
+)
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
@@ -40,7 +48,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import PruneDecision, Record
     from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Thinking, Tool
     from holdfast.core.models.usage import Usage
+    from holdfast.core.projection.prefix import Prefixes
     from holdfast.core.projection.sizes import Weight
     from holdfast.core.tokens.calibration import Calibration
 
@@ -89,6 +99,10 @@ class View(msgspec.Struct, frozen=True):
     """When a model last answered; 0 for never."""
     calls: int
     calibration: Calibration
+    reasoning: frozenset[str]
+    """The replies whose reasoning stands behind its own prefix."""
+    prefixes: Prefixes
+    """The digests of the request that the view makes."""
 
 
 class ProjectionCache:
@@ -100,14 +114,43 @@ class ProjectionCache:
         self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[ContextUnit, ContextUnit]] = {}
         self._reading: _Reading | None = None
 
-    def read(self, records: Sequence[Record], window: int, target: Target) -> View:
-        """The view of a path of records, oldest first."""
+    def read(
+        self,
+        records: Sequence[Record],
+        window: int,
+        target: Target,
+        system: str = "",
+        tools: Sequence[Tool] = (),
+    ) -> View:
+        """The view of a path of records, oldest first, behind a system prompt and tools."""
         reading = self._reading
-        if reading is None or not reading.goes_on_in(records, window, target):
+        head = (system, tuple(tools))
+        if reading is None or not reading.goes_on_in(records, window, target, head):
             self._let_go()
-            reading = self._reading = _Reading(records, window, target, self.scale)
-        reading.feed(records)
-        return reading.view()
+            reading = self._reading = _Reading(records, window, target, self.scale, head=head)
+        while True:
+            reading.feed(records)
+            view = self._proven(reading)
+            if view is not None:
+                return view
+            # Reasoning that is not behind its own prefix goes; what is left is read without it.
+            reading = self._reading = _Reading(
+                records, window, target, self.scale, head=head, stale=reading.stale
+            )
+
+    def _proven(self, reading: _Reading) -> View | None:
+        """The view, where all of its reasoning stands behind its own prefix."""
+        view = reading.view()
+        shown = [self.shown(unit, view.forms) for unit in (*view.opening, *view.units)]
+        messages = messages_of(open_with_user(shown))
+        system, tools = reading.head
+        prefixes = prefixes_of(messages, system, tools, reading.target)
+        valid = provable(messages, prefixes, reading.replies, reading.target)
+        stale = reading.replies.keys() - valid
+        if stale:
+            reading.stale |= stale
+            return None
+        return msgspec.structs.replace(view, reasoning=valid, prefixes=prefixes)
 
     def read_rest(
         self,
@@ -171,15 +214,22 @@ class _Reading:
         scale: Scale,
         start: int | None = None,
         pinned: Sequence[Record] = (),
+        *,
+        head: tuple[str, tuple[Tool, ...]] = ("", ()),
+        stale: frozenset[str] = frozenset(),
     ) -> None:
         self._window = window
-        self._target = target
+        self.target = target
+        self.head = head
+        self.stale = stale
+        """Replies whose reasoning is not behind its own prefix."""
+        self._barred = _barred(records)
         self._scale = scale
         self._first = records[0] if records else None
         self._boundary, self._fed = _start(records, window) if start is None else (None, start)
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
-        self._thread = Thread(target.takes_back)
+        self._thread = Thread(self._admits, (target.provider, target.model), self._barred)
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned)
         self._last_call: MeasuredCall | None = None
@@ -188,16 +238,32 @@ class _Reading:
         self._calibration = scale.base(target.model)
 
     @property
+    def replies(self) -> dict[str, Assistant]:
+        """The replies with reasoning in the view."""
+        return self._thread.replies
+
+    def _admits(self, record: Assistant, thinking: Thinking) -> bool:
+        is_kept = record.id not in self.stale and record.id not in self._barred
+        return is_kept and may_return(self.target, record, thinking)
+
+    @property
     def _is_blank(self) -> bool:
         """True while nothing was said: a checkpoint is then what the session starts from."""
         return not self._thread.units()
 
-    def goes_on_in(self, records: Sequence[Record], window: int, target: Target) -> bool:
+    def goes_on_in(
+        self,
+        records: Sequence[Record],
+        window: int,
+        target: Target,
+        head: tuple[str, tuple[Tool, ...]],
+    ) -> bool:
         """Return whether these records are the ones read so far and some more."""
         fed = self._fed
         return (
             window == self._window
-            and target == self._target
+            and target == self.target
+            and head == self.head
             and fed <= len(records)
             and (fed == 0 or (records[fed - 1] is self._last and records[0] is self._first))
             and not any(_turns_the_view(record, window) for record in records[fed:])
@@ -230,6 +296,8 @@ class _Reading:
             last_reply=self._last_reply,
             calls=self._calls,
             calibration=self._calibration,
+            reasoning=frozenset(),
+            prefixes=NO_PREFIXES,
         )
 
     def _apply(self, record: Prune) -> None:
@@ -246,7 +314,7 @@ class _Reading:
         self._calls += 1
         self._last_reply = max(self._last_reply, record.ts)
         usage = read_usage(record.usage, record.provider or "")
-        model = self._target.model
+        model = self.target.model
         if model and record.model and record.model != model:
             self._forget_size()  # another model counts in other tokens
             return
@@ -267,7 +335,16 @@ class _Reading:
 
 def _turns_the_view(record: Record, window: int) -> bool:
     """Return whether what was read before this record has to be read anew."""
+    if type(record) is Epoch and record.drops_reasoning:
+        return True
     return type(record) is Undo or Boundaries(window).is_one(record)
+
+
+def _barred(records: Sequence[Record]) -> frozenset[str]:
+    """The replies from before a refusal of their reasoning: it is not sent again."""
+    places = range(len(records) - 1, -1, -1)
+    found = (at for at in places if type(rec := records[at]) is Epoch and rec.drops_reasoning)
+    return frozenset(rec.id for rec in records[: next(found, 0)] if type(rec) is Assistant)
 
 
 def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, int]:
@@ -287,10 +364,6 @@ def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, i
 
 def _form(decision: PruneDecision) -> Form:
     return Form(decision.action, decision.keep)
-
-
-LEAST_SUMMARY: Final = "[The beginning of this conversation is not shown.]"
-"""The summary where a budget leaves room for no other: a summary is never empty."""
 
 
 def fence_summary(summary: str) -> str:

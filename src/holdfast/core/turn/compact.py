@@ -23,12 +23,14 @@ from holdfast.core.flow.events import (
     Pruned,
     PruneStarted,
 )
-from holdfast.core.log.records import MESSAGES, Compaction, Prune
+from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
 from holdfast.core.models.usage import add_up
 from holdfast.core.turn.drafts import is_true_of
+from holdfast.core.turn.epochs import account_for
 from holdfast.core.turn.flush import NoteFlush
 from holdfast.core.turn.run import POOR_SUMMARIES_MAX, Bounds, cut_in
 from holdfast.core.turn.summarise import Summariser
+from holdfast.core.turn.tool_results import close_open_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import Pressure
     from holdfast.core.turn.run import RunState
 
+_CONTINUE: Final = User(content="[Continue.]", extra={"meta": True, "injected": "continue"})
+"""Stands where the provider wants a message of the user and there is none."""
 _ROUNDS_MAX: Final = 3
 """The most plans for one request, where other writers cut the view meanwhile."""
 _MESSAGES_MIN: Final = 4
@@ -54,6 +58,7 @@ _PRESSURES: Final[dict[str, Pressure]] = {"asked": "cut", "overflow": "hold"}
 
 def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tuple[Plan, str]]:
     """A request that fits, with all its decisions in the log, and the newest record it contains."""
+    yield from close_open_calls(run)
     for round_ in range(_ROUNDS_MAX):
         records: Sequence[Record] = yield Read(run.window.tokens)
         now: float = yield Now()
@@ -64,7 +69,16 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         if made is None:
             if plan.decisions:
                 hold = functools.partial(run.plan, records, now, bounds, pressure="hold")
-                plan = yield from _prune(plan, hold)
+                yield from _prune(plan, hold)
+                records = yield Read(run.window.tokens)
+                plan = run.plan(records, now, bounds, pressure="hold")
+            if plan.lacks_question:
+                # What is sent is in the log, so that the next request begins with it.
+                yield Append((_CONTINUE,))
+                records = yield Read(run.window.tokens)
+                newest = records[-1].id
+                plan = run.plan(records, now, bounds, pressure="hold")
+            yield from account_for(records, plan)
             if not is_recovery:
                 flush = _CompactionRun(run, records, now, bounds, "full").flush
                 if flush.is_due(plan):
@@ -74,6 +88,7 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         work = _CompactionRun(run, records, now, bounds, reason)
         uncut = yield from work.carry_out(plan, made, round_)
         if uncut is not None:
+            yield from account_for((yield Read(run.window.tokens)), uncut)
             return uncut, newest
         # The view was cut, by us or another writer: read again, with everything said meanwhile.
     return plan, newest

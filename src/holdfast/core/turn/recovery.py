@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.failures.classify import WINDOW_TOKENS_LEARNED_MIN, learned_window
-from holdfast.core.models.messages import Image, Thinking
+from holdfast.core.models.messages import Image, Thinking, ToolCall
 from holdfast.core.turn.facts import blocks_of, judge
 from holdfast.core.turn.run import Bounds
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
@@ -84,11 +84,8 @@ def remedy(
         return _overflow(failure, plan, bounds, tries)
     if failure.kind == "payload_too_large" or failure.action == "shrink_or_drop_images":
         return _fewer_bytes(plan, bounds, tries)
-    if failure.action == "strip_or_restore_thinking_and_retry_once" and blocks_of(plan, Thinking):
-        target = bounds.target or plan.target
-        dialect = msgspec.structs.replace(target.dialect, replays_thinking=False)
-        plain = msgspec.structs.replace(target, dialect=dialect)
-        return Remedy("drop-thinking", _with(bounds, target=plain), "without earlier thinking")
+    if failure.action == "strip_or_restore_thinking_and_retry_once" and _has_reasoning(plan):
+        return Remedy("drop-thinking", bounds, "without earlier thinking")
     return Remedy("give-up", bounds, "no change to the request would help")
 
 
@@ -175,7 +172,14 @@ def is_smaller(plan: Plan, refused: Plan) -> bool:
         or plan.prompt.output_tokens < refused.prompt.output_tokens
         or len(blocks_of(plan, Image)) < len(blocks_of(refused, Image))
         or len(blocks_of(plan, Thinking)) < len(blocks_of(refused, Thinking))
+        or (_has_reasoning(refused) and not _has_reasoning(plan))
     )
+
+
+def _has_reasoning(plan: Plan) -> bool:
+    """Return whether a request has thinking, or calls with a signature of it."""
+    signed = (isinstance(b, ToolCall) and bool(b.signature) for b in blocks_of(plan, ToolCall))
+    return bool(blocks_of(plan, Thinking)) or any(signed)
 
 
 def final_error(failed: FailedCall, plan: Plan, detail: str) -> ModelError:

@@ -22,6 +22,7 @@ from holdfast.core.models.replies import Reply
 from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
+from holdfast.core.turn.epochs import begin_epoch
 from holdfast.core.turn.recovery import Recovery, final_error
 from holdfast.core.turn.secrets import append_one
 from holdfast.errors import CallDenied, CannotFit
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.models.usage import Usage
+    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunState
 
@@ -66,7 +68,8 @@ class PreparedCalls:
         self._recovery = self._plan = None
         if plan is not None:
             yield from _report_troubles(self._run, reply, usage, plan)
-        reply = yield from _store(self._run, reply, target.provider, target.model)
+        sent = plan.sent if plan is not None else None
+        reply = yield from _store(self._run, reply, target.provider, target.model, sent)
         if not reply.calls:
             yield Emit(TurnFinished(reply, 1))
         return reply
@@ -88,11 +91,14 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
             target = plan.target
             usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
-            return (yield from _store(run, outcome, target.provider, target.model)), newest
+            stored = yield from _store(run, outcome, target.provider, target.model, plan.sent)
+            return stored, newest
         yield from _recover(recovery, plan, outcome)
 
 
-def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
+def assistant_record(
+    reply: Reply, provider: str, model: str, sent: SentRequest | None = None
+) -> Assistant:
     """A reply as a record. It has the name by which the model was called: thinking is given back
     only to the model that produced it, and providers answer with longer names."""
     served = reply.model if model and reply.model not in ("", model) else ""
@@ -102,6 +108,7 @@ def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
         model=model or reply.model or None,
         usage=reply.raw_usage,
         stop_reason=reply.stop_reason or None,
+        sent=sent.to_json() if sent is not None else None,
         extra={**reply.extra, **({"served_model": served} if served else {})},
     )
 
@@ -139,6 +146,9 @@ def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
         raise final_error(failed, plan, found.detail) from failed.error
     if found.step == "wait":
         yield Sleep(found.seconds)
+    elif found.step == "drop-thinking":
+        # Stored, so that no later request tries the same reasoning again.
+        yield from begin_epoch("refused", len(plan.reasoning), drops_reasoning=True)
 
 
 def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
@@ -151,6 +161,7 @@ def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
             hint="change the listener that returns `Deny` for `CallStarted`",
         )
     before = yield Now()
+    run.last_sent = plan.sent
     outcome: Reply | FailedCall = yield CallModel(plan.prompt, plan.target)
     if isinstance(outcome, FailedCall):
         return outcome
@@ -172,9 +183,11 @@ def _report_troubles(run: RunState, reply: Reply, usage: Usage | None, plan: Pla
             run.force_cut(plan.tokens.total)
 
 
-def _store(run: RunState, reply: Reply, provider: str, model: str) -> Flow[Reply]:
+def _store(
+    run: RunState, reply: Reply, provider: str, model: str, sent: SentRequest | None
+) -> Flow[Reply]:
     """Append a reply to the log; returns it with its record id and the provider that was called."""
-    record = yield from append_one(run, assistant_record(reply, provider, model))
+    record = yield from append_one(run, assistant_record(reply, provider, model, sent))
     return msgspec.structs.replace(reply, record=record, provider=reply.provider or provider)
 
 

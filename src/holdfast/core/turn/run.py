@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
-from holdfast.core.log.refs import holds_outputs
 from holdfast.core.models.window import (
     Window,
     budget_for,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
     from holdfast.core.outputs.offload import Room
+    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import Pressure
     from holdfast.core.projection.view import ProjectionCache
@@ -96,7 +96,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     options: RunOptions = RunOptions()
     tools: tuple[Tool, ...] = ()
     output_tool: Tool | None = None
-    """Reads back outputs that were moved out of the log; offered once there is one."""
+    """Reads back outputs that were moved out of the log."""
     floor: int = WINDOW_FLOOR_TOKENS
     """The smallest window to accept."""
     price: Price | None = None
@@ -166,7 +166,9 @@ class RunState:
         """The tokens that the messages of the newest plan may take."""
         self.view_tokens = 0
         """The tokens that they take."""
-        self._offers_output_tool = False
+        self._drops_output_tool = False
+        self.last_sent: SentRequest | None = None
+        """The newest request, for a reply that is broken off."""
 
     @property
     def options(self) -> RunOptions:
@@ -255,7 +257,9 @@ class RunState:
         except CannotFit:
             if request.tools == self.settings.tools:
                 raise
-            # The tool that reads outputs back must not cost the turn.
+            # The tool that reads outputs back must not cost the turn. Once left out it stays so:
+            # coming and going would change the prefix each time.
+            self._drops_output_tool = True
             plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
@@ -282,7 +286,7 @@ class RunState:
             self.window,
             bounds.target or settings.target,
             system=options.system,
-            tools=self._tools(records),
+            tools=self._tools(),
             output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),
             policy=options.policy,
             prompt_cache=self.prompt_cache(records, now),
@@ -295,12 +299,11 @@ class RunState:
             pending=pending,
         )
 
-    def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
-        """The tools of the session, with the output tool once an output was moved out."""
+    def _tools(self) -> tuple[Tool, ...]:
+        """The tools of the session and the output tool, declared from the first request on: a tool
+        that comes later changes the prefix of everything."""
         reader = self.settings.output_tool
-        # Once offered it stays: coming and going would break the cached prefix each time.
-        self._offers_output_tool = self._offers_output_tool or holds_outputs(records)
-        if reader is None or not self._offers_output_tool:
+        if reader is None or self._drops_output_tool:
             return self.settings.tools
         return (*self.settings.tools, reader)
 

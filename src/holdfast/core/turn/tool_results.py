@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.flow.effects import Append, Deny, Emit, NextToolResult, Outcome, StartTools
-from holdfast.core.flow.events import ToolFinished, ToolStarted
+from holdfast.core.flow.effects import (
+    Append,
+    Deny,
+    Emit,
+    IsTurnRunning,
+    NextToolResult,
+    Outcome,
+    Read,
+    StartTools,
+)
+from holdfast.core.flow.events import Interrupted, ToolFinished, ToolStarted
 from holdfast.core.limits import RESULT_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
-from holdfast.core.models.messages import ToolCall, read_blocks
+from holdfast.core.models.messages import INTERRUPTED, ToolCall, read_blocks
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
 from holdfast.core.turn.secrets import report_secrets
@@ -50,6 +59,29 @@ def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
                 yield from _finish(run, call, same)
                 allowed.remove(call)
     return outcomes + [outcome for _call, outcome in done]
+
+
+def close_open_calls(run: RunState) -> Flow[list[ToolResult]]:
+    """Store results for calls that were left open: what a request says of them is in the log, and
+    stays as it was sent when the real result arrives."""
+    left = yield from interruptions(run)
+    if left:
+        yield Append(left)
+        yield Emit(Interrupted(tuple(result.tool_use_id for result in left)))
+    return left
+
+
+def interruptions(run: RunState) -> Flow[list[ToolResult]]:
+    """Return results for calls that an earlier run left open; those of a running turn are not."""
+    left = open_calls((yield Read(run.window.tokens)))
+    if left and (yield IsTurnRunning()):
+        return []
+    return [error_result(call, INTERRUPTED) for call in left]
+
+
+def error_result(call: ToolCall, text: str) -> ToolResult:
+    """Return a result that says why there is no other."""
+    return ToolResult(tool_use_id=call.id, name=call.name, content=text, is_error=True)
 
 
 def store(run: RunState, result: ToolResult) -> Flow[str]:

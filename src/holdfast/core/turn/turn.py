@@ -26,7 +26,6 @@ from holdfast.core.flow.effects import (
     Cancelled,
     Emit,
     FindMessage,
-    IsTurnRunning,
     Outcome,
     Read,
     SearchMemory,
@@ -49,13 +48,19 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
-from holdfast.core.models.messages import INTERRUPTED, ToolCall
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.drafts import newest_cut
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.secrets import append_one, report_secrets
-from holdfast.core.turn.tool_results import open_calls, run_tools, store
+from holdfast.core.turn.tool_results import (
+    close_open_calls,
+    error_result,
+    interruptions,
+    open_calls,
+    run_tools,
+    store,
+)
 from holdfast.errors import HoldfastError, ToolLoop, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from holdfast.core.flow.effects import Flow
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.core.turn.run import RunState
 
@@ -89,7 +95,7 @@ def turn(
         yield Emit(TurnFinished(reply, 0))
         return reply
     else:
-        yield from _answer_interruptions(run)
+        yield from close_open_calls(run)
         yield Emit(TurnStarted(stored.record))
     return (yield from answer(run))
 
@@ -124,7 +130,7 @@ def _add_user(run: RunState, message: User) -> Flow[str]:
     content, key = message.content, key_of(message)
     if run.keeps_outputs:
         content = yield from offload_content(content)
-    interrupted = yield from _interruptions(run)
+    interrupted = yield from interruptions(run)
     hits = yield from _search_memory(run, content)
     message = msgspec.structs.replace(message, content=content)
     stored = yield Append((*interrupted, *hits, message), unless_key=key)
@@ -202,7 +208,7 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
 
 def resume(run: RunState) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None if there is none."""
-    yield from _answer_interruptions(run)
+    yield from close_open_calls(run)
     records = yield Read(run.window.tokens)
     if not is_unanswered(records):
         return None
@@ -273,31 +279,13 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
     partial = cancelled.partial
     if partial is not None and partial.text.strip():
         target = run.settings.target
-        yield from append_one(run, assistant_record(partial, target.provider, target.model))
+        sent = run.last_sent
+        yield from append_one(run, assistant_record(partial, target.provider, target.model, sent))
     records = yield Read(run.window.tokens)
     running = open_calls(records)
     if running:
-        yield Append([_error_result(call, _CANCELLED) for call in running])
+        yield Append([error_result(call, _CANCELLED) for call in running])
     yield Emit(TurnCancelled(tuple(call.id for call in running)))
-
-
-def _answer_interruptions(run: RunState) -> Flow[None]:
-    interrupted = yield from _interruptions(run)
-    if interrupted:
-        yield Append(interrupted)
-        yield Emit(Interrupted(tuple(result.tool_use_id for result in interrupted)))
-
-
-def _interruptions(run: RunState) -> Flow[list[ToolResult]]:
-    """Results for calls that an earlier run left open; those of a running turn are not."""
-    left = open_calls((yield Read(run.window.tokens)))
-    if left and (yield IsTurnRunning()):
-        return []
-    return [_error_result(call, INTERRUPTED) for call in left]
-
-
-def _error_result(call: ToolCall, text: str) -> ToolResult:
-    return ToolResult(tool_use_id=call.id, name=call.name, content=text, is_error=True)
 
 
 def is_unanswered(records: Sequence[Record]) -> bool:

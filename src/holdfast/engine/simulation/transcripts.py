@@ -221,7 +221,7 @@ class Transcript:
         return TranscriptPiece(key, tokens, self.number_facts(text), not text.startswith(_PUT_IN))
 
     def _read_calls(self) -> list[ReplayCall]:
-        thread = Thread(self.target.takes_back)
+        thread = Thread(lambda _reply, thinking: self.target.takes_back(thinking))
         calls: list[ReplayCall] = []
         closed: list[ContextUnit] = []
         seen: dict[int, int] = {}

@@ -108,6 +108,8 @@ class RecordView:
                 return join(count, ": " if reason else "", self._mask(reason or ""))
             case kinds.Rewind(to=to, reason=reason):
                 return join("went back to ", self._record_link(to), f" {self._mask(reason or '')}")
+            case kinds.Epoch(cause=cause, detail=detail):
+                return join(f"requests begin differently: {gist(self._mask(detail or cause), 200)}")
             case kinds.Undo(target=target):
                 return join("undid ", self._record_link(target))
             case kinds.Flush(notes=notes, trigger=trigger):

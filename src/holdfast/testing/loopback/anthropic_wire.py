@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
 from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
-from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
+from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage
 
 STOPS: Final = {
@@ -42,20 +41,21 @@ class AnthropicWire:
         return {
             **_message(spoken),
             "content": _content(spoken),
-            "stop_reason": STOPS.get(spoken.stop, "pause_turn"),
-            **_usage(spoken.counts),
+            "stop_reason": _stop(spoken),
+            **_reported(spoken),
+            **_usage(spoken),
         }
 
     def events(self, spoken: Spoken) -> Iterator[Event]:
         # What the input took is known at once; of the output, only that it has begun.
-        begun = _usage(spoken.counts, output=1)
+        begun = {**_reported(spoken), **_usage(spoken, output=1)}
         message = {**_message(spoken), "content": [], "stop_reason": None, **begun}
         yield _event("start", {"type": "message_start", "message": message})
         yield _event("other", {"type": "ping"})
         for index, block in enumerate(_content(spoken)):
             yield from _block_events(index, block)
-        delta = {"stop_reason": STOPS.get(spoken.stop, "pause_turn"), "stop_sequence": None}
-        yield _event("other", {"type": "message_delta", "delta": delta, **_usage(spoken.counts)})
+        delta = {"stop_reason": _stop(spoken), "stop_sequence": None}
+        yield _event("other", {"type": "message_delta", "delta": delta, **_usage(spoken)})
         yield _event("other", {"type": "message_stop"})
 
     def error(self, failure: WireFailure, request_id: str) -> Json:
@@ -92,12 +92,10 @@ def _message(spoken: Spoken) -> Json:
 
 
 def _content(spoken: Spoken) -> list[Json]:
-    content: list[Json] = []
-    if spoken.thinking:
-        signature = sign(spoken.model, spoken.thinking)
-        content.append({"type": "thinking", "thinking": spoken.thinking, "signature": signature})
+    content = [*spoken.thoughts]
     if spoken.text:
         content.append({"type": "text", "text": spoken.text})
+    content += spoken.notes
     content += [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
         for call in spoken.calls
@@ -105,7 +103,17 @@ def _content(spoken: Spoken) -> list[Json]:
     return content
 
 
-def _usage(counts: Counts | None, output: int | None = None) -> Json:
+def _stop(spoken: Spoken) -> str:
+    return str(spoken.report.get("stop_reason") or STOPS.get(spoken.stop, "pause_turn"))
+
+
+def _reported(spoken: Spoken) -> Json:
+    known = ("stop_reason", "usage")
+    return {name: value for name, value in spoken.report.items() if name not in known}
+
+
+def _usage(spoken: Spoken, output: int | None = None) -> Json:
+    counts = spoken.counts
     if counts is None:
         return {}
     return {
@@ -119,6 +127,7 @@ def _usage(counts: Counts | None, output: int | None = None) -> Json:
             },
             "output_tokens": counts.output if output is None else min(output, counts.output),
             "service_tier": "standard",
+            **spoken.report.get("usage", {}),
         }
     }
 
@@ -132,11 +141,19 @@ def _block_events(index: int, block: Json) -> Iterator[Event]:
             bare: Json = {"type": "thinking", "thinking": "", "signature": ""}
             deltas = [
                 delta("thinking", {"type": "thinking_delta", "thinking": piece})
-                for piece in in_pieces(block["thinking"])
+                for piece in in_pieces(block["thinking"]) or [""]
             ]
             deltas.append(
                 delta("thinking", {"type": "signature_delta", "signature": block["signature"]})
             )
+        case "redacted_thinking":
+            bare, deltas = block, []
+        case "compaction" if "signature" in block:
+            bare, deltas = block, []
+        case "compaction":
+            bare = {"type": "compaction", "content": ""}
+            whole = {"type": "compaction_delta", "content": block["content"]}
+            deltas = [delta("other", whole)]
         case "tool_use":
             bare = {**block, "input": {}}
             deltas = [

@@ -83,13 +83,16 @@ class Answer(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     """Tools that it asks for."""
     thinking: str = ""
-    """Shown only where the request asks for it, as with the providers."""
+    """Shown only where the request asks for it, as with the providers. A model that thinks
+    unasked has thinking where this is empty, too."""
     stop: Stop | None = None
     """Why it ends; where nobody says, `tools` with calls and `end` without."""
     delay: float = 0.0
     """Seconds before the reply begins."""
     pause: float = 0.0
     """Seconds between the pieces of a stream."""
+    is_redacted: bool = False
+    """True if its thinking comes encrypted (Anthropic)."""
 
 
 Brain: TypeAlias = Callable[[Asked], Answer]

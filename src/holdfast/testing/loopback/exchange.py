@@ -10,25 +10,33 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.common.rule import Violation
-from holdfast.core.dialects.gemini.render import LOST_SIGNATURE
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.messages import Thinking, ToolCall
 from holdfast.providers.requests import validate
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call
+from holdfast.testing.loopback.binding import (
+    Judged,
+    Ledger,
+    Reasoning,
+    Replying,
+    Request,
+    Thought,
+    find_binding,
+)
+from holdfast.testing.loopback.binding.judging import REASONING_RULES
 from holdfast.testing.loopback.caching import Cached
 from holdfast.testing.loopback.chat_wire import ChatWire
 from holdfast.testing.loopback.faults import Counts, Fault, Sizes, WireFailure
-from holdfast.testing.loopback.gemini_wire import GeminiWire, sign_call
+from holdfast.testing.loopback.gemini_wire import GeminiWire
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
 from holdfast.testing.loopback.reading import Heard, read_request
 from holdfast.testing.loopback.received import Received, find_dialect
 from holdfast.testing.loopback.responses_wire import ResponsesWire
-from holdfast.testing.loopback.speaking import Event, Spoken, Wire, is_signed_here, sign
+from holdfast.testing.loopback.speaking import Event, Spoken, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from holdfast.ports import Clock
     from holdfast.testing.loopback.asking import Brain
@@ -57,6 +65,8 @@ class Services(msgspec.Struct, frozen=True):
     clock: Clock
     add_up: Callable[[Counts], Counts]
     """Remembers what an answer took and gives what the earlier ones took."""
+    ledger: Ledger
+    """The replies with reasoning so far."""
 
 
 class Exchange:
@@ -76,10 +86,13 @@ class Exchange:
         self.body: Json = {}
         self.heard: Heard | None = None
         self.sums: list[int] = []
+        self.binding = find_binding(self.dialect) if self.dialect else None
+        self.judged = Judged()
         self.violations: tuple[Violation, ...] = ()
         self.fault = _NO_FAULT
         self.cached = Cached()
         self.said: Answer | None = None
+        self.instead: Json | None = None
         self.failure: WireFailure | None = None
 
     def record(self, status: int) -> Received:
@@ -100,11 +113,25 @@ class Exchange:
             reserved=self.reply_reserve,
             limit=self.limit,
             cached=self.cached,
+            reasoning=self._reasoning(),
             violations=self.violations,
             fault=self.fault.name,
             answer=self.said,
             status=status,
             said=self.failure.message if self.failure else "",
+        )
+
+    def _reasoning(self) -> Reasoning:
+        """Return what became of the reasoning in the request."""
+        judged, is_refused = self.judged, self.failure is not None and not self.fault.name
+        rules = [item.rule for item in self.violations if item.rule in REASONING_RULES]
+        refused = rules[0] if is_refused and rules else ""
+        return Reasoning(
+            refused=refused,
+            valid=() if refused else judged.valid,
+            dropped=() if refused else judged.dropped,
+            allowed=() if refused else judged.allowed,
+            withheld=judged.withheld,
         )
 
     @property
@@ -176,14 +203,12 @@ class Exchange:
     # Reading and judging
 
     def _read(self, dialect: str) -> Heard:
-        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
-        keys = (self.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
-        given = next(filter(None, keys), bearer)
-        if self.rules.api_key and given != self.rules.api_key:
+        if self.rules.api_key and self.key != self.rules.api_key:
             raise Refused(WireFailure("invalid x-api-key", 401, code="invalid_api_key"))
         body = self._json()
         self.body = body if isinstance(body, dict) else {}
-        self.heard = read_request(dialect, self.body, self.path)
+        assert self.binding is not None
+        self.heard = read_request(dialect, self.binding.expand(self.body), self.path)
         self.sums = self.rules.sums(self.heard)
         limit = self.rules.bytes_for(dialect)
         if limit and len(self.raw) > limit:
@@ -209,31 +234,50 @@ class Exchange:
         passed = {"body-bytes"}  # judged already, by our own limit and by what really came in
         if self.only_counts:
             passed.add("max-tokens-required")
-        found = [*validate(self.body, self.rules.target(heard)), *self._find_forged(heard)]
-        self.violations = tuple(item for item in found if item.rule not in passed)
+        assert self.binding is not None
+        passed |= self.binding.judges
+        found = validate(heard.body, self.rules.target(heard))
+        self.judged = self.binding.judge(self.bound, self.shared.ledger)
+        self.violations = (
+            *(item for item in found if item.rule not in passed),
+            *(item.violation for item in self.judged.broken),
+        )
         if not heard.model:
             self._break("model-required", "model: Field required")
 
     def _refuse_violations(self) -> None:
-        if self.violations:
-            raise Refused(self.wire.refusal(self.violations[0]))
+        if not self.violations:
+            return
+        first = self.violations[0]
+        for item in self.judged.broken:
+            if item.violation == first:
+                raise Refused(item.failure)
+        raise Refused(self.wire.refusal(first))
 
-    def _find_forged(self, heard: Heard) -> Iterator[Violation]:
-        """Yield blocks that were changed after signing, or signed by another model."""
-        for piece in heard.pieces:
-            for block in piece.blocks:
-                match heard.dialect, block:
-                    case "anthropic", Thinking(redacted="", signature=signature):
-                        wanted = sign(heard.model, block.text)
-                        quote = "messages: Invalid `signature` in `thinking` block"
-                    case "gemini", ToolCall(signature=signature) if signature:
-                        wanted = sign_call(heard.model, block)
-                        quote = "Corrupted thought signature."
-                    case _:
-                        continue
-                is_checked = self.rules.checks_foreign_signatures or is_signed_here(signature)
-                if is_checked and signature not in (wanted, LOST_SIGNATURE):
-                    yield Violation("thinking-signature", quote, "messages")
+    @property
+    def key(self) -> str:
+        """Return the API key of the request."""
+        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
+        keys = (self.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
+        return next(filter(None, keys), bearer)
+
+    @property
+    def bound(self) -> Request:
+        """Return what the rules about reasoning look at."""
+        assert self.dialect is not None
+        return Request(
+            number=self.number,
+            model=self.heard.model if self.heard else "",
+            body=self.body,
+            headers=self.headers,
+            key=self.key,
+            account=self.rules.accounts.get(self.key, self.key),
+            variant=self.rules.dialect(self.dialect).variant,
+            tokens=self.tokens,
+            is_old_account=self.rules.is_old_account,
+            checks_foreign=self.rules.checks_foreign_signatures,
+            path=self.path.rstrip("/"),
+        )
 
     def _check_size(self, heard: Heard) -> None:
         most = self.rules.output_max
@@ -301,9 +345,11 @@ class Exchange:
 
     def _speak(self, heard: Heard, asked: Asked) -> Outgoing:
         fault = self.fault
-        self.said = self._answer_of(self.shared.brain(asked), heard, asked)
+        self.said, thought = self._answer_of(self.shared.brain(asked), heard, asked)
         self.cached = self.shared.caches.request(heard, self.sums, self.digests)
-        spoken = self._speak_answer(self.said, heard)
+        spoken = self._speak_answer(self.said, heard, thought)
+        if self.instead is not None:
+            return outgoing.whole(200, self.reply_headers, msgspec.json.encode(self.instead))
         hangs_first = not (fault.hangs_after and heard.is_streamed)
         wait = self.said.delay + (fault.seconds if hangs_first else 0.0)
         if heard.is_streamed:
@@ -320,19 +366,19 @@ class Exchange:
             return outgoing.cut_short(self.reply_headers, data, ending, wait=wait)
         return outgoing.whole(200, self.reply_headers, data, wait=wait)
 
-    def _answer_of(self, answer: Answer, heard: Heard, asked: Asked) -> Answer:
+    def _answer_of(self, answer: Answer, heard: Heard, asked: Asked) -> tuple[Answer, Thought]:
         """Return the brain's answer with the fault's changes, as far as it fits."""
         if self.fault.change:
             answer = self.fault.change(answer)
         answer = _with_stage(answer, self.fault, asked)
-        if answer.thinking and not self.rules.shows_thinking(heard):
-            answer = msgspec.structs.replace(answer, thinking="")
+        assert self.binding is not None
+        thought = self.binding.think(answer, self.bound)
         calls = tuple(self._with_id(call, at, heard) for at, call in enumerate(answer.calls))
-        answer = msgspec.structs.replace(answer, calls=calls)
+        answer = msgspec.structs.replace(answer, calls=calls, thinking=thought.text)
         left = max(1, self.limit - self.tokens)
         if self.fault.takes_any_size:
             left = max(left, heard.output_max)
-        return self.rules.within(answer, heard.output_max, left, heard.model)
+        return self.rules.within(answer, heard.output_max, left, heard.model), thought
 
     def _with_id(self, call: Call, at: int, heard: Heard) -> Call:
         if call.id:
@@ -344,7 +390,7 @@ class Exchange:
             made = f"{'toolu' if heard.dialect == 'anthropic' else 'call'}_{digest[:24]}"
         return msgspec.structs.replace(call, id=made)
 
-    def _speak_answer(self, answer: Answer, heard: Heard) -> Spoken:
+    def _speak_answer(self, answer: Answer, heard: Heard, thought: Thought) -> Spoken:
         counts = Counts(
             self.tokens,
             self.cached.read,
@@ -358,16 +404,32 @@ class Exchange:
         if self.fault.recount:
             sizes = Sizes(self.tokens, heard.output_max, self.limit, before.prompt, before.output)
             told = self.fault.recount(counts, sizes)
+        reply_id = f"{self.number:06d}{self.digests[-1].hex()[:14]}"
+        assert self.binding is not None
+        replying = Replying(
+            request=self.bound,
+            judged=self.judged,
+            thought=thought,
+            reply_id=reply_id,
+            ledger=self.shared.ledger,
+            is_lost=bool(self.fault.breaks or self.fault.cuts_gzip),
+        )
+        composed = self.binding.compose(answer, replying)
+        self.instead = composed.instead
         return Spoken(
-            id=f"{self.number:06d}{self.digests[-1].hex()[:14]}",
+            id=reply_id,
             model=heard.model,
             created=int(self.shared.clock()),
             stop=answer.stop or ("tools" if answer.calls else "end"),
             thinking=answer.thinking,
-            text=answer.text,
-            calls=answer.calls,
+            text="" if composed.is_all else answer.text,
+            calls=() if composed.is_all else answer.calls,
             counts=told,
             body=self.body,
+            thoughts=composed.thoughts,
+            notes=composed.notes,
+            signature=composed.signature,
+            report=composed.report,
         )
 
     def _stream(self, spoken: Spoken, answer: Answer, wait: float) -> Outgoing:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.messages import arguments_json
 from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
-from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
+from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.core.models.messages import ToolCall
-    from holdfast.testing.loopback.asking import Call
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage
 
@@ -40,13 +37,16 @@ _STATUSES: Final = {
 class GeminiWire:
     def reply(self, spoken: Spoken) -> Json:
         parts = [part for _stage, part in _parts(spoken, in_whole=True)]
+        if spoken.signature and not spoken.calls:
+            parts[-1] = {**parts[-1], **_signed(spoken)}
         return _response(spoken, parts, stop=_stop(spoken))
 
     def events(self, spoken: Spoken) -> Iterator[Event]:
         """Each event is a response of its own; the last one says why the reply ended."""
         for stage, part in _parts(spoken):
             yield Event(stage, sse(_response(spoken, [part])))
-        last = _response(spoken, [{"text": ""}], stop=_stop(spoken))
+        signed = {} if spoken.calls or not spoken.signature else _signed(spoken)
+        last = _response(spoken, [{"text": "", **signed}], stop=_stop(spoken))
         yield Event("other", sse(last))
 
     def error(self, failure: WireFailure, _request_id: str) -> Json:
@@ -73,11 +73,6 @@ class GeminiWire:
         )
 
 
-def sign_call(model: str, call: Call | ToolCall) -> str:
-    """A thought signature that fits one call of one model."""
-    return sign(model, f"{call.name}\0{arguments_json(call.arguments)}")
-
-
 def _stop(spoken: Spoken) -> str:
     return STOPS.get(spoken.stop, "OTHER")
 
@@ -94,6 +89,10 @@ def _response(spoken: Spoken, parts: list[Json], stop: str = "") -> Json:
     }
 
 
+def _signed(spoken: Spoken) -> Json:
+    return {"thoughtSignature": spoken.signature}
+
+
 def _parts(spoken: Spoken, *, in_whole: bool = False) -> Iterator[tuple[Stage, Json]]:
     """The parts of a reply, texts in pieces. The first of several calls is signed."""
     for text, stage, mark in (
@@ -105,7 +104,7 @@ def _parts(spoken: Spoken, *, in_whole: bool = False) -> Iterator[tuple[Stage, J
     for index, call in enumerate(spoken.calls):
         part: Json = {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
         if index == 0:
-            part["thoughtSignature"] = sign_call(spoken.model, call)
+            part["thoughtSignature"] = spoken.signature
         yield "call", part
 
 

@@ -40,6 +40,19 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds before the status line."""
 
 
+class Handled(msgspec.Struct, frozen=True):
+    """A reply without a connection."""
+
+    status: int
+    """0 where a connection would have been reset before a reply."""
+    headers: dict[str, str]
+    """The headers of the reply."""
+    body: bytes = b""
+    """All of it that is sent."""
+    is_broken: bool = False
+    """True if the connection breaks before the end."""
+
+
 def whole(status: int, headers: dict[str, str], data: bytes, *, wait: float = 0.0) -> Outgoing:
     headers = {"content-type": JSON_TYPE, **headers}
     return Outgoing(status=status, headers=headers, parts=(data,), size=len(data), wait=wait)

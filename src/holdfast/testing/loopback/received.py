@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.dialects.common.rule import Violation  # noqa: TC001  (a struct's field)
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.asking import Answer  # noqa: TC001  (a struct's field)
+from holdfast.testing.loopback.binding.judging import Reasoning
 from holdfast.testing.loopback.caching import Cached
 
 _PATHS: Final[dict[str, tuple[str, bool]]] = {
@@ -17,6 +18,7 @@ _PATHS: Final[dict[str, tuple[str, bool]]] = {
     "/chat/completions": ("openai-chat", False),
     "/responses": ("openai-responses", False),
     "/responses/input_tokens": ("openai-responses", True),
+    "/responses/compact": ("openai-responses", False),
     ":generateContent": ("gemini", False),
     ":streamGenerateContent": ("gemini", False),
     ":countTokens": ("gemini", True),
@@ -63,6 +65,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     """The window that the loopback held it to, in tokens."""
     cached: Cached = Cached()
     """Tokens that the cache gave and took."""
+    reasoning: Reasoning = Reasoning()
+    """Reasoning of earlier replies in it, and what the provider made of that."""
     violations: tuple[Violation, ...] = ()
     """Rules of the provider that it breaks."""
     fault: str = ""

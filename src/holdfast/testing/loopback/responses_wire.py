@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.dialects.common.values import as_list
 from holdfast.core.models.messages import arguments_json
 from holdfast.testing.loopback.chat_wire import openai_error, openai_refused
 from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
@@ -19,8 +16,6 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage
-
-ENCRYPTED: Final = "reasoning.encrypted_content"
 
 
 class ResponsesWire:
@@ -116,13 +111,7 @@ def _response(spoken: Spoken, status: str, output: list[Json], counts: Counts | 
 
 
 def _items(spoken: Spoken) -> list[Json]:
-    items: list[Json] = []
-    if spoken.thinking:
-        summary = [{"type": "summary_text", "text": spoken.thinking}]
-        item: Json = {"type": "reasoning", "id": f"rs_{spoken.id}", "summary": summary}
-        if ENCRYPTED in as_list(spoken.body.get("include")):
-            item["encrypted_content"] = _seal(spoken)
-        items.append(item)
+    items = [*spoken.thoughts]
     if spoken.text:
         is_refused = spoken.stop == "refusal"
         part: Json = (
@@ -153,15 +142,11 @@ def _items(spoken: Spoken) -> list[Json]:
     return items
 
 
-def _seal(spoken: Spoken) -> str:
-    digest = hashlib.sha256(f"{spoken.id}\0{spoken.thinking}".encode()).digest()
-    return f"gAAAA{base64.urlsafe_b64encode(digest).decode()}"
-
-
 _EMPTIED: Final[dict[str, Json]] = {
     "message": {"content": []},
     "function_call": {"arguments": ""},
     "reasoning": {"summary": []},
+    "compaction": {},
 }
 
 
@@ -185,6 +170,8 @@ def _tell_call(item: Json, where: Json) -> Iterator[tuple[Stage, str, Json]]:
 
 
 def _tell_reasoning(item: Json, where: Json) -> Iterator[tuple[Stage, str, Json]]:
+    if not item["summary"]:
+        return
     part = item["summary"][0]
     place = {**where, "summary_index": 0}
     bare = {**part, "text": ""}
@@ -195,10 +182,15 @@ def _tell_reasoning(item: Json, where: Json) -> Iterator[tuple[Stage, str, Json]
     yield "other", "response.reasoning_summary_part.done", {**place, "part": part}
 
 
+def _tell_nothing(_item: Json, _where: Json) -> Iterator[tuple[Stage, str, Json]]:
+    yield from ()
+
+
 _TELL: Final = {
     "message": _tell_message,
     "function_call": _tell_call,
     "reasoning": _tell_reasoning,
+    "compaction": _tell_nothing,
 }
 
 

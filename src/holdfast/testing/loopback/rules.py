@@ -43,6 +43,8 @@ class Rules(msgspec.Struct, kw_only=True):
     factor: float = 1.0
     api_key: str = ""
     checks_foreign_signatures: bool = False
+    is_old_account: bool = False
+    accounts: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if min([self.limit, *self.limits.values()]) < 1 or self.factor <= 0:
@@ -72,12 +74,6 @@ class Rules(msgspec.Struct, kw_only=True):
             model=heard.model,
             thinking=heard.thinks,
         )
-
-    def shows_thinking(self, heard: Heard) -> bool:
-        """OpenAI's chat never shows its thinking; some of its imitators always do."""
-        if heard.dialect == "openai-chat":
-            return self.dialect("openai-chat").replays_thinking
-        return heard.thinks
 
     # Counting
 

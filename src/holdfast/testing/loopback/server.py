@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from threading import Condition
 from typing import TYPE_CHECKING, Final, Self
 
 from holdfast.testing.disk import FOREVER
 from holdfast.testing.loopback.asking import Scripted, echo
+from holdfast.testing.loopback.binding import Ledger, ReasoningCounts
 from holdfast.testing.loopback.caching import Caches
 from holdfast.testing.loopback.connections import Server
 from holdfast.testing.loopback.exchange import Exchange, Services
 from holdfast.testing.loopback.faults import Counts, WireFailure
+from holdfast.testing.loopback.outgoing import Handled
 from holdfast.testing.loopback.reading import read_request
 from holdfast.testing.loopback.rules import Faults, Rules
 
@@ -57,6 +60,8 @@ class Loopback:
         clock: Clock = time.time,
         api_key: str = "",
         checks_foreign_signatures: bool = False,
+        is_old_account: bool = False,
+        accounts: Mapping[str, str] | None = None,
     ) -> None:
         """A provider that answers as `brain` says: a function, or the lines of a script.
 
@@ -69,7 +74,10 @@ class Loopback:
         30 % more tokens than the counter does. `cache`: which prefixes Anthropic's cache keeps and
         how far it looks back; `clock`: by which they grow old. `api_key`: the only one it takes,
         where it is not empty. `checks_foreign_signatures`: whether thinking that it has not signed
-        itself is refused.
+        itself is refused. `is_old_account`: whether Anthropic's models between those that never
+        check a prefix and those that always refuse a changed one let it pass, as for accounts from
+        before 31 August 2026. `accounts`: whose key it is, where several keys belong to one
+        account; otherwise each key is an account of its own.
         """
         self.rules = Rules(
             limit=limit,
@@ -82,6 +90,8 @@ class Loopback:
             factor=factor,
             api_key=api_key,
             checks_foreign_signatures=checks_foreign_signatures,
+            is_old_account=is_old_account,
+            accounts=dict(accounts or {}),
         )
         self.caches = Caches(clock, cache)
         self.errors: list[Exception] = []
@@ -94,14 +104,19 @@ class Loopback:
             self._faults,
             clock,
             self._add_up,
+            Ledger(),
         )
         self._changed = Condition()
         self._received: dict[int, Received] = {}
         self._number = 0
         self._totals = Counts(0)
-        self._server = Server(self._answer)
 
     # The address
+
+    @functools.cached_property
+    def _server(self) -> Server:
+        """Made when an address is asked for: `handle` needs none."""
+        return Server(self._answer)
 
     def __enter__(self) -> Self:
         self._server.start()
@@ -168,10 +183,25 @@ class Loopback:
         """Every request that the brain answered."""
         return tuple(request for request in self.requests if request.is_answered)
 
+    @property
+    def reasoning(self) -> ReasoningCounts:
+        """Return what became of the models' reasoning in all requests so far."""
+        return ReasoningCounts.of(self.requests)
+
     def wait_for(self, count: int, *, seconds: float = 10.0) -> bool:
         """Wait until that many requests have come in; False where they do not come."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._received) >= count, seconds)
+
+    def handle(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Handled:
+        """Answer a POST without a connection, for a transport inside the process.
+
+        Nothing is waited for. A reply that a fault breaks off has `is_broken`.
+        """
+        small = {name.lower(): value for name, value in (headers or {}).items()}
+        reply = self._answer("POST", path.partition("?")[0], small, body)
+        data = b"".join(part for part in reply.parts if isinstance(part, bytes))
+        return Handled(reply.status, reply.headers, data, is_broken=reply.ending != "end")
 
     def count(self, dialect: str, body: Json) -> int:
         """Count the tokens of a request."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 PIECE_CHARS: Final = 24
 PIECES_MAX: Final = 200
 """A long text comes in larger pieces, not in more of them."""
-SIGNED: Final = "loopback:"
 
 Stage = Literal["start", "thinking", "text", "call", "other"]
 
@@ -49,6 +46,14 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
     """None where usage is left out."""
     body: Json
     """The request."""
+    thoughts: tuple[Json, ...] = ()
+    """Blocks or items of reasoning, before the words."""
+    notes: tuple[Json, ...] = ()
+    """Blocks of reasoning right before the first call."""
+    signature: str = ""
+    """The signature of the first call, or of the words where there is none."""
+    report: Json = {}
+    """Fields of the reply itself that the wire has no name for."""
 
 
 class Wire(Protocol):
@@ -82,16 +87,3 @@ def in_pieces(text: str) -> list[str]:
     """A text as a stream brings it: in two pieces at least, where it has two characters."""
     size = max(1, min(max(PIECE_CHARS, len(text) // PIECES_MAX), -(-len(text) // 2)))
     return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-def sign(model: str, thinking: str) -> str:
-    """A signature that can be checked later: it fits one text of one model."""
-    digest = hashlib.sha256(f"{model}\0{thinking}".encode(errors="surrogatepass")).hexdigest()
-    return base64.b64encode(f"{SIGNED}{digest}".encode()).decode()
-
-
-def is_signed_here(signature: str) -> bool:
-    try:
-        return base64.b64decode(signature, validate=True).startswith(SIGNED.encode())
-    except ValueError:
-        return False

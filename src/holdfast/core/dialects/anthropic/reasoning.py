@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class SignedReasoning(ReasoningPolicy):
     """A text with its signature, or a redacted block."""
 
-    def _is_readable(self, thinking: Thinking) -> bool:
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
         # Some tools keep the signature of a text they threw away; that counts as modified.
-        is_signed = is_signature(thinking.signature) and bool(thinking.text)
+        is_signed = is_signature(thinking.signature) and (is_ours or bool(thinking.text))
         return bool(thinking.redacted) or is_signed
 
 

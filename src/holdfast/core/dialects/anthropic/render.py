@@ -56,9 +56,8 @@ def render(prompt: Prompt, target: Target) -> Json:
     ids = CallIds.of_prompt(prompt, target.dialect)
     output = output_tokens(prompt, target) or OUTPUT_TOKENS
     thinks = target.thinking and output > THINKING_TOKENS_MIN
-    messages = [_message(message, ids, target, thinks=thinks) for message in prompt.messages]
-    tools = [_tool(tool) for tool in prompt.tools]
-    system = [{"type": "text", "text": prompt.system}] if prompt.system.strip() else []
+    messages = [item for items in write_messages(prompt, target) for item in items]
+    system, tools = write_head(prompt, target)
 
     body: Json = {}
     if target.variant == "bedrock":
@@ -71,7 +70,7 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
     elif thinks and not _lacks_thinking(messages):
         body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
-    if not tools and target.variant == "bedrock" and ids.to_wire:
+    if not prompt.tools and target.variant == "bedrock" and ids.to_wire:
         tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}
     if tools:
         body["tools"] = tools
@@ -81,6 +80,26 @@ def render(prompt: Prompt, target: Target) -> Json:
     if target.cache != "none":
         _mark(tools, system, messages, prompt.stable, target)
     return body
+
+
+def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
+    """The system prompt and the tools, which stand before every message."""
+    del target
+    system = [{"type": "text", "text": prompt.system}] if prompt.system.strip() else []
+    return system, [_tool(tool) for tool in prompt.tools]
+
+
+def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
+    """The items that each message of a prompt becomes, without marks."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    return [[_message(message, ids, target)] for message in prompt.messages]
+
+
+def without_reasoning(item: Json) -> Json | None:
+    """A message without its thinking, which is no part of the prefix that thinking is bound to."""
+    content = item["content"]
+    kept = [block for block in content if block["type"] not in _UNMARKABLE]
+    return item if len(kept) == len(content) else {**item, "content": kept}
 
 
 def _budget(target: Target, output: int) -> int:
@@ -107,11 +126,11 @@ def _tool(tool: Tool) -> Json:
     return {"name": tool.name, **described, "input_schema": {"type": "object", **schema}}
 
 
-def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) -> Json:
+def _message(message: Message, ids: CallIds, target: Target) -> Json:
     blocks = sendable(message, target)
-    opens = isinstance(blocks[0], Thinking) or is_adaptive(target.model)
-    if not thinks or not opens:
-        # Where a model always thinks first, thinking that stands elsewhere was moved.
+    is_first = target.thinking and isinstance(blocks[0], Thinking)
+    if not is_first and not is_adaptive(target.model):
+        # Older models think first or not at all, and take thinking back only while they may think.
         blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
     if message.role == "assistant":
         served = _server_call_indexes(blocks)
@@ -166,6 +185,10 @@ def _render_assistant_block(block: Block, ids: CallIds, target: Target) -> Json:
             return {"type": "thinking", "thinking": block.text, "signature": block.signature}
         case Image():  # only users show pictures
             return {"type": "text", "text": image_note(block)}
+        case Other() if block.dialect == target.dialect.name:
+            return _raw(block)
+        case Text(fields=dict() as fields):
+            return {**_without_marks(fields), "type": "text", "text": block.text}
         case _:  # text and what another API made: written as anywhere else
             return _piece(block, target)
 

@@ -265,12 +265,15 @@ def _judge_thinking(parts: list[_Part], body: Json, target: Target) -> Iterator[
     model = as_text(body.get("model")) or target.model
     if thoughts and (mode == "disabled" or (mode == "" and not rules.is_adaptive(model))):
         yield rules.THINKING_OFF.broken(thoughts[0][0])
-    yield from _judge_thoughts(thoughts, body)
+    yield from _judge_thoughts(thoughts, body, may_omit=rules.is_adaptive(model))
 
 
-def _judge_thoughts(thoughts: list[tuple[str, Json]], body: Json) -> Iterator[Violation]:
-    """Signs that thinking was changed: emptied, or repeated."""
-    may_be_empty = as_dict(body.get("thinking")).get("display") == "omitted"
+def _judge_thoughts(
+    thoughts: list[tuple[str, Json]], body: Json, *, may_omit: bool
+) -> Iterator[Violation]:
+    """Signs that thinking was changed: emptied, or repeated. Newer models omit its text."""
+    display = as_dict(body.get("thinking")).get("display")
+    may_be_empty = display == "omitted" or (may_omit and display is None)
     seen: set[str] = set()
     for where, block in thoughts:
         sealed = as_text(block.get("signature")) or as_text(block.get("data"))

@@ -39,7 +39,7 @@ def sendable(message: Message, target: Target) -> list[Block]:
 def _is_shown(block: Block, target: Target) -> bool:
     match block:
         case Thinking():
-            return target.takes_back(block)
+            return target.reads(block, is_ours=True)  # whose it is was asked before
         case Text():
             return bool(block.text.strip())
         case _:  # nothing else is blank or bound to a model

@@ -15,7 +15,7 @@ from holdfast.core.dialects.common.writing import (
 )
 from holdfast.core.dialects.gemini.rules import wants_signatures
 from holdfast.core.models.dialects import CallIds, wire_name
-from holdfast.core.models.messages import Image, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,13 +30,6 @@ LOST_SIGNATURE: Final = "skip_thought_signature_validator"
 
 def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
-    names = {
-        block.id: wire_name(block.name, target.dialect)
-        for message in prompt.messages
-        for block in message.blocks
-        if isinstance(block, ToolCall)
-    }
     body: Json = {}
     if prompt.system.strip():
         body["systemInstruction"] = {"parts": [{"text": prompt.system}]}
@@ -51,8 +44,37 @@ def render(prompt: Prompt, target: Target) -> Json:
         settings["thinkingConfig"] = {"includeThoughts": True, **budget}
     if settings:
         body["generationConfig"] = settings
-    body["contents"] = [_content(message, ids, names, target) for message in prompt.messages]
+    body["contents"] = [item for items in write_messages(prompt, target) for item in items]
     return body
+
+
+def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
+    """The system instruction and the tools, which stand before every content."""
+    del target
+    system = [{"text": prompt.system}] if prompt.system.strip() else []
+    return system, [_tool(tool) for tool in prompt.tools]
+
+
+def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
+    """The items that each message of a prompt becomes."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    names = {
+        block.id: wire_name(block.name, target.dialect)
+        for message in prompt.messages
+        for block in message.blocks
+        if isinstance(block, ToolCall)
+    }
+    return [[_content(message, ids, names, target)] for message in prompt.messages]
+
+
+def without_reasoning(item: Json) -> Json | None:
+    """A content without thoughts and their signatures."""
+    parts = [
+        {name: value for name, value in part.items() if name != "thoughtSignature"}
+        for part in item["parts"]
+        if not part.get("thought")
+    ]
+    return {**item, "parts": parts}
 
 
 def _tool(tool: Tool) -> Json:
@@ -86,9 +108,20 @@ def _render_parts(
         elif isinstance(block, Thinking):
             signed = {"thoughtSignature": block.signature} if block.signature else {}
             parts.append({"text": block.text, "thought": True, **signed})
+        elif isinstance(block, Other) and block.dialect == target.dialect.name:
+            parts.append(_own_part(block))
         else:
-            parts += _parts([block], target)
+            sealed = target.text_signature(block) if isinstance(block, Text) else ""
+            found = list(_parts([block], target))
+            parts += [{**part, "thoughtSignature": sealed} for part in found] if sealed else found
     return parts
+
+
+def _own_part(block: Other) -> Json:
+    """A part of a kind that only this API knows, as it came."""
+    raw = {name: value for name, value in block.raw.items() if name != "type"}
+    signature = raw.pop("thought_signature", None)
+    return {**raw, "thoughtSignature": signature} if signature else raw
 
 
 def _call(

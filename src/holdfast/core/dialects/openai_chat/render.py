@@ -39,7 +39,6 @@ _PLAIN_TEXT: Final = frozenset({"deepseek", "local"})
 
 def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
     body: Json = {"model": target.model} if target.model else {}
     output = output_tokens(prompt, target)
     if output:
@@ -48,11 +47,25 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["thinking"] = {"type": "enabled"}
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
-    body["messages"] = [
-        *_system(prompt, target),
-        *(item for message in prompt.messages for item in _messages(message, ids, target)),
-    ]
+    items = [item for items in write_messages(prompt, target) for item in items]
+    body["messages"] = [*_system(prompt, target), *items]
     return body
+
+
+def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
+    """The system prompt and the tools, which stand before every message."""
+    return list(_system(prompt, target)), [_tool(tool) for tool in prompt.tools]
+
+
+def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
+    """The items that each message of a prompt becomes."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    return [list(_messages(message, ids, target)) for message in prompt.messages]
+
+
+def without_reasoning(item: Json) -> Json | None:
+    """A message without its reasoning."""
+    return {name: value for name, value in item.items() if name != "reasoning_content"}
 
 
 def _system(prompt: Prompt, target: Target) -> Iterator[Json]:

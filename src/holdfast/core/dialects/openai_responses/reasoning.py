@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class EncryptedReasoning(ReasoningPolicy):
     """Nothing is stored on the server, so an item without its content cannot be found."""
 
-    def _is_readable(self, thinking: Thinking) -> bool:
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        del is_ours
         item = thinking.item or {}
         parts = (item.get("id"), item.get("encrypted_content"))
         return all(isinstance(part, str) and part for part in parts)

@@ -17,7 +17,16 @@ from holdfast.core.dialects.common.writing import (
 )
 from holdfast.core.dialects.openai_responses.rules import OUTPUT_TOKENS_MIN
 from holdfast.core.models.dialects import CallIds, wire_name
-from holdfast.core.models.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
+from holdfast.core.models.generation import traits_of
+from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,11 +43,10 @@ _REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
 
 def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
     body: Json = {"model": target.model} if target.model else {}
     body["store"] = False
-    if target.thinking:
-        # Asked for even where nothing is replayed yet: it is how the next request can replay.
+    if target.thinking or traits_of(target.provider, target.model).thinks_unasked:
+        # Nothing is stored on the server: without it the next request could not give it back.
         body["include"] = [ENCRYPTED]
     output = output_tokens(prompt, target)
     if output:
@@ -47,11 +55,26 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
     if prompt.system.strip():
         body["instructions"] = prompt.system
-    seen: set[str] = set()
-    body["input"] = [
-        item for message in prompt.messages for item in _items(message, ids, target, seen)
-    ]
+    body["input"] = [item for items in write_messages(prompt, target) for item in items]
     return body
+
+
+def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
+    """The instructions and the tools, which stand before every item."""
+    del target
+    system = [{"instructions": prompt.system}] if prompt.system.strip() else []
+    return system, [_tool(tool) for tool in prompt.tools]
+
+
+def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
+    """The items that each message of a prompt becomes."""
+    ids, seen = CallIds.of_prompt(prompt, target.dialect), set[str]()
+    return [list(_items(message, ids, target, seen)) for message in prompt.messages]
+
+
+def without_reasoning(item: Json) -> Json | None:
+    """An item, unless it is reasoning."""
+    return None if item.get("type") == "reasoning" else item
 
 
 def _tool(tool: Tool) -> Json:
@@ -92,7 +115,7 @@ def _assistant(
     silent = True
     for block in blocks:
         if isinstance(block, Thinking):
-            reasoning += _reasoning(block, target, seen)
+            reasoning += _reasoning(block, seen)
             continue
         yield from reasoning
         reasoning, silent = [], False
@@ -101,9 +124,9 @@ def _assistant(
         yield {"type": "message", "role": "assistant", "content": SILENT}
 
 
-def _reasoning(block: Thinking, target: Target, seen: set[str]) -> list[Json]:
+def _reasoning(block: Thinking, seen: set[str]) -> list[Json]:
     item = block.item
-    if not target.thinking or item is None or item["id"] in seen:
+    if item is None or item["id"] in seen:
         return []
     seen.add(item["id"])
     known: Json = {name: item[name] for name in _REASONING_FIELDS if name in item}
@@ -119,9 +142,14 @@ def _render_assistant_block(block: Block, ids: CallIds, target: Target) -> Itera
             "arguments": arguments_json(block.arguments),
         }
         return
+    if isinstance(block, Other) and block.dialect == target.dialect.name and "type" in block.raw:
+        yield block.raw
+        return
+    phase = (block.fields or {}).get("phase") if isinstance(block, Text) else None
     part = plain(block, target.dialect)
     for text in split(part if isinstance(part, str) else "[An image]", target.dialect):
-        yield {"type": "message", "role": "assistant", "content": text}
+        message = {"type": "message", "role": "assistant", "content": text}
+        yield {**message, "phase": phase} if isinstance(phase, str) else message
 
 
 def _output(answer: ToolAnswer, target: Target) -> str | list[Json]:

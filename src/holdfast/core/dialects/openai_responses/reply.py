@@ -76,7 +76,8 @@ def _parts(item: Json) -> list[Json]:
 def _blocks(item: Json) -> list[Json]:
     match item.get("type"):
         case "message":
-            return [block for part in _parts(item) for block in _text_blocks(part)]
+            phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
+            return [{**block, **phase} for part in _parts(item) for block in _text_blocks(part)]
         case "function_call":
             call_id = item.get("call_id") or item.get("id")
             return [call_block(call_id, item.get("name"), item.get("arguments"))]

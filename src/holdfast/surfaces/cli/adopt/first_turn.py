@@ -34,7 +34,7 @@ def first_turn_notice(records: Sequence[Record], *, now: float) -> str:
     provider, model = model_in(records)
     window = window_of(model)
     size = sum(len(encode(record)) for record in records) / _BYTES_PER_TOKEN_MIN
-    if size < Policy().trim * window.tokens / 2:
+    if size < Policy().cold_prune * window.tokens / 2:
         return ""
     aim = target(default_dialect(model), provider=provider, model=model)
     last = next((each for each in reversed(records) if isinstance(each, Assistant)), None)

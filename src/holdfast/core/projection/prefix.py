@@ -1,0 +1,150 @@
+"""The prefix of a reply: what it was made from, and whether that still stands.
+
+Providers bind a model's reasoning to the request that it answered: system prompt, tools and
+messages, value for value. So each reply is stored with digests of its request as it was sent, and
+its reasoning goes back only where the next request begins with just that. The reasoning itself is
+no part of the digest, but of a chain: a block may be left out at the beginning of the chain or at
+its end, never between two others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.models.generation import traits_of
+from holdfast.core.models.messages import Prompt, Thinking
+from holdfast.core.text.typed import convert_typed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.core.log.records import Assistant, Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Message, Tool
+
+_DIGEST_BYTES = 16
+
+
+class SentRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request behind a reply, as the reply's record has it."""
+
+    dialect: str
+    """The API that it was written for."""
+    system: str = ""
+    """The digest of the system prompt."""
+    tools: str = ""
+    """The digest of the tools."""
+    messages: str = ""
+    """The digest of everything, reasoning aside."""
+    reasoning: str = ""
+    """The newest record whose reasoning was in it; empty where none was."""
+    seen: str = ""
+    """The newest record that was in it."""
+
+    def to_json(self) -> Json:
+        found: Json = msgspec.to_builtins(self)
+        return found
+
+
+def sent_with(record: Assistant) -> SentRequest | None:
+    """Return the request behind a reply; None where the log does not have it."""
+    if record.sent is None:
+        return None
+    try:
+        return convert_typed(record.sent, SentRequest)
+    except msgspec.ValidationError:
+        return None  # written by a later version, or by hand: it proves nothing
+
+
+class Prefixes(msgspec.Struct, frozen=True):
+    """The digests of a request, from its head to its end."""
+
+    dialect: str
+    system: str
+    tools: str
+    before: tuple[str, ...]
+    """What stands before each message, and at last the whole."""
+
+    def sent(self, reasoning: str, seen: str) -> SentRequest:
+        """Return the request as the record of its reply has it."""
+        return SentRequest(self.dialect, self.system, self.tools, self.before[-1], reasoning, seen)
+
+
+NO_PREFIXES = Prefixes("", "", "", ("",))
+"""Those of a request that is not made yet."""
+
+
+def prefixes_of(
+    messages: Sequence[Message], system: str, tools: Sequence[Tool], target: Target
+) -> Prefixes:
+    """Return the digests of a request as its dialect writes it, reasoning and marks aside."""
+    prompt = Prompt(tuple(messages), system, tuple(tools))
+    writer = find_dialect(target.dialect.name).writer
+    head = writer.write_head(prompt, target)
+    system_digest, tools_digest = (_digest(b"", part) for part in head)
+    rolling = _digest(f"{target.dialect.name} {system_digest} {tools_digest}".encode(), [])
+    before = [rolling]
+    for items in writer.write_messages(prompt, target):
+        bare = [kept for kept in map(writer.without_reasoning, items) if kept is not None]
+        rolling = _digest(rolling.encode(), bare)
+        before.append(rolling)
+    return Prefixes(target.dialect.name, system_digest, tools_digest, tuple(before))
+
+
+def _digest(before: bytes, value: Any) -> str:
+    data = msgspec.json.encode(value, order="deterministic")
+    return hashlib.blake2b(before + data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def may_return(target: Target, record: Assistant, thinking: Thinking) -> bool:
+    """Return whether a reply's reasoning may go back to a target, its prefix aside.
+
+    Where both models leave reasoning unbound, it is given back to the model that made it. Where
+    one of them checks, the whole chain goes back: a provider leaves out by itself what the model
+    that is asked may not read.
+    """
+    provider, model = record.provider or "", record.model or ""
+    sent = sent_with(record)
+    if is_bound(target, record):
+        is_ours = sent is not None and sent.dialect == target.dialect.name
+        if not is_ours or provider != target.provider or not target.dialect.replays_thinking:
+            return False
+        maker, reader = traits_of(provider, model), traits_of(target.provider, target.model)
+        is_family = maker.name.maker == reader.name.maker
+        is_sent = maker.endpoint == "messages" or maker.name == reader.name or reader.reads(maker)
+        return is_family and is_sent and target.reads(thinking, is_ours=True)
+    return target.takes_back(thinking, is_ours=sent is not None)
+
+
+def is_bound(target: Target, record: Assistant) -> bool:
+    """Return whether a reply's reasoning is valid behind its own prefix alone."""
+    makers = (record.provider or "", record.model or ""), (target.provider, target.model)
+    return any(traits_of(*maker).is_bound for maker in makers)
+
+
+def provable(
+    messages: Sequence[Message],
+    prefixes: Prefixes,
+    replies: Mapping[str, Assistant],
+    target: Target,
+) -> frozenset[str]:
+    """Return the records whose reasoning may stand in a request: those behind their own prefix,
+    in an unbroken chain. `replies` are the replies with reasoning by record id."""
+    kept: list[str] = []
+    for index, message in enumerate(messages):
+        record = replies.get(message.record) if message.role == "assistant" else None
+        if record is None:
+            continue
+        if not is_bound(target, record):
+            kept.append(record.id)
+            continue
+        sent = sent_with(record)
+        if sent is None or sent.messages != prefixes.before[index]:
+            continue
+        if not kept or sent.reasoning == kept[-1]:
+            kept.append(record.id)
+    return frozenset(kept)

@@ -1,0 +1,114 @@
+"""Which record begins an epoch, and the ones that nothing else accounts for.
+
+Within an epoch a request is the one before it with something appended. Compactions, prunes and
+undos begin one and state their reason. Whatever else changes what was sent before (another system
+prompt, other tools, another API, a larger window) is found here, by comparing the next request
+with the one that the newest reply was made from, and gets a record of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.flow.effects import Append, Emit
+from holdfast.core.flow.events import EpochBegun
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, Undo
+from holdfast.core.projection.prefix import sent_with
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.records import Record
+    from holdfast.core.projection.project import Plan
+
+DETAILS: Final = {
+    "system": "the system prompt was changed",
+    "tools": "the tools were changed",
+    "dialect": "another API is asked",
+    "window": "a larger window is in use",
+    "refused": "the provider refused earlier reasoning",
+    "upgrade": "the newest reply does not tell what it was made from",
+    "view": "earlier messages are not as they were sent",
+}
+"""Every cause of an epoch that is neither a compaction, a prune nor an undo."""
+
+
+def begins_epoch(record: Record) -> bool:
+    """Return whether requests after a record begin differently."""
+    return isinstance(record, Compaction | Prune | Undo | Epoch)
+
+
+def find_cause(records: Sequence[Record], plan: Plan) -> str:
+    """Return why the request of a plan does not go on from the one before it; empty where it does,
+    or where a record accounts for it."""
+    newest = _newest_reply(records)
+    if newest is None:
+        return ""
+    place, reply = newest
+    if any(begins_epoch(record) for record in records[place + 1 :]):
+        return ""
+    sent, now = sent_with(reply), plan.prefixes
+    if sent is None:
+        known = any(isinstance(rec, Epoch) and rec.cause == "upgrade" for rec in records)
+        return "" if known else "upgrade"
+    if sent.messages in now.before:
+        return ""
+    if sent.dialect != now.dialect:
+        return "dialect"
+    if sent.system != now.system:
+        return "system"
+    if sent.tools != now.tools:
+        return "tools"
+    tokens = plan.window.tokens
+    is_larger = any(
+        isinstance(record, Compaction | Prune) and record.window and record.window < tokens
+        for record in records
+    )
+    return "window" if is_larger else "view"
+
+
+def account_for(records: Sequence[Record], plan: Plan) -> Flow[None]:
+    """Store why requests begin differently from now on, where no record says so."""
+    cause = find_cause(records, plan)
+    if cause:
+        yield from begin_epoch(cause, _ended(records, plan))
+
+
+def begin_epoch(
+    cause: str, reasoning: int, detail: str = "", *, drops_reasoning: bool = False
+) -> Flow[None]:
+    """Begin an epoch; `reasoning` is the number of replies whose reasoning ends."""
+    made = Epoch(
+        cause=cause,
+        detail=detail or DETAILS[cause],
+        reasoning=reasoning or None,
+        drops_reasoning=drops_reasoning,
+    )
+    stored = yield Append((made,))
+    yield Emit(EpochBegun(stored[0].id, made.cause, made.detail, reasoning))
+
+
+def _newest_reply(records: Sequence[Record]) -> tuple[int, Assistant] | None:
+    for place in range(len(records) - 1, -1, -1):
+        record = records[place]
+        if isinstance(record, Assistant):
+            return place, record
+    return None
+
+
+def _ended(records: Sequence[Record], plan: Plan) -> int:
+    """The replies in view that have reasoning and are sent without it."""
+    shown = {message.record for message in plan.prompt.messages} - set(plan.reasoning)
+    return sum(
+        record.id in shown and _has_reasoning(record)
+        for record in records
+        if isinstance(record, Assistant)
+    )
+
+
+def _has_reasoning(record: Assistant) -> bool:
+    kinds = ("thinking", "redacted_thinking", "reasoning")
+    return any(
+        block.get("type") in kinds for block in record.content or () if isinstance(block, dict)
+    )
