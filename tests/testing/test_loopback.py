@@ -329,7 +329,7 @@ def test_a_key_is_asked_for_where_there_is_one() -> None:
             ("openai-chat", openai.AuthenticationError),
         ):
             with pytest.raises(error, match="invalid x-api-key"):
-                ask(loopback, Way(dialect))  # type: ignore[arg-type]
+                ask(loopback, Way(dialect))
 
 
 def test_many_clients_at_once() -> None:

@@ -28,9 +28,9 @@ def choices(source: str) -> Iterator[str]:
             case ast.Compare(left=left, comparators=others):
                 asked = ast.unparse(node)
                 values = [inner for one in (left, *others) for inner in ast.walk(one)]
-            case ast.match_case(pattern=pattern):
-                asked = f"dialect: case {ast.unparse(pattern)}"
-                values = list(ast.walk(pattern))
+            case ast.Match(subject=subject, cases=cases):
+                asked = f"match {ast.unparse(subject)}"
+                values = [inner for case in cases for inner in ast.walk(case.pattern)]
             case _:
                 continue
         names = {value.value for value in values if isinstance(value, ast.Constant)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Prompt
     from holdfast.core.models.reasoning import ReasoningPolicy
     from holdfast.core.models.replies import Reply
+
+
+class Writer(Protocol):
+    """The parts of a request that a provider binds reasoning to, as one dialect writes them."""
+
+    def write_head(self, prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
+        """Return the system prompt and the tools."""
+
+    def write_messages(self, prompt: Prompt, target: Target) -> list[list[Json]]:
+        """Return the items that each message becomes."""
+
+    def without_reasoning(self, item: Json) -> Json | None:
+        """Return an item without reasoning; None where nothing else is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.dialects.anthropic.variants import NAME as ANTHROPIC
+from holdfast.core.dialects.gemini.variants import NAME as GEMINI
+from holdfast.core.dialects.openai_chat.variants import NAME as CHAT
+from holdfast.core.dialects.openai_responses.variants import NAME as RESPONSES
 from holdfast.testing.loopback.binding.anthropic import AnthropicBinding
 from holdfast.testing.loopback.binding.chat import ChatBinding
 from holdfast.testing.loopback.binding.gemini import GeminiBinding
