@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.dialects.anthropic import render as writer
 from holdfast.core.dialects.anthropic.body import AnthropicBody
 from holdfast.core.dialects.anthropic.items import AnthropicItems
 from holdfast.core.dialects.anthropic.joining import AnthropicRounds

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.gemini import render as writer
 from holdfast.core.dialects.gemini.body import GeminiBody
 from holdfast.core.dialects.gemini.items import GeminiItems
 from holdfast.core.dialects.gemini.joining import GeminiRounds

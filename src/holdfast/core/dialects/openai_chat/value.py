@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.openai_chat import render as writer
 from holdfast.core.dialects.openai_chat.body import ChatBody
 from holdfast.core.dialects.openai_chat.items import ChatItems
 from holdfast.core.dialects.openai_chat.joining import ChatRounds

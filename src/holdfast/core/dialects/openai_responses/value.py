@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.openai_responses import render as writer
 from holdfast.core.dialects.openai_responses.body import ResponsesBody
 from holdfast.core.dialects.openai_responses.items import ResponsesItems
 from holdfast.core.dialects.openai_responses.joining import ResponsesRounds
