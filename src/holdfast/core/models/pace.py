@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 READ_SHARE: Final = 0.1
 """The price of a cached token as a share of a plain one, where a model's own is not known."""
-_CALLS_MAX: Final = 96
+CALLS_MAX: Final = 96
 """Calls that are looked at; older ones would count for less than a seventh."""
 _FADE: Final = 0.98
 """The weight of a call, relative to the one after it: a long tool loop must not make the pauses
@@ -92,7 +92,7 @@ def read_calls(records: Sequence[Record]) -> list[PastCall]:
     A cached prefix lives from the start of the request that used it: the time of the message
     before a reply, not of the reply.
     """
-    return list(islice(_calls_backwards(records), _CALLS_MAX))[::-1]
+    return list(islice(_calls_backwards(records), CALLS_MAX))[::-1]
 
 
 def _calls_backwards(records: Sequence[Record]) -> Iterator[PastCall]:
