@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 READ_SHARE: Final = 0.1
 """The price of a cached token as a share of a plain one, where a model's own is not known."""
-CALLS_MAX: Final = 96
+CALLS_MAX: Final = 192
 """Calls that are looked at; older ones would count for less than a seventh."""
-_FADE: Final = 0.98
+_FADE: Final = 0.99
 """The weight of a call, relative to the one after it: a long tool loop must not make the pauses
 before it forgotten, and a new habit must win within a day's work."""
 _MARGIN: Final = 1.1
@@ -114,32 +114,26 @@ def choose_lifetime(
     A longer one is taken up only where the prefix has to be written again anyway, because nothing
     extends the life of what was written before.
     """
-    chosen = offer.start
-    if chosen is None or len(offer.lifetimes) == 1 or not calls:
-        return chosen
-    costs = [0.0] * len(offer.lifetimes)
+    start, lifetimes = offer.start, offer.lifetimes
+    if start is None or len(lifetimes) == 1 or not calls:
+        return start
+    terms = [(each.seconds, each.write) for each in lifetimes]
+    costs = [0.0] * len(terms)
+    chosen = lifetimes.index(start)
     # The first write is the same whatever comes, so no lifetime is charged for it.
     for before, call in pairwise((*calls, PastCall(now, calls[-1].tokens))):
-        pause = max(0.0, call.at - before.at)
+        pause = call.at - before.at
         size = float(call.tokens or before.tokens or 1)
         old = float(before.tokens or size * (1 - _GROWTH))
-        for place, each in enumerate(offer.lifetimes):
+        read = old * offer.read
+        for place, (seconds, write) in enumerate(terms):
             # A prefix that has gone cold is written again, and so is one that was shortened.
-            is_lost = pause > each.seconds or size < old
-            paid = size * each.write if is_lost else old * offer.read + (size - old) * each.write
+            is_lost = pause > seconds or size < old
+            paid = size * write if is_lost else read + (size - old) * write
             costs[place] = _FADE * costs[place] + paid
-        chosen = _move(chosen, offer.lifetimes, costs, pause)
-    return chosen
-
-
-def _move(
-    chosen: CacheLifetime,
-    lifetimes: Sequence[CacheLifetime],
-    costs: Sequence[float],
-    pause: float,
-) -> CacheLifetime:
-    best = min(range(len(costs)), key=lambda place: (costs[place], -lifetimes[place].seconds))
-    if costs[lifetimes.index(chosen)] <= _MARGIN * costs[best]:
-        return chosen
-    is_longer = lifetimes[best].seconds > chosen.seconds
-    return chosen if is_longer and pause <= chosen.seconds else lifetimes[best]
+        least = min(costs)
+        if costs[chosen] > _MARGIN * least:
+            best = len(costs) - 1 - costs[::-1].index(least)  # of equal ones the longest
+            if best < chosen or pause > terms[chosen][0]:
+                chosen = best
+    return lifetimes[chosen]
