@@ -15,6 +15,7 @@ from holdfast.engine.simulation.policies import (
 )
 from holdfast.engine.simulation.simulate import (
     Run as Run,
+    offer_for as offer_for,
     rules_for as rules_for,
     simulate as simulate,
 )

@@ -77,7 +77,7 @@ def target(
     model: str = "",
     thinking: bool = False,
     thinking_tokens: int = 0,
-    cache: CacheTime = "5m",
+    cache: CacheTime = "auto",
     output_max: int = 0,
 ) -> Target:
     """Whom a request is for, with the dialect by name."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.messages import Prompt
 
-CacheTime = Literal["5m", "1h", "none"]
+CacheTime = Literal["auto", "5m", "1h", "30m", "in_memory", "24h", "none"]
+"""The lifetime of cached prefixes; `auto` is chosen by the pauses of a session and the prices of
+its model."""
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -89,10 +91,12 @@ class Target(msgspec.Struct, frozen=True):
     """True if the model is to think before it answers."""
     thinking_tokens: int = 0
     """Tokens that thinking may take; 0 leaves it to the dialect."""
-    cache: CacheTime = "5m"
-    """The lifetime asked for marked prefixes."""
+    cache: CacheTime = "auto"
+    """The lifetime asked for cached prefixes."""
     output_max: int = 0
     """The most the model can reply; 0 where it is not known."""
+    cache_key: str = ""
+    """Names the conversation to hosts that route requests to the cache of their prefix."""
 
     @property
     def variant(self) -> str:

@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 import msgspec
 
-CacheRequest = Literal["mark", "options", "retention", "automatic"]
+CacheRequest = Literal["mark", "options", "retention", "automatic", "none"]
 """The request field for a lifetime: `cache_control.ttl`, `prompt_cache_options.ttl`,
-`prompt_cache_retention`, or none."""
+`prompt_cache_retention`; no field where caching is automatic; none at all for no cache."""
 
 
 class CacheLifetime(msgspec.Struct, frozen=True):
@@ -34,3 +34,9 @@ ONE_DAY: Final = CacheLifetime("24h", 86_400.0, 1.0, "retention")
 AUTOMATIC: Final = CacheLifetime("automatic", 300.0, 1.0, "automatic")
 """A cache that needs no request and whose lifetime nobody states; five minutes are safe to count
 on."""
+LIFETIMES: Final = {
+    each.name: each for each in (FIVE_MINUTES, ONE_HOUR, HALF_HOUR, IN_MEMORY, ONE_DAY)
+}
+"""The lifetimes that a request can name."""
+NOT_CACHED: Final = CacheLifetime("none", 0.0, 1.0, "none")
+"""No cache, where writing to it costs more than plain input."""

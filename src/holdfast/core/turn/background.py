@@ -59,14 +59,13 @@ def _may_draft(run: RunState) -> bool:
 
 def _cache_lifetime(run: RunState) -> float | None:
     """Seconds for which the provider keeps a prompt cached; None where it does not, or for ever."""
-    cache = run.prompt_cache((), 0.0)
-    return None if cache.read >= 1 else cache.ttl_seconds
+    return run.lifetime.seconds if run.lifetime is not None else None
 
 
 def run_beside(run: RunState, cache: ProjectionCache) -> RunState:
     """A run with the same settings, limits and drafts, whose plans leave nothing to the turns'."""
     other = RunState(run.settings, cache)
-    other.drafts = run.drafts
+    other.drafts, other.lifetime = run.drafts, run.lifetime
     other.ceiling, other.output_cap = run.ceiling, run.output_cap
     other.learn_window(run.window.tokens, run.window.source)
     return other

@@ -8,6 +8,9 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
+from holdfast.core.models.generation import traits_of
+from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
+from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
 from holdfast.core.models.window import (
     Window,
     budget_for,
@@ -39,11 +42,6 @@ if TYPE_CHECKING:
 
 POOR_SUMMARIES_MAX: Final = 2
 """After so many unusable summaries in a row, the model is not asked for a while."""
-_TTL_SECONDS: Final = {"5m": 300.0, "1h": 3_600.0}
-"""Lifetimes of cached prefixes that Anthropic documents."""
-_CACHE_READ: Final = 0.1
-_CACHE_WRITE: Final = 1.25
-"""Anthropic's prices for cached tokens, as shares of a plain one, for models without a price."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +167,9 @@ class RunState:
         self._drops_output_tool = False
         self.last_sent: SentRequest | None = None
         """The newest request, for a reply that is broken off."""
+        self._offer = _cache_offer(settings)
+        self.lifetime = self._offer.start
+        """The lifetime of the cached prefix that the newest request asked for."""
 
     @property
     def options(self) -> RunOptions:
@@ -263,7 +264,8 @@ class RunState:
             plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
-        return plan
+        self.lifetime = choose_lifetime(read_calls(records), now, self._offer)
+        return msgspec.structs.replace(plan, target=self._with_lifetime(plan.target))
 
     def request(
         self,
@@ -321,22 +323,40 @@ class RunState:
             return wanted
         return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
 
+    def _with_lifetime(self, target: Target) -> Target:
+        if target.cache != "auto" or self.lifetime is None or self.lifetime.request == "automatic":
+            return target
+        return msgspec.structs.replace(target, cache=self.lifetime.name)
+
     def prompt_cache(self, records: Sequence[Record], now: float) -> PromptCache:
         """The state of the provider's prompt cache at this moment."""
-        price, target = self.settings.price, self.settings.target
+        price, offer = self.settings.price, self._offer
         last = next((rec for rec in reversed(records) if isinstance(rec, Assistant)), None)
-        read, write = _CACHE_READ, _CACHE_WRITE
-        if price is not None:
-            read = min(1.0, price.cache_read / price.input)
-            write = max(read, price.cache_write / price.input)
-        is_other = last is not None and bool(last.model) and last.model != target.model
+        calls = read_calls(records)
+        # What the newest request asked for is what is kept now; the next one may ask for another.
+        asked = choose_lifetime(calls[:-1], calls[-1].at, offer) if calls else self.lifetime
+        next_asked = choose_lifetime(calls, now, offer) or asked
+        is_other = last is not None and last.model not in (None, "", self.settings.target.model)
         return PromptCache(
-            idle_seconds=None if last is None or last.ts <= 0 else max(0.0, now - last.ts),
-            ttl_seconds=_TTL_SECONDS.get(target.cache, 300.0),
-            read=1.0 if target.cache == "none" else read,
-            write=max(write, 1.0) if target.cache == "none" else write,
+            idle_seconds=max(0.0, now - calls[-1].at) if calls else None,
+            ttl_seconds=asked.seconds if asked is not None else None,
+            read=offer.read if asked is not None else 1.0,
+            write=max(offer.read, next_asked.write) if next_asked is not None else 1.0,
             is_broken=is_other,
+            step_tokens=price.tiers[0].above if price is not None and price.tiers else None,
         )
+
+
+def _cache_offer(settings: RunSettings) -> CacheOffer:
+    """The lifetimes that a run may choose from: the one that its caller states, or all."""
+    target = settings.target
+    if target.cache == "none":
+        return CacheOffer()
+    offer = offer_of(traits_of(target.provider, target.model), settings.price)
+    if target.cache == "auto":
+        return offer if offer.lifetimes else CacheOffer((AUTOMATIC,), offer.read)
+    stated = [each for each in offer.lifetimes if each.name == target.cache]
+    return CacheOffer(tuple(stated or (LIFETIMES[target.cache],)), offer.read)
 
 
 def _none(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:

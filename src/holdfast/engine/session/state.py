@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
 from holdfast.core.log.ids import SessionKey, is_name
@@ -80,6 +83,8 @@ class SessionState:
         settings = run_settings(
             options, model, summariser, toolbox.tools, reader.tool if reader else None
         )
+        whom = msgspec.structs.replace(settings.target, cache_key=_cache_key(key))
+        settings = msgspec.structs.replace(settings, target=whom)
         self.run = RunState(settings, cache_for(model.target))
         self.run.vault = vault
         self.run.secret_watch = secret_watch
@@ -215,3 +220,8 @@ def _texts_of(records: Sequence[Record]) -> list[str]:
     """The texts that are in view: messages and summaries."""
     texts = [text_of(rec.content) for rec in records if isinstance(rec, User | Assistant)]
     return [*texts, *(rec.summary for rec in records if isinstance(rec, Compaction))]
+
+
+def _cache_key(key: SessionKey) -> str:
+    """A name of the conversation for the provider's cache; it does not tell the session's own."""
+    return hashlib.sha256(f"{key.agent}/{key.session}".encode()).hexdigest()[:32]

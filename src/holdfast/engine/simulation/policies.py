@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import can_clear, clear
 from holdfast.core.projection.request import ProjectionRequest
@@ -282,7 +282,7 @@ class _Compacting:
             if gone:
                 self._first += gone
                 self._summary = self._summarise(call.units[: self._first])
-                cost, cuts = self._cost(total, idle), 1
+                cost, cuts = self._cost(total, idle, call.rules or terms.rules), 1
         pieces = transcript.pieces(call.units[self._first :])
         if self._summary is None:
             return PolicyRequest(pieces, is_valid=_is_valid(call.units, call))
@@ -304,8 +304,8 @@ class _Compacting:
         key = b"summary %d" % self._first
         return TranscriptPiece(key, self._policy.summary_tokens, kept, is_original=False)
 
-    def _cost(self, total: int, idle: float | None) -> float:
-        rules, static = self._terms.rules, self._terms.static
+    def _cost(self, total: int, idle: float | None, rules: CacheRules) -> float:
+        static = self._terms.static
         is_warm = idle is not None and (rules.ttl_seconds is None or idle <= rules.ttl_seconds)
         if is_warm:
             read = (total + static) * rules.read
@@ -333,7 +333,7 @@ class _Projecting:
         fresh = self._transcript.records[self._read : call.records]
         self._log += report_usage(fresh, self._sent if self._policy.reports_usage else 0)
         self._read, self._sent = call.records, 0
-        rules, terms = self._terms.rules, self._terms
+        rules, terms = call.rules or self._terms.rules, self._terms
         request = ProjectionRequest(
             self._log,
             Window(terms.window, "simulated"),
@@ -341,7 +341,7 @@ class _Projecting:
             system=self._system,
             output_tokens=terms.output,
             policy=self._policy.policy,
-            prompt_cache=PromptCache(idle, rules.ttl_seconds, rules.read, rules.write),
+            prompt_cache=rules.state(idle),
             floor=0,
         )
         try:

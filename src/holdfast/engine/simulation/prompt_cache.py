@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.projection.policy import PromptCache
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class CacheRules(msgspec.Struct, frozen=True):
     look_back: int = 20
     """Blocks before a mark that are tried."""
     minimum_tokens: int = 1_024
+    step_tokens: int | None = None
+    """Tokens of a request above which the whole of it costs more; None where there is no step."""
 
     def __post_init__(self) -> None:
         if self.marks < 0 or self.look_back < 1:
@@ -36,6 +39,12 @@ class CacheRules(msgspec.Struct, frozen=True):
                 f"{self.marks} marks with a look-back of {self.look_back} blocks make no sense",
                 hint="give 0 to 4 marks, and a look-back of at least 1 (20 for Anthropic)",
             )
+
+    def state(self, idle: float | None) -> PromptCache:
+        """Return what a policy may know of the cache, so long after the last request."""
+        return PromptCache(
+            idle, self.ttl_seconds, self.read, self.write, step_tokens=self.step_tokens
+        )
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +68,8 @@ class SimulatedPromptCache:
 
     def __init__(self, rules: CacheRules) -> None:
         self.rules = rules
-        self._kept: dict[int, float] = {}
-        """Length of a prefix in blocks → when it was last used."""
+        self._kept: dict[int, tuple[float, float | None]] = {}
+        """Length of a prefix in blocks → when it was last used, and how long it lives then."""
         self._ended = 0
         """The end of the previous request, as far as it is unchanged."""
 
@@ -73,16 +82,24 @@ class SimulatedPromptCache:
         self._kept = {kept: used for kept, used in self._kept.items() if kept <= length}
         self._ended = min(self._ended, length)
 
-    def request(self, sums: Sequence[int], now: float, *, opening: int = 1) -> Charge:
+    def request(
+        self, sums: Sequence[int], now: float, *, opening: int = 1, rules: CacheRules | None = None
+    ) -> Charge:
         """Send a request. `sums[n]` are the tokens of its first n blocks, `opening` is how many
-        blocks stand before the history."""
+        blocks stand before the history; `rules` has the lifetime that this request asks for.
+
+        A prefix that is read keeps the lifetime that it was written with.
+        """
+        self.rules = rules or self.rules
         end = len(sums) - 1
         marks = self._marks(end, opening, sums)
         hit = max((self._found(mark, now) for mark in marks), default=0)
         last = max(marks, default=0)
         for mark in (*marks, hit):
             if mark:
-                self._kept[mark] = now
+                is_read = mark <= hit and mark in self._kept
+                lives = self._kept[mark][1] if is_read else self.rules.ttl_seconds
+                self._kept[mark] = (now, lives)
         self._ended = end
         written = max(0, sums[last] - sums[hit])
         return Charge(sums[hit], written, sums[end] - sums[hit] - written)
@@ -100,7 +117,8 @@ class SimulatedPromptCache:
         return 0
 
     def _lives(self, length: int, now: float) -> bool:
-        used = self._kept.get(length)
-        if used is None:
+        kept = self._kept.get(length)
+        if kept is None:
             return False
-        return self.rules.ttl_seconds is None or now - used <= self.rules.ttl_seconds
+        used, seconds = kept
+        return seconds is None or now - used <= seconds

@@ -17,7 +17,7 @@ from holdfast.core.checkpoint.capture import capture
 from holdfast.core.log.records import Compaction, Prune, Record
 from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
@@ -88,6 +88,7 @@ class _SessionCourse:
         self._replay = replay
         self._cache = ProjectionCache(Scale(transcript.counter))
         self._system = filler(transcript, terms.static)
+        self._rules = terms.rules
         self._log: list[Record] = []
         self._since: list[Record] = []
         """Records since the last cut, which the side files have not read."""
@@ -105,6 +106,7 @@ class _SessionCourse:
         self._since += fresh
         self._read = call.records
         try:
+            self._rules = call.rules or self._terms.rules
             plan = self._plan(idle)
             made = cut_in(plan)
             if made is not None:
@@ -119,7 +121,7 @@ class _SessionCourse:
         return request
 
     def _plan(self, idle: float | None, prose: str = "", pending: Sequence[str] = ()) -> Plan:
-        rules, terms = self._terms.rules, self._terms
+        terms = self._terms
         request = ProjectionRequest(
             self._log,
             Window(terms.window, "simulated"),
@@ -127,7 +129,7 @@ class _SessionCourse:
             system=self._system,
             output_tokens=terms.output,
             policy=self._replay.policy,
-            prompt_cache=PromptCache(idle, rules.ttl_seconds, rules.read, rules.write),
+            prompt_cache=self._rules.state(idle),
             floor=0,
             prose=prose,
             recent_replies=self._recent_replies,

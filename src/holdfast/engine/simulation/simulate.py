@@ -8,10 +8,13 @@ the same cache; a fact that a later call used and that was in no request is a fa
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.models.generation import traits_of
+from holdfast.core.models.pace import CALLS_MAX, PastCall, choose_lifetime, offer_of
 from holdfast.core.models.window import Window, budget_for, output_reserve
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import Terms
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.lifetimes import CacheLifetime
+    from holdfast.core.models.pace import CacheOffer
     from holdfast.core.models.prices import Price
     from holdfast.core.tokens.counting import Counter
     from holdfast.engine.simulation.policies import Plays, PolicyRequest
@@ -148,6 +153,7 @@ def simulate(
     idle_seconds: float | None = None,
     price: Price | None = None,
     rules: CacheRules | None = None,
+    offer: CacheOffer | None = None,
     budget: int | None = None,
     counter: Counter | None = None,
     progress: Progress | None = None,
@@ -156,7 +162,8 @@ def simulate(
 
     `output` is what a reply may take, `static` what the system prompt and the tools do.
     `idle_seconds` is the time between two calls, instead of the times of the transcript. `rules`
-    replaces the cache that `ttl_seconds` and `price` describe. Several policies are quicker with
+    replaces the cache that `ttl_seconds` and `price` describe; with an `offer` (`offer_for`) its
+    lifetime is chosen call by call, as a session chooses it. Several policies are quicker with
     a `Transcript` that they share.
     """
     transcript = (
@@ -165,7 +172,13 @@ def simulate(
     price = price or price_of(transcript.target.model) or default_price()
     rules = rules or rules_for(price, ttl_seconds)
     terms = terms_for(window, static, output, price, rules, budget)
-    return PolicyReplay(transcript, policy, terms, price, idle_seconds).run(progress)
+    return PolicyReplay(transcript, policy, terms, price, idle_seconds, offer).run(progress)
+
+
+def offer_for(model: str, provider: str = "", price: Price | None = None) -> CacheOffer:
+    """The lifetimes that a model's host sells, those included that no request can name yet."""
+    price = price or price_of(model, provider)
+    return offer_of(traits_of(provider, model), price, is_simulated=True)
 
 
 def terms_for(
@@ -207,6 +220,16 @@ def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
         ttl_seconds=ttl_seconds,
         read=price.cache_read / price.input,
         write=write / price.input,
+        step_tokens=price.tiers[0].above if price.tiers else None,
+    )
+
+
+def _asking_for(rules: CacheRules, lifetime: CacheLifetime) -> CacheRules:
+    return msgspec.structs.replace(
+        rules,
+        ttl_seconds=lifetime.seconds,
+        write=lifetime.write,
+        marks=0 if lifetime.request == "none" else rules.marks,
     )
 
 
@@ -220,8 +243,12 @@ class PolicyReplay:
         terms: Terms,
         price: Price,
         idle_seconds: float | None = None,
+        offer: CacheOffer | None = None,
     ) -> None:
         self._transcript = transcript
+        self._offer = offer
+        self._calls: deque[PastCall] = deque(maxlen=CALLS_MAX)
+        self._asked = terms.rules
         self._idle_seconds = idle_seconds
         self._terms = terms
         self._price = price
@@ -261,8 +288,15 @@ class PolicyReplay:
             if self._idle_seconds is not None:
                 call = msgspec.structs.replace(call, at=done * self._idle_seconds)
             idle = None if before is None else max(0.0, call.at - before)
+            if self._offer is not None:
+                call = msgspec.structs.replace(call, rules=self._asked)
+                lifetime = choose_lifetime(tuple(self._calls), call.at, self._offer)
+                if lifetime is not None:
+                    self._asked = _asking_for(self._terms.rules, lifetime)
             request = self._course.request(call, idle=idle)
             yield call, request, *self._charge(call, request)
+            if not request.is_refused:
+                self._calls.append(PastCall(call.at, self._sums[-1]))
             before = call.at
             if progress is not None:
                 progress(done, len(calls))
@@ -271,9 +305,12 @@ class PolicyReplay:
         if request.is_refused:
             return Run(self._name, self._terms.window, requests=1, overflows=1), 0
         has_broken, known = self._put(request, call.at)
-        charge = self._cache.request(self._sums, call.at, opening=2 if request.injected else 1)
+        charge = self._cache.request(
+            self._sums, call.at, opening=2 if request.injected else 1, rules=self._asked
+        )
         size = self._sums[-1]
-        dollars = self._price.input / 1_000_000
+        # A step in the price raises input, reads and writes alike.
+        dollars = self._price.rates(size).input / 1_000_000
         run = Run(
             policy=self._name,
             window=self._terms.window,
@@ -282,7 +319,7 @@ class PolicyReplay:
             tokens_read=charge.read,
             tokens_written=charge.written,
             tokens_plain=charge.plain,
-            cost=(charge.cost(self._terms.rules) + request.model_cost) * dollars,
+            cost=(charge.cost(self._asked) + request.model_cost) * dollars,
             model_cost=request.model_cost * dollars,
             breaks=has_broken,
             cuts=request.cuts,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block
     from holdfast.core.tokens.counting import Counter
+    from holdfast.engine.simulation.prompt_cache import CacheRules
 
 FAR_STEPS: Final = 10
 """A fact that was last seen more steps ago is far."""
@@ -85,6 +86,8 @@ class ReplayCall(msgspec.Struct, frozen=True):
     """Records that a provider would refuse as they are."""
     arrived: tuple[tuple[str, frozenset[int]], ...] = ()
     """The records that are new since the call before, with their facts."""
+    rules: CacheRules | None = None
+    """The cache as the call before asked for it, where that is chosen call by call."""
 
 
 class Saying(msgspec.Struct, frozen=True):

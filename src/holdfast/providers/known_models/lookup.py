@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.models.catalog import ASSUMED_WINDOW_TOKENS, family_of
+from holdfast.core.models.names import read_model_name
 from holdfast.core.models.window import Window
 from holdfast.providers.known_models import package
+from holdfast.providers.known_models.gaps import AS_OF, GAPS, SOURCE
 from holdfast.providers.known_models.rows import decode
 
 if TYPE_CHECKING:
@@ -52,19 +54,23 @@ class ModelFacts(msgspec.Struct, frozen=True):
     def price(self, at: float | None = None) -> Price | None:
         """Return the price at a moment, now without one; None where a token costs nothing."""
         dated = self.model.price_at(time.time() if at is None or at <= 0 else at)
-        return dated.price(self.provider.name, catalog().as_of) if dated is not None else None
+        as_of = AS_OF if self.model in GAPS else catalog().as_of
+        return dated.price(self.provider.name, as_of) if dated is not None else None
 
 
 @cache
 def catalog() -> Catalog:
-    """Return the catalog in use: the table, or the installed package where that is newer."""
+    """Return the catalog in use: the table, or the installed package where that is newer, and what
+    both lack."""
     from importlib.resources import files
 
     table = decode(files(__package__).joinpath("table.jsonl").read_bytes())
     version = package.package_version()
-    if not package.is_newer(version, table.version):
-        return table
-    return package.read_package(as_of=f"version {version}")
+    if package.is_newer(version, table.version):
+        table = package.read_package(as_of=f"version {version}")
+    known = {(row.provider, row.id) for row in table.rows}
+    missing = (row for row in GAPS if (row.provider, row.id) not in known)
+    return msgspec.structs.replace(table, rows=(*table.rows, *missing))
 
 
 def price_of(
@@ -95,8 +101,11 @@ def window_of(model: str, provider: str = "") -> Window:
     found = find_model(model, provider)
     if found is not None and found.model.window:
         return Window(found.model.window, f"known for `{model}`, {found.catalog}", "known")
+    if family is not None and found is not None:
+        return Window(family.window, f"known for the family of `{model}`", "known")
     if family is not None:
-        return Window(family.window, f"known for `{model}`", "known")
+        source = f"no window is known for `{model}`; earlier ones of its family have as much"
+        return Window(family.window, source, "assumed")
     source = f"no window is known for `{model}`" if model else "no model was named"
     return Window(ASSUMED_WINDOW_TOKENS, source, "assumed")
 
@@ -108,7 +117,7 @@ def find_model(model: str, provider: str = "") -> ModelFacts | None:
         for name in _spellings(model):
             row = _row(seller, name)
             if row is not None:
-                return ModelFacts(row, seller, _origin())
+                return ModelFacts(row, seller, _origin(row))
     return None
 
 
@@ -116,13 +125,15 @@ def search_models(text: str) -> list[ModelFacts]:
     """Return every model whose id contains a text, at every provider."""
     sellers = {seller.id: seller for seller in catalog().providers}
     return [
-        ModelFacts(row, sellers[row.provider], _origin())
+        ModelFacts(row, sellers[row.provider], _origin(row))
         for row in catalog().rows
         if text.lower() in row.id.lower()
     ]
 
 
-def _origin() -> str:
+def _origin(row: KnownModel) -> str:
+    if row in GAPS:
+        return f"{SOURCE}, {AS_OF}"
     return f"{catalog().source} {catalog().version}, {catalog().as_of}"
 
 
@@ -172,4 +183,11 @@ def _rows_by_provider() -> dict[str, list[KnownModel]]:
 
 def _row(seller: KnownProvider, name: str) -> KnownModel | None:
     rows = _rows_by_provider().get(seller.id, [])
-    return next((row for row in rows if row.match.matches(name)), None)
+    return next((row for row in rows if row.match.matches(name) and _is_release(row, name)), None)
+
+
+def _is_release(row: KnownModel, name: str) -> bool:
+    """Return whether a name is of the release that a row is about. Tests by prefix match later
+    point releases, too, whose prices differ."""
+    here, asked = read_model_name(row.id).version, read_model_name(name).version
+    return here is None or asked is None or here == asked or row.match.names(name)

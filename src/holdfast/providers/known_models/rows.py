@@ -48,6 +48,12 @@ class NameTest(msgspec.Struct, frozen=True, omit_defaults=True):
             return re.search(self.regex, name) is not None
         return self.all is not None and all(test.matches(name) for test in self.all)
 
+    def names(self, name: str) -> bool:
+        """Return whether the test states this very name, or a pattern of it."""
+        if self.any is not None:
+            return any(test.names(name) for test in self.any)
+        return self.equals == name or (self.regex is not None and self.matches(name))
+
 
 class DatedPrice(msgspec.Struct, frozen=True, omit_defaults=True):
     """A price, and when it holds."""

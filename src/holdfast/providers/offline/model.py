@@ -104,7 +104,7 @@ class OfflineModel:
     """Reads its own request and answers by rules. Refuses what is larger than its window."""
 
     def __init__(
-        self, *, window: int | Window = WINDOW_TOKENS, cache: CacheTime = "5m", name: str = NAME
+        self, *, window: int | Window = WINDOW_TOKENS, cache: CacheTime = "auto", name: str = NAME
     ) -> None:
         self.target: Target = target("anthropic", provider="holdfast", model=name, cache=cache)
         self.window = window if isinstance(window, Window) else Window(window, "offline model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
     answer_images,
@@ -45,6 +46,7 @@ def render(prompt: Prompt, target: Target) -> Json:
         body[output_field(target)] = output
     if target.thinking and target.variant in _NEEDS_REASONING:
         body["thinking"] = {"type": "enabled"}
+    body |= cache_fields(target)
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
     items = [item for items in write_messages(prompt, target) for item in items]

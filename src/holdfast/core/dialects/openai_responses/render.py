@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
     answer_images,
@@ -51,6 +52,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     output = output_tokens(prompt, target)
     if output:
         body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, output)
+    body |= cache_fields(target)
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
     if prompt.system.strip():

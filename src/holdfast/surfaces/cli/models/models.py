@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.models.catalog import family_of
+from holdfast.core.models.generation import ModelTraits, traits_of
+from holdfast.core.models.pace import CacheOffer, offer_of
+from holdfast.core.models.window import Window, output_reserve
 from holdfast.providers.known_models.lookup import (
     ModelFacts,
     catalog,
@@ -14,33 +17,92 @@ from holdfast.providers.known_models.lookup import (
     search_models,
     window_of,
 )
+from holdfast.providers.models import model
+from holdfast.providers.registry import PREFIXES
 from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.prices import Price
     from holdfast.surfaces.answers import Row
 
 _ROWS_MAX: Final = 40
 """Rows of a search that a screen holds; `--all` shows every one."""
 _EXAMPLE: Final = """examples:
-  holdfast models claude-sonnet-5-5
+  holdfast models anthropic:claude-sonnet-5-5
   holdfast models gpt-6 --all
   holdfast models claude-sonnet-5-5 --provider aws"""
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", default="", help="a model, as a provider calls it"
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="",
+        help="a model, as a session or a provider calls it",
     )
     parser.add_argument("--provider", metavar="NAME", default="", help="the host that is asked")
     parser.add_argument("--all", action="store_true", help="show every row that matches")
 
 
+class _Believed(msgspec.Struct, frozen=True):
+    """Everything that a session with a model would use, and where it is from."""
+
+    asked: str
+    target: Target | None
+    """None for a name without a prefix: no session can be opened with it."""
+    model: str
+    provider: str
+    traits: ModelTraits
+    window: Window
+    found: ModelFacts | None
+
+    @property
+    def price(self) -> Price | None:
+        return self.found.price() if self.found is not None else None
+
+    @property
+    def api(self) -> str:
+        """The dialect that requests are written in, or the API that the maker has."""
+        if self.target is not None:
+            return self.target.dialect.full_name
+        family = family_of(self.model)
+        if self.traits.name.maker == "openai" or family is None:
+            return self.traits.endpoint.replace("_", " ") if self.traits.name.maker else ""
+        return family.dialect
+
+    @property
+    def output_max(self) -> int:
+        family = family_of(self.model)
+        if self.target is not None and self.target.output_max:
+            return self.target.output_max
+        return family.output_max if family is not None else 0
+
+
+def _believe(name: str, provider: str) -> _Believed:
+    """Read a name as a session reads it: with a prefix, or as a provider or a log has it."""
+    made = model(name, provider=provider) if name.partition(":")[0] in PREFIXES else None
+    target = made.target if made is not None else None
+    named = target.model if target is not None else name
+    host = provider or (target.provider if target is not None else "")
+    return _Believed(
+        asked=name,
+        target=target,
+        model=named,
+        provider=host,
+        traits=traits_of(host, named),
+        window=made.window if made is not None else window_of(named, host),
+        found=find_model(named, host),
+    )
+
+
 def _models(args: argparse.Namespace, app: App) -> int:
-    found = find_model(args.name, args.provider) if args.name else None
-    rows = search_models(args.name)
+    believed = _believe(args.name, args.provider) if args.name else None
+    rows = search_models(believed.model if believed is not None else "")
     if args.provider:
         rows = [facts for facts in rows if facts.provider.id == args.provider]
     if app.out.is_json:
@@ -52,31 +114,49 @@ def _models(args: argparse.Namespace, app: App) -> int:
                     "as_of": catalog().as_of,
                     "models": len(catalog().rows),
                 },
-                "believed": _describe(args.name, args.provider, found) if args.name else None,
+                "believed": _describe(believed) if believed is not None else None,
                 "models": [_as_json(facts) for facts in rows] if args.all or args.name else [],
             }
         )
         return 0
-    if args.name:
-        _show_describe(args.name, args.provider, found, app)
+    if believed is not None:
+        _show_describe(believed, app)
     _show_rows(rows, app, shows_all=args.all, is_asked=bool(args.name))
     return 0
 
 
-def _describe(name: str, provider: str, found: ModelFacts | None) -> dict[str, Any]:
-    family, window = family_of(name), window_of(name, provider)
-    price = found.price() if found is not None else None
+def _describe(believed: _Believed) -> dict[str, Any]:
+    found, window, traits, price = (
+        believed.found,
+        believed.window,
+        believed.traits,
+        believed.price,
+    )
     return {
-        "name": name,
-        "api": family.dialect if family is not None else None,
+        "name": believed.model,
+        "provider": believed.provider or None,
+        "api": believed.api or None,
+        "endpoint": traits.endpoint if traits.name.is_known else None,
+        "basis": traits.basis,
         "window": window.tokens,
         "window_source": window.source,
         "window_confidence": window.confidence,
-        "output_max": (family.output_max or None) if family is not None else None,
+        "output_max": believed.output_max or None,
+        "output_reserve": output_reserve(window.tokens),
+        "reasoning": traits.reasoning if traits.name.is_known else None,
+        "thinks_unasked": traits.thinks_unasked if traits.name.is_known else None,
+        "thinking_modes": traits.thinking_modes,
+        "efforts": traits.efforts,
+        "cache_lifetimes": msgspec.to_builtins(_offer(believed).lifetimes),
         "price": msgspec.to_builtins(price) if price is not None else None,
+        "price_source": found.catalog if found is not None else None,
         "price_page": found.provider.url if found is not None else None,
         "deprecated": found.model.deprecated if found is not None else None,
     }
+
+
+def _offer(believed: _Believed) -> CacheOffer:
+    return offer_of(believed.traits, believed.price)
 
 
 def _as_json(facts: ModelFacts) -> dict[str, Any]:
@@ -90,16 +170,17 @@ def _as_json(facts: ModelFacts) -> dict[str, Any]:
     }
 
 
-def _show_describe(name: str, provider: str, found: ModelFacts | None, app: App) -> None:
-    out, family, window = app.out, family_of(name), window_of(name, provider)
-    out.line(f"{name}" + (" (deprecated)" if found is not None and found.model.deprecated else ""))
+def _show_describe(believed: _Believed, app: App) -> None:
+    out, found, window = app.out, believed.found, believed.window
+    out.line(
+        believed.asked + (" (deprecated)" if found is not None and found.model.deprecated else "")
+    )
     out.line(f"  window   {window.tokens:,} tokens, {window.confidence}: {window.source}")
-    if family is None:
-        out.line("  API      unknown: say `openai:NAME@http://host/v1` or another prefix")
-    else:
-        limit = f", at most {family.output_max:,} tokens a reply" if family.output_max else ""
-        out.line(f"  API      {family.dialect}{limit}")
-    price = found.price() if found is not None else None
+    limit = f"at most {believed.output_max:,} tokens" if believed.output_max else "no limit known"
+    out.line(f"  output   {limit}; a session reserves {output_reserve(window.tokens):,}")
+    for label, text in _lines(believed):
+        out.line(f"  {label:<8} {text}")
+    price = believed.price
     if found is None:
         out.line("  price    unknown: the catalog has no such model")
     elif price is None:
@@ -112,6 +193,37 @@ def _show_describe(name: str, provider: str, found: ModelFacts | None, app: App)
         if found.provider.url:
             out.line(f"           {found.provider.url}")
     out.line()
+
+
+_REASONING: Final = {
+    "bound": "goes back only behind the prefix that produced it",
+    "must_return": "must go back",
+    "unbound": "may go back",
+    "none": "none",
+}
+_BASIS: Final = {
+    "documented": "as the maker describes this version",
+    "extrapolated": "not described yet: the newest rules of its line are taken to hold",
+    "unknown": "the name tells nothing",
+}
+
+
+def _lines(believed: _Believed) -> Iterator[tuple[str, str]]:
+    """Yield the shape of the API: what the generation of the model decides."""
+    traits = believed.traits
+    if not believed.api:
+        yield "API", "unknown: say `openai:NAME@http://host/v1` or another prefix"
+        return
+    yield "API", f"{believed.api}; {_BASIS[traits.basis]}"
+    if traits.name.is_known:
+        modes = ", ".join(traits.thinking_modes or traits.efforts) or "nothing to choose"
+        when = "always on or on unless asked" if traits.thinks_unasked else "only if asked"
+        yield "thinking", f"{when} ({modes})" if traits.reasons else "none"
+        yield "", f"reasoning: {_REASONING[traits.reasoning]}"
+    offer = _offer(believed)
+    sold = [each for each in offer.lifetimes if each.request != "none"]
+    shown = ", ".join(f"{each.name} {each.write:g}×" for each in sold) or "no lifetime is known"
+    yield "cache", f"{shown}; reads {offer.read:g}×" if sold else shown
 
 
 def _rates(price: Any) -> str:

@@ -18,7 +18,7 @@ from holdfast.engine.simulation.policies import (
     Plays,
     TrimTokens,
 )
-from holdfast.engine.simulation.simulate import Run, simulate
+from holdfast.engine.simulation.simulate import Run, offer_for, simulate
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.known_models.lookup import default_price, price_of
@@ -37,6 +37,8 @@ from holdfast.surfaces.formatting import bar, count
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.core.models.pace import CacheOffer
+
 POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "nothing": lambda _args: DoNothing(),
     "last": lambda args: KeepTurns(args.turns),
@@ -46,6 +48,8 @@ POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "holdfast": lambda _args: Holdfast(),
 }
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
+_SOLD = ("auto", "30m", "12h")
+"""Lifetimes that are taken from what the model's host sells; `auto` chooses among all of them."""
 _EXAMPLE = """examples:
   holdfast simulate session.jsonl --window 64000
   holdfast simulate *.jsonl --window 200000 --policy compact --policy holdfast --cache 1h"""
@@ -75,9 +79,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page that compares the policies")
     parser.add_argument(
         "--cache",
-        choices=list(_TTL),
+        choices=[*_TTL, *_SOLD],
         default="5m",
-        help="the lifetime of the provider's cache (5m)",
+        help="the lifetime of the provider's cache (5m); auto: by the pauses, as a session does",
     )
     parser.add_argument(
         "--price",
@@ -180,14 +184,30 @@ def _runs(
                     window=args.window,
                     static=args.static,
                     output=args.output,
-                    ttl_seconds=_TTL[args.cache],
+                    ttl_seconds=_TTL.get(args.cache, 300.0),
                     idle_seconds=args.idle,
                     price=price,
+                    offer=_offer(args.cache, args.model or each.model or "", price),
                 )
                 before = totals.get(policy.name)
                 totals[policy.name] = run if before is None else before + run
                 advance(f"{each.name}: {policy.name}")
     return list(totals.values()), sessions
+
+
+def _offer(cache: str, model: str, price: Price | None) -> CacheOffer | None:
+    """The lifetimes to choose from; None for one that is the same in every call."""
+    if cache not in _SOLD:
+        return None
+    offer = offer_for(model, price=price)
+    named = tuple(each for each in offer.lifetimes if cache in ("auto", each.name))
+    if not named:
+        sold = ", ".join(each.name for each in offer.lifetimes) or "none that is known"
+        raise UsageError(
+            f"`{model or 'this model'}` has no cache lifetime `{cache}`",
+            hint=f"its host sells: {sold}; `--model NAME` names another model",
+        )
+    return msgspec.structs.replace(offer, lifetimes=named)
 
 
 def _as_json(run: Run) -> dict[str, Any]:

@@ -41,10 +41,10 @@ __all__ = [
 
 
 _BINDINGS: Final[dict[str, Binding]] = {
-    "anthropic": AnthropicBinding(),
-    "openai-chat": ChatBinding(),
-    "openai-responses": ResponsesBinding(),
-    "gemini": GeminiBinding(),
+    ANTHROPIC: AnthropicBinding(),
+    CHAT: ChatBinding(),
+    RESPONSES: ResponsesBinding(),
+    GEMINI: GeminiBinding(),
 }
 
 
