@@ -183,7 +183,8 @@ class LeaseFile:
 
     def _open(self, folder: int, flags: int) -> None:
         self.close()
-        self._fd = open_file(folder, self._name, flags)
+        # A second name does no harm: a lease means nothing in a backup.
+        self._fd = open_file(folder, self._name, flags, keep_links=True)
         opened = os.fstat(self._fd)
         self._identity = (opened.st_dev, opened.st_ino)
 
