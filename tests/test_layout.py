@@ -44,6 +44,7 @@ ACROSS = frozenset(
         *("importers/apis/test_lists_of_messages", "importers/benchmarks/test_runs_and_dialogues"),
         *("stores/test_conformance", "stores/test_corpus", "stores/test_safety"),
         *("stores/test_power_cut", "stores/test_read_errors"),
+        "stores/test_damage",
         *("stores/jsonl/test_bounded_memory", "stores/jsonl/test_damaged_logs"),
         *("stores/jsonl/test_faulty_disk", "stores/jsonl/test_headers"),
         "stores/jsonl/test_many_writers",

@@ -267,6 +267,7 @@ def _dangling_link(path: Path, outside: Path) -> None:
 
 
 def _hard_link(path: Path, outside: Path) -> None:
+    outside.chmod(0o666)  # others can change it
     path.hardlink_to(outside)
 
 

@@ -350,10 +350,15 @@ def test_blobs_behind_a_link_are_refused(tmp_path: Path, part: str) -> None:
     assert {path: path.read_bytes() for path in blob_files(tmp_path / "outside")} == before
 
 
-def test_blobs_with_a_second_name_are_refused(tmp_path: Path, blobs: FileBlobs) -> None:
-    """A hard link to a file elsewhere is not trusted, neither for reading nor for renewing."""
+def test_blobs_with_a_second_name_are_read_where_nobody_else_can_change_them(
+    tmp_path: Path, blobs: FileBlobs
+) -> None:
+    """A backup by hard links does no harm; a file that others can write to is not trusted."""
     sha256 = blobs.put(b"payload")
     os.link(path_of(tmp_path, sha256), tmp_path / "elsewhere")
+    assert blobs.get(sha256) == b"payload"
+    assert blobs.put(b"payload") == sha256
+    path_of(tmp_path, sha256).chmod(0o660)
     with pytest.raises(PathRejected, match="hard links"):
         blobs.get(sha256)
     with pytest.raises(PathRejected, match="hard links"):
@@ -600,11 +605,12 @@ def test_blobs_are_kept_when_a_log_moves_while_the_logs_are_read(
 def test_blobs_are_not_collected_when_a_log_cannot_be_read(
     tmp_path: Path, clock: Clock, blobs: FileBlobs, store: JsonlStore
 ) -> None:
-    """A log that is not trusted (it has a second name) may mention anything: nothing is deleted."""
+    """A log that is not trusted (others can change it) may mention anything: nothing is deleted."""
     sha256 = blobs.put(b"mentioned")
     name(store, KEY, sha256, 9)
     path = tmp_path / "agents" / "main" / "sessions" / "work.jsonl"
     os.link(path, tmp_path / "backup.jsonl")
+    path.chmod(0o660)
     clock.now += LATER
     with pytest.raises(PathRejected, match="hard links"):
         blobs.collect(store.hash_candidates())

@@ -19,19 +19,23 @@ import pytest
 from tests.stores.opens import watched
 from tests.support.cases import check_all
 
+from holdfast import Session
+from holdfast.core.history.access import Access
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Rewind, User
 from holdfast.errors import (
     BadId,
     HoldfastError,
     HoldfastWarning,
+    NoSuchRecord,
     PathRejected,
     StoreUnavailable,
 )
-from holdfast.ports import ANY_HEAD
+from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.files import Disk, network_filesystem
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.testing.conformance.samples import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -321,11 +325,31 @@ def test_links_in_place_of_the_writers_note_are_not_followed(
     assert victim.read_bytes() == b"do not write here"
 
 
-def test_hard_links_to_a_file_outside_are_refused(tmp_path: Path, outside: Path) -> None:
-    """A log that has a second name elsewhere is neither read nor appended to nor moved."""
+@pytest.mark.filterwarnings("ignore:.*names .hard links")
+def test_hard_links_to_a_file_outside_are_never_written(tmp_path: Path, outside: Path) -> None:
+    """What is done to a log with a second name, as a backup makes it, is done to a copy."""
+    before = snapshot(outside)
+
+    def check(act: str) -> None:
+        root = tmp_path / f"root {act}"
+        log_of(root).parent.mkdir(parents=True)
+        os.link(log_of(outside), log_of(root))
+        with JsonlStore(root) as store, suppress(NoSuchRecord):  # the record `x` is not there
+            acts(store)[act]()
+        assert snapshot(outside) == before
+
+    check_all(ACTS, check)
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o606])
+def test_hard_links_that_others_can_write_to_are_refused(
+    tmp_path: Path, outside: Path, mode: int
+) -> None:
+    """A log that others can change under another name is neither read nor appended to."""
     root = tmp_path / "root"
     log_of(root).parent.mkdir(parents=True)
     os.link(log_of(outside), log_of(root))
+    log_of(outside).chmod(mode)
     before = snapshot(outside)
 
     def check(act: str) -> None:
@@ -336,16 +360,56 @@ def test_hard_links_to_a_file_outside_are_refused(tmp_path: Path, outside: Path)
     check_all(ACTS, check)
 
 
-def test_hard_links_made_later_stop_an_open_writer(store: JsonlStore, root: Path) -> None:
-    """A log that gets a second name while it is open is not appended to, until it has one again."""
+def test_hard_links_made_later_make_an_open_writer_copy(store: JsonlStore, root: Path) -> None:
+    """A log that gets a second name while it is open is copied, and says so; the copy goes on."""
     second = root.parent / "second"
     os.link(log_of(root), second)
     before = second.read_bytes()
-    with pytest.raises(PathRejected, match="hard links"):
-        store.append(KEY, [User(content="x")], expect=ANY_HEAD)
+    with pytest.warns(HoldfastWarning, match="2 names"):
+        store.append(KEY, [User(content="x")], expect=store.head(KEY))
+    store.append(KEY, [User(content="y")], expect=store.head(KEY))
     assert second.read_bytes() == before
-    second.unlink()
-    store.append(KEY, [User(content="x")], expect=ANY_HEAD)
+    assert second.stat().st_nlink == log_of(root).stat().st_nlink == 1
+    assert log_of(root).read_bytes().startswith(before)
+    assert texts_of(store.read(KEY)) == ["inside", "x", "y"]
+
+
+@pytest.mark.filterwarnings("ignore:.*names .hard links")
+def test_home_with_a_backup_by_hard_links_goes_on(tmp_path: Path) -> None:
+    """After `cp -al`, everything that is kept goes on, and the backup stays as it was."""
+    root, backup = tmp_path / "root", tmp_path / "backup"
+
+    def use(text: str) -> None:
+        with JsonlStore(root) as store, Session.open("s", store=store, model="offline") as session:
+            session.say(text)
+            store.notes("main").append(text)
+            sha256 = store.blobs.put(b"payload")
+            assert store.blobs.get(sha256) == b"payload"
+            store.audit.note(Access(1.0, "list", "main", None, "", "s", True, "own"))
+            store.queues.put(NewMessage(queue="inbox", lane="s", body={}, key=text))
+            assert len(store.sessions()) == 1
+
+    use("one")
+    for path in root.rglob("*"):
+        if path.is_file():
+            copy = backup / path.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, copy)
+    shared = (".lease", "queues.sqlite3", "index.changes")
+
+    def kept() -> dict[str, bytes]:
+        found = snapshot(backup).items()
+        return {name: data for name, (*_, data) in found if not name.endswith(shared)}
+
+    before = kept()
+    use("two")
+    use("three")
+    assert kept() == before
+    with JsonlStore(root) as store:
+        assert texts_of(store.read(SessionKey("main", "s"))) == ["one", "two", "three"]
+        assert [note.text for note in store.notes("main").notes()] == ["one", "two", "three"]
+        assert len(store.audit.entries().accesses) == 3
+        assert store.queues.counts("inbox") == {"waiting": 3}
 
 
 def test_hard_links_are_listed_as_damaged_without_being_read(tmp_path: Path, outside: Path) -> None:
@@ -353,6 +417,7 @@ def test_hard_links_are_listed_as_damaged_without_being_read(tmp_path: Path, out
     root = tmp_path / "root"
     log_of(root).parent.mkdir(parents=True)
     os.link(log_of(outside), log_of(root))
+    log_of(outside).chmod(0o660)  # others can change it
     with JsonlStore(root) as store:
         [info] = store.sessions()
         assert (info.key, info.damaged, info.label, info.title) == (KEY, 1, "", "")

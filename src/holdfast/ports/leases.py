@@ -6,7 +6,10 @@ an append that carries an older one is refused by the same step that would have 
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -67,3 +70,14 @@ def uptime() -> float:
     """Return the seconds since this machine started, those it slept included where the system
     counts them. All its processes read the same clock, and nothing sets it."""
     return time.clock_gettime(_CLOCK)
+
+
+@cache
+def this_boot() -> str:
+    """Return what identifies this start of this machine, the same in all its containers.
+
+    `uptime` counts from it.
+    """
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+    return os.uname().nodename

@@ -22,6 +22,7 @@ from holdfast.ports import AuditPage
 from holdfast.stores.files import (
     Disk,
     explaining,
+    has_name,
     open_file,
     open_root,
     open_to_append,
@@ -59,13 +60,19 @@ class FileAudit:
         with explaining(f"record an access in `{NAME}`"):
             folder = open_root(self.root, create=True)
             try:
-                fd = open_to_append(folder, NAME, self._disk)
+                while not self._append_to(folder, lines):
+                    pass  # another process has just replaced the file: once more
             finally:
                 os.close(folder)
-            try:
-                self._write(fd, lines)
-            finally:
-                os.close(fd)
+
+    def _append_to(self, folder: int, lines: bytes) -> bool:
+        """Append to the file, and return whether it still has its name then."""
+        fd = open_to_append(folder, NAME, self._disk)
+        try:
+            self._write(fd, lines)
+            return has_name(folder, NAME, fd)
+        finally:
+            os.close(fd)
 
     def entries(self, last: int | None = None) -> AuditPage:
         with explaining(f"read `{NAME}`"), self._file(os.O_RDONLY) as fd:

@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.errors import PathRejected
-from holdfast.stores.files import FILE_MODE
+from holdfast.stores.files import FILE_MODE, is_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ class Changes:
         fd = os.open(self._path, flags, FILE_MODE)
         try:
             status = os.fstat(fd)
-            if status.st_nlink > 1:
+            if not is_private(status):
                 raise PathRejected(f"cannot use `{self._path}`: it is not a plain file")
             if status.st_size < _HEADER_BYTES:
                 _begin(fd)

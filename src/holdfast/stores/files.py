@@ -12,11 +12,19 @@ import fcntl
 import os
 import stat
 import time
+import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import NotDurable, PathRejected, StoreError, StoreUnavailable
+from holdfast.errors import (
+    HoldfastWarning,
+    NotDurable,
+    PathRejected,
+    StoreError,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -132,22 +140,66 @@ def open_child(parent: int, name: str, *, create: bool = False) -> int:
     return fd
 
 
-def open_file(folder: int, name: str, flags: int) -> int:
-    """A descriptor of a regular file with one name; anything else is rejected unread."""
+def open_file(folder: int, name: str, flags: int, *, keep_links: bool = False) -> int:
+    """Return a descriptor of a regular file that nobody else can change.
+
+    A backup by hard links (`cp -al`, rsnapshot) gives a file a second name. To write to such a file
+    would change the backup: it gets a copy of its own first, unless `keep_links` says that the
+    caller sees to that.
+    """
     fd = os.open(name, flags | _FILE_FLAGS, FILE_MODE, dir_fd=folder)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise PathRejected(f"`{name}` is not a regular file", hint="nothing was read from it")
-        if found.st_nlink > 1:
+        if not is_private(found):
             raise PathRejected(
-                f"`{name}` has {found.st_nlink} names (hard links)",
-                hint="a file that is also reachable elsewhere is not trusted; copy it instead",
+                f"`{name}` has {found.st_nlink} names (hard links), and others can change it",
+                hint="copy it, or take the right to write away from others with `chmod go-w`",
             )
+        if found.st_nlink == 1 or keep_links or not flags & (os.O_WRONLY | os.O_RDWR):
+            return fd
+        copy_own(folder, name, fd, Disk())
     except BaseException:
         os.close(fd)
         raise
-    return fd
+    os.close(fd)
+    return open_file(folder, name, flags)
+
+
+def is_private(found: os.stat_result) -> bool:
+    """Return whether only this user can change a file: it has one name, or is his under all."""
+    return found.st_nlink == 1 or (found.st_uid == os.geteuid() and not found.st_mode & 0o022)
+
+
+def has_name(folder: int, name: str, fd: int) -> bool:
+    """Return whether an open file is the one that has this name now."""
+    try:
+        named = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(fd)
+    return (named.st_ino, named.st_dev) == (ours.st_ino, ours.st_dev)
+
+
+def copy_own(folder: int, name: str, fd: int, disk: Disk) -> None:
+    """Replace a file that has several names by a copy with one; the other names stay as they are.
+
+    Nobody may write to it meanwhile.
+    """
+    links = os.fstat(fd).st_nlink
+    source = os.open(name, os.O_RDONLY | _FILE_FLAGS, dir_fd=folder)
+    try:
+        pieces = iter(lambda: os.read(source, READ_BLOCK_BYTES), b"")
+        write_new(folder, name, pieces, disk)
+    finally:
+        os.close(source)
+    warnings.warn(
+        f"`{name}` had {links} names (hard links, as a backup makes them): it was copied, and the "
+        "other names keep what they had",
+        HoldfastWarning,
+        stacklevel=2,
+    )
 
 
 def open_to_append(folder: int, name: str, disk: Disk) -> int:

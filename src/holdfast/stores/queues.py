@@ -12,6 +12,7 @@ from holdfast.core.queues.copies import as_copy, compare_copy
 from holdfast.core.queues.messages import MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
+from holdfast.ports.leases import this_boot, uptime
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE_NAME: Final = "queues.sqlite3"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _WAIT_SECONDS: Final = 30.0
 """A change takes about a millisecond; a process that waits longer for others gets an error."""
 _SCHEMA: Final = (
@@ -37,13 +38,21 @@ _SCHEMA: Final = (
         lost_claims INTEGER NOT NULL DEFAULT 0,
         created REAL NOT NULL, changed REAL NOT NULL, due REAL NOT NULL, holder TEXT NOT NULL,
         since REAL, until REAL, reason TEXT NOT NULL,
-        result BLOB, UNIQUE (queue, owner, key))""",
+        result BLOB, ready REAL NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '',
+        UNIQUE (queue, owner, key))""",
     """CREATE INDEX IF NOT EXISTS open_messages ON messages (queue, lane, id)
         WHERE state IN ('waiting', 'running')""",
     "CREATE INDEX IF NOT EXISTS by_owner ON messages (owner, id)",
     "CREATE INDEX IF NOT EXISTS by_lane ON messages (lane, id)",
     "CREATE INDEX IF NOT EXISTS by_session ON messages (session)",
 )
+_CLOCK: Final = (
+    "ALTER TABLE messages ADD COLUMN ready REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE messages ADD COLUMN boot TEXT NOT NULL DEFAULT ''",
+)
+"""From version 2 to 3: what waits or is claimed is decided by `until` and `ready`, in seconds of
+`uptime` of the start of the machine that `boot` names. `created`, `changed`, `due` and `since` are
+dates, which people read. After another start no claim holds, and every wait is over."""
 _SECOND: Final = "ALTER TABLE messages ADD COLUMN lost_claims INTEGER NOT NULL DEFAULT 0"
 """From version 1 to 2."""
 _COLUMNS: Final = ", ".join(MESSAGE_COLUMNS)
@@ -61,18 +70,20 @@ _FIRST: Final = f"""WITH RECURSIVE lanes(lane) AS (
     SELECT (SELECT min(id) FROM messages WHERE {_OPEN} AND lane = lanes.lane) FROM lanes
   )
   SELECT m.id FROM heads CROSS JOIN messages AS m ON m.id = heads.id
-    WHERE (m.state = 'waiting' AND m.due <= :now) OR (m.state = 'running' AND m.until <= :now)
+    WHERE m.boot <> :boot OR (CASE m.state WHEN 'waiting' THEN m.ready ELSE m.until END) <= :up
   ORDER BY m.id LIMIT :limit"""  # noqa: S608 - constants only
 """The first open message of each lane is found by one look into the index: a claim costs the same
 however many messages wait behind it."""
 _CLAIM: Final = f"""UPDATE messages SET state = 'running', tries = tries + (state = 'waiting'),
   lost_claims = lost_claims + (state = 'running'), claims = claims + 1, holder = :holder,
-  since = :now, until = :now + :seconds, changed = :now WHERE id IN ({_FIRST})
+  since = :now, until = :up + :seconds, boot = :boot, changed = :now WHERE id IN ({_FIRST})
   RETURNING {_COLUMNS}"""  # noqa: S608 - constants only
 _LATER: Final = """SELECT 1 FROM messages
   WHERE queue = ? AND lane = ? AND id > ? AND state IN ('waiting', 'running')"""
 _VALUES: Final = ", ".join(f":{name}" for name in MESSAGE_COLUMNS)
-_RESTORE: Final = f"INSERT OR REPLACE INTO messages ({_COLUMNS}) VALUES ({_VALUES})"  # noqa: S608
+_RESTORE: Final = f"""INSERT OR REPLACE INTO messages ({_COLUMNS}, ready, boot)
+  VALUES ({_VALUES}, :up + :due - :now, :this_boot)"""  # noqa: S608
+"""A copy waits as long as is left of its wait by the dates."""
 _HELD: Final = "WHERE id = ? AND claims = ? AND state = 'running'"
 
 
@@ -82,15 +93,27 @@ class _QueueFile:
     Readers have a connection of their own: they do not wait for the sync of a change.
     """
 
-    def __init__(self, path: str | None, *, clock: Callable[[], float]) -> None:
-        """`path` is the file, made on first use; without one the queues are in memory."""
+    def __init__(
+        self,
+        path: str | None,
+        *,
+        clock: Callable[[], float],
+        uptime: Callable[[], float] = uptime,
+        boot: str = "",
+    ) -> None:
+        """`path` is the file, made on first use; without one the queues are in memory.
+
+        `clock` gives dates. Claims and waits go by `uptime`, within the start of the machine that
+        `boot` names (the present one by default).
+        """
         self._path = path
         self._file = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
         self._writes = SharedTransactions(self._file)
         self._reader = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
         self._mutex = threading.Lock()
         """For the connection of readers."""
-        self._clock = clock
+        self._clock, self._uptime = clock, uptime
+        self._boot = boot or this_boot()
 
     def _is_there(self) -> bool:
         """Return False where nobody ever used the queues; they are made by their first use."""
@@ -172,9 +195,9 @@ class _QueueReader(_QueueFile):
         if not self._is_there():
             return []
         where, values = _where(owner=owner)
-        statement = f"""SELECT {_COLUMNS}, state = 'running' AND until <= ? FROM messages
-          WHERE {where} AND id > ? ORDER BY id LIMIT ?"""  # noqa: S608
-        given = [self._clock(), *values, after, limit]
+        statement = f"""SELECT {_COLUMNS}, state = 'running' AND (boot <> ? OR until <= ?)
+          FROM messages WHERE {where} AND id > ? ORDER BY id LIMIT ?"""  # noqa: S608
+        given = [self._boot, self._uptime(), *values, after, limit]
         rows = self._read("read messages", lambda db: db.execute(statement, given).fetchall())
         return [_read_copy(row) for row in rows]
 
@@ -215,13 +238,13 @@ class SqliteQueues(_QueueReader):
         self, queue: str, holder: str, seconds: float, *, limit: int = 1
     ) -> list[QueuedMessage]:
         values: Json = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
-        values["now"] = self._clock()
+        values |= {"now": self._clock(), "up": self._uptime(), "boot": self._boot}
         rows = self._write("claim messages", lambda db: db.execute(_CLAIM, values).fetchall())
         return sorted(map(read_message, rows), key=lambda message: message.id)
 
     def renew(self, message: QueuedMessage, seconds: float) -> bool:
-        now = self._clock()
-        return self._change("until = ?, changed = ?", (now + seconds, now), message)
+        values = (self._uptime() + seconds, self._boot, self._clock())
+        return self._change("until = ?, boot = ?, changed = ?", values, message)
 
     def finish(
         self,
@@ -244,12 +267,14 @@ class SqliteQueues(_QueueReader):
     ) -> bool:
         now = self._clock()
         untried = int(not is_counted)
-        values = (now + seconds, scrub(reason), now, untried)
-        changes = "state = 'waiting', due = ?, reason = ?, changed = ?, tries = tries - ?"
+        ready = (self._uptime() + seconds, self._boot)
+        values = (now + seconds, *ready, scrub(reason), now, untried)
+        changes = """state = 'waiting', due = ?, ready = ?, boot = ?, reason = ?, changed = ?,
+          tries = tries - ?"""
         return self._change(changes, values, message)
 
     def release_all(self, queue: str) -> int:
-        statement = """UPDATE messages SET state = 'waiting', due = :now, changed = :now,
+        statement = """UPDATE messages SET state = 'waiting', due = :now, ready = 0, changed = :now,
           tries = tries - 1, lost_claims = lost_claims + 1
           WHERE queue = :queue AND state = 'running'"""
         return self._execute("release messages", statement, {"queue": queue, "now": self._clock()})
@@ -257,7 +282,7 @@ class SqliteQueues(_QueueReader):
     def retry(self, message_id: int) -> bool:
         now = self._clock()
         statement = """UPDATE messages SET state = 'waiting', tries = 0, lost_claims = 0,
-          due = ?, changed = ? WHERE id = ? AND state IN ('failed', 'dropped')"""
+          due = ?, ready = 0, changed = ? WHERE id = ? AND state IN ('failed', 'dropped')"""
         return self._execute("retry a message", statement, (now, now, message_id)) > 0
 
     def drop(self, message_id: int, reason: str) -> bool:
@@ -290,8 +315,28 @@ class SqliteQueues(_QueueReader):
             return ["added" for _message in messages]
         return self._write(
             "copy messages",
-            lambda db: [_restore(db, message, is_dry_run=dry_run) for message in messages],
+            lambda db: [self._restore(db, message, is_dry_run=dry_run) for message in messages],
         )
+
+    def _restore(
+        self, db: sqlite3.Connection, message: QueuedMessage, *, is_dry_run: bool
+    ) -> MessageCopy:
+        texts = {name: scrub(getattr(message, name)) for name in MESSAGE_TEXTS}
+        queue, lane, owner, key = message.queue, texts["lane"], texts["owner"], texts["key"]
+        with_its_id = _one(db, "id = ?", message.id)
+        with_its_key = _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+        decided = compare_copy(
+            message,
+            read_message(with_its_id) if with_its_id else None,
+            read_message(with_its_key) if with_its_key else None,
+            is_lane_further=db.execute(_LATER, (queue, lane, message.id)).fetchone() is not None,
+        )
+        if decided in ("added", "updated") and not is_dry_run:
+            fields = {name: getattr(message, name) for name in MESSAGE_COLUMNS}
+            bodies = {"body": encode_body(message.body), "result": _encode_result(message.result)}
+            times = {"up": self._uptime(), "now": self._clock(), "this_boot": self._boot}
+            db.execute(_RESTORE, {**fields, **texts, **bodies, **times})
+        return decided
 
     def _change(self, changes: str, values: Sequence[object], message: QueuedMessage) -> bool:
         """Change a message whose claim is still the one that was made."""
@@ -314,6 +359,9 @@ def _prepare(db: sqlite3.Connection) -> None:
         )
     if version == 1:
         db.execute(_SECOND)
+    if version in (1, 2):
+        for statement in _CLOCK:
+            db.execute(statement)
     for statement in _SCHEMA:
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -334,24 +382,6 @@ def _read_copy(row: Sequence[Any]) -> QueuedMessage:
     """Return the message of a row that says at its end whether a claim has run out."""
     message = read_message(row[:-1])
     return as_copy(message) if row[-1] else message
-
-
-def _restore(db: sqlite3.Connection, message: QueuedMessage, *, is_dry_run: bool) -> MessageCopy:
-    texts = {name: scrub(getattr(message, name)) for name in MESSAGE_TEXTS}
-    queue, lane, owner, key = message.queue, texts["lane"], texts["owner"], texts["key"]
-    with_its_id = _one(db, "id = ?", message.id)
-    with_its_key = _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
-    decided = compare_copy(
-        message,
-        read_message(with_its_id) if with_its_id else None,
-        read_message(with_its_key) if with_its_key else None,
-        is_lane_further=db.execute(_LATER, (queue, lane, message.id)).fetchone() is not None,
-    )
-    if decided in ("added", "updated") and not is_dry_run:
-        fields = {name: getattr(message, name) for name in MESSAGE_COLUMNS}
-        bodies = {"body": encode_body(message.body), "result": _encode_result(message.result)}
-        db.execute(_RESTORE, {**fields, **texts, **bodies})
-    return decided
 
 
 def _encode_result(result: Json | None) -> bytes | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import warnings
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from holdfast.errors import PathRejected, StoreUnavailable
-from holdfast.stores.files import FILE_MODE
+from holdfast.errors import HoldfastWarning, PathRejected, StoreUnavailable
+from holdfast.stores.files import FILE_MODE, is_private
 
 if TYPE_CHECKING:
     import sqlite3
@@ -108,11 +109,24 @@ class SqliteFile:
         for suffix in ("", *_BESIDE):
             with suppress(FileNotFoundError):
                 found = os.lstat(self.path + suffix)
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
+                    self._leave_links(suffix, found)
+                elif not stat.S_ISREG(found.st_mode):
                     raise PathRejected(f"cannot use `{self.path}{suffix}`: it is not a plain file")
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             os.close(os.open(self.path, flags, FILE_MODE))
+
+    def _leave_links(self, suffix: str, _found: os.stat_result) -> None:
+        """Use a file with several names as it is: another process may have it open."""
+        if not is_private(_found):
+            raise PathRejected(f"cannot use `{self.path}{suffix}`: others can change it")
+        warnings.warn(
+            f"`{self.path}{suffix}` has {_found.st_nlink} names (hard links): what is written "
+            "shows under all of them; copy it while nothing runs, and never open a backup in place",
+            HoldfastWarning,
+            stacklevel=2,
+        )
 
 
 class _Write:
@@ -200,6 +214,9 @@ class SqliteCache(SqliteFile):
         for suffix in _BESIDE:
             with suppress(OSError):
                 os.unlink(self.path + suffix)
+
+    def _leave_links(self, suffix: str, _found: os.stat_result) -> None:
+        os.unlink(self.path + suffix)  # made again; the other names keep what they had
 
     def erase(self, delete: Callable[[sqlite3.Connection], None]) -> None:
         """Delete rows so that no page of the file, and no file beside it, has their content.

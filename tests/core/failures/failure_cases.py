@@ -51,6 +51,23 @@ def overflow_with_output(
 
 OVERFLOWS: tuple[Case, ...] = (
     overflow(
+        "CAPIError: 400 prompt token count of 184399 exceeds the limit of 128000",
+        limit=128_000,
+        sent=184_399,
+    ),
+    overflow(
+        "CAPIError: 400 prompt token count of 184399 exceeds the limit of 128000",
+        None,
+        limit=128_000,
+        sent=184_399,
+    ),
+    overflow(
+        "This fine-tuned model's maximum context length is 4096 tokens. However, your "
+        "messages resulted in 5000 tokens.",
+        limit=4_096,
+        sent=5_000,
+    ),
+    overflow(
         "prompt is too long: 1,048,600 tokens > 1,000,000 maximum", limit=1_000_000, sent=1_048_600
     ),
     overflow("Prompt is too long", 400, kind="invalid_request_error"),
@@ -244,6 +261,44 @@ OVERFLOWS: tuple[Case, ...] = (
 )
 
 NEAR_MISSES: tuple[Case, ...] = (
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "ValidationException: the maximum number of tokens per training record in a fine-tuning "
+        "job is 4096; record 17 has 5120 tokens",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "The customization job failed: sum of input and output tokens in a record exceeds the "
+        "model's fine-tuning limit of 32000 tokens",
+        400,
+    ),
+    Case(
+        "ambiguous",
+        "ignore_unless_error",
+        "Input length of input_ids is 1050, but `max_length` is set to 1024. This can lead to "
+        "unexpected behavior.",
+    ),
+    Case(
+        "ambiguous",
+        "ignore_unless_error",
+        "This is a friendly reminder - the current text generation call will exceed the model's "
+        "predefined maximum length (1024).",
+    ),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "You have exceeded your usage limits. Please try again later",
+        429,
+    ),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "You have reached your usage limits; they reset tomorrow. Please try again later",
+        429,
+    ),
     # rates
     Case(
         "tpm_limit",

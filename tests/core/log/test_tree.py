@@ -66,11 +66,13 @@ def rec(
 GARBAGE = Flaw("garbage", "not JSON")
 NUL = Flaw("nul", "5 NUL bytes")
 TORN = Flaw("torn", "5 bytes")
+GONE = Flaw("missing", "damage")
 SEAL = None
 
 _DAMAGE = tuple(Flaw(kind, "damage") for kind in get_args(FlawKind))
 _BREAKS = (*_DAMAGE, GARBAGE, TORN, SEAL)
 _TORN = tuple(item for item in _BREAKS if item is not None and item.kind == "torn")
+_GONE = tuple(item for item in _DAMAGE if item.kind == "missing")
 _LOST = tuple(item for item in (*_DAMAGE, NUL) if item.kind in ("nul", "oversize"))
 
 
@@ -247,8 +249,9 @@ class Model:
 def _pieces(lines: list[Line]) -> list[list[Line]]:
     """Lines in stretches that may be one append each.
 
-    A stretch ends with a seal, a torn line, a record that none of its append follows, damage that
-    takes the place of such a record, and before a record that does not continue the one above.
+    A stretch ends with a seal, a torn line, lines that are gone, a record that none of its append
+    follows, damage that takes the place of such a record, and before a record that does not
+    continue the one above.
     """
     pieces: list[list[Line]] = [[]]
     for index, (_position, item) in enumerate(lines):
@@ -264,7 +267,7 @@ def _pieces(lines: list[Line]) -> list[list[Line]]:
 
 
 def _ends_append(items: list[Item]) -> bool:
-    if items[-1] in (SEAL, *_TORN) or (isinstance(items[-1], Rec) and not items[-1].more):
+    if items[-1] in (SEAL, *_TORN, *_GONE) or (isinstance(items[-1], Rec) and not items[-1].more):
         return True
     last = max((place for place, item in enumerate(items) if isinstance(item, Rec)), default=None)
     if last is None:
@@ -284,6 +287,8 @@ def _is_whole(piece: list[Line]) -> bool:
     lengths = {
         place + (item.more or 0) for place, item in enumerate(items) if isinstance(item, Rec)
     }
+    if items[-1] in _GONE:  # nobody can tell how many; those that are left were acknowledged
+        return len(lengths) == 1
     return lengths == {len(items) - 1}
 
 
@@ -629,6 +634,11 @@ def test_outline_path_to_an_uncounted_place_is_that_of_the_record_before_it() ->
         pytest.param([rec(more=3), GARBAGE, rec(more=0)], 0, id="damage-leaves-a-gap"),
         pytest.param([rec(more=3), GARBAGE, rec(more=1), GARBAGE], 2, id="damage-without-a-gap"),
         pytest.param([rec(more=1), rec(more=0), NUL, rec()], 3, id="page-lost-after-its-end"),
+        pytest.param([rec(more=3), GONE, rec(more=0)], 2, id="rows-gone-inside"),
+        pytest.param([GONE, rec(more=1), rec(more=0)], 2, id="rows-gone-first"),
+        pytest.param([rec(more=2), rec(more=1), GONE], 2, id="rows-gone-last"),
+        pytest.param([rec(more=2), GONE, rec(more=1), rec(more=0)], 3, id="rows-gone-between"),
+        pytest.param([rec(more=2), NUL, GONE, rec(more=0)], 1, id="page-lost-then-rows-gone"),
     ],
 )
 def test_outline_and_backtrack_count_a_batch_only_when_complete(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +21,9 @@ from holdfast.core.tokens.estimate import (
     thousandths,
 )
 from holdfast.core.tokens.estimate_weights import WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @given(strategies.texts())
@@ -178,3 +183,62 @@ def test_runs_of_one_character_are_bounded(character: str) -> None:
     short, long = estimate(character * 20_000), estimate(character * 40_000)
     assert short <= tokens_max(character * 20_000)
     assert long == pytest.approx(2 * short, rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Callable[[str], int]:
+    splintr = pytest.importorskip("splintr", reason="NOT TESTED against o200k: no `splintr-rs`")
+    tokenizer = splintr.Tokenizer.from_pretrained("o200k_base")
+    return lambda text: len(tokenizer.encode(text))
+
+
+STYLES = ("─│┌┬┐├┼┤└┴┘", "━┃┏┳┓┡╇┩┗┻┛", "═║╔╦╗╠╬╣╚╩╝", "─│╭┬╮├┼┤╰┴╯")
+CELLS = ("name", "1,204", "ok", "src/main.py", "kept", "error", "--", "17 %", "a note on it", "")
+
+
+@given(
+    style=st.sampled_from(STYLES),
+    widths=st.lists(st.integers(3, 40), min_size=1, max_size=6),
+    cells=st.lists(st.sampled_from(CELLS), min_size=36, max_size=36),
+    is_ruled=st.booleans(),
+)
+def test_estimate_of_drawn_tables_is_near(
+    exact: Callable[[str], int], style: str, widths: list[int], cells: list[str], is_ruled: bool
+) -> None:
+    """Tables with lines of any style and width are neither taken for little nor for much."""
+    line, side, *corners = style
+    rules = [corners[place : place + 3] for place in (0, 3, 6)]
+    top, middle, bottom = (
+        left + cross.join(line * (width + 2) for width in widths) + right
+        for left, cross, right in rules
+    )
+    rows = [
+        side + side.join(f" {cells[row * 6 + n][:w]:<{w}} " for n, w in enumerate(widths)) + side
+        for row in range(6)
+    ]
+    between = f"\n{middle}\n" if is_ruled else "\n"
+    _check_near("\n".join((top, between.join(rows), bottom)), exact)
+
+
+PROSE = {
+    "hindi": (
+        "भारत एक विशाल देश है जिसमें अनेक भाषाएँ बोली जाती हैं। कृपया इस फ़ाइल को खोलें और त्रुटि "
+        "संदेश को ध्यान से पढ़ें, फिर समस्या का समाधान बताएं। मुझे कल सुबह दस बजे डॉक्टर से मिलना है, "
+        "इसलिए मैं जल्दी उठूँगा। परीक्षण विफल हुआ क्योंकि डेटाबेस से कनेक्शन समय पर नहीं बन सका।"
+    ),
+    "marathi": "महाराष्ट्र हे भारतातील एक मोठे राज्य आहे आणि येथील लोक मराठी भाषा बोलतात.",
+    "bengali": "বাংলাদেশ একটি নদীমাতৃক দেশ এবং এখানকার মানুষ খুব অতিথিপরায়ণ, তারা গান ভালোবাসে।",
+    "tamil": "தமிழ் மொழி உலகின் மிகப் பழமையான மொழிகளில் ஒன்றாகும், அதன் இலக்கியம் மிகவும் வளமானது.",
+    "telugu": "తెలుగు భాష దక్షిణ భారతదేశంలో ఎక్కువ మంది మాట్లాడే భాషలలో ఒకటి మరియు గొప్పది.",
+}
+
+
+@pytest.mark.parametrize("language", PROSE)
+def test_estimate_of_indian_languages_is_near(language: str, exact: Callable[[str], int]) -> None:
+    """Running text of the scripts of India counts about as it does in o200k."""
+    _check_near(PROSE[language], exact)
+
+
+def _check_near(text: str, exact: Callable[[str], int]) -> None:
+    found, true = estimate(text), exact(text)
+    assert 0.9 * true - 2 <= found <= 1.15 * true + 2, f"{found} for {true}: {text}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast import Session
 from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
@@ -17,6 +19,7 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
+from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
@@ -404,3 +407,34 @@ def test_without_a_root_nothing_is_found_and_nothing_is_made(tmp_path: Path) -> 
     with Memory.open(str(tmp_path / "missing"), with_vectors=False) as memory:
         assert memory.search("anything", scope="all") == []
     assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("way", ["redactor", "session"])
+def test_registered_secrets_are_not_in_the_index_in_any_form(
+    way: str, store: JsonlStore, root: str, contents: Contents
+) -> None:
+    """Neither as they are nor in base64 or hexadecimal, given to a memory or to its session."""
+    secret = "correct horse battery staple"
+    forms = (secret, b64encode(secret.encode()).decode(), secret.encode().hex())
+    for number, form in enumerate(forms):
+        key = SessionKey("main", f"old{number}")
+        store.create(key)
+        store.append(key, [User(content=f"the gate opens with {form} today")], expect=None)
+    store.notes("main").append(f"the gate opens with {forms[1]}")
+    given = {"gate": secret}
+    redactor = Redactor(given) if way == "redactor" else None
+    memory = Memory(store, store.notes("main"), redactor=redactor, caller=OPERATOR)
+    if way == "redactor":
+        assert memory.search("gate opens")
+    else:
+        options = {"store": store, "model": "offline", "memory": memory, "secrets": given}
+        with Session.open("new", **options) as session:  # type: ignore[arg-type]
+            session.say("what opens the gate?")
+    store.close()  # and what SQLite has not yet written into the file is there
+    indexed = [
+        (name, data)
+        for name, data in contents(root)
+        if name.startswith(("recall", "passages", "postings", "vectors", "sources"))
+    ]
+    assert any(b"opens" in data for _name, data in indexed)
+    assert [(name, form) for name, data in indexed for form in forms if form.encode() in data] == []

@@ -688,6 +688,37 @@ def test_what_had_come_is_kept_however_a_task_is_cancelled(way: str) -> None:
             bench.close()
 
 
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [("task", "Stopped while it ran, not by"), ("session", "Cancelled by the user")],
+)
+def test_a_call_says_that_the_user_cancelled_only_where_he_did(way: str, told: str) -> None:
+    """A program that ends a task (a time limit, a lost claim, a shutdown) is not the user."""
+    bench = Bench("async")
+
+    async def scenario() -> None:
+        running = asyncio.Event()
+
+        async def stuck() -> str:
+            running.set()
+            await asyncio.sleep(600)
+            return ""
+
+        model = ScriptedModel([calls(("c1", "stuck", {}))]).as_async()
+        session = await AsyncSession.open("s", model=model, store=bench.store, tools=[stuck])
+        task = asyncio.create_task(session.say("go"))
+        await running.wait()
+        task.cancel() if way == "task" else session.cancel()
+        with pytest.raises((asyncio.CancelledError, Cancelled)):
+            await task
+        await session.close()
+
+    bench.do(scenario())
+    (result,) = [one for one in bench.records() if isinstance(one, ToolResult)]
+    assert told in str(result.content)
+    bench.close()
+
+
 def test_a_cancelled_task_while_tools_run() -> None:
     bench = Bench("async")
     cleaned: list[str] = []

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 KEY = SessionKey("main", "work")
 HOLD = """
@@ -155,7 +155,7 @@ def test_a_lease_of_another_machine_ends_by_the_wall_clock(
 ) -> None:
     """The time since the start of another machine says nothing here; a minute is added."""
     store.leases.acquire(KEY, "we", 0.0)
-    monkeypatch.setattr(lease_file, "_boot", lambda: "another machine")
+    monkeypatch.setattr(lease_file, "this_boot", lambda: "another machine")
     with JsonlStore(store.root) as other:
         with pytest.raises(TurnInProgress):
             other.leases.acquire(KEY, "they", 10)
@@ -192,3 +192,21 @@ def test_a_removed_session_leaves_no_lease(store: JsonlStore) -> None:
     store.leases.acquire(KEY, "we", 10)
     store.remove(KEY)
     assert not os.path.exists(_file(store))
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["same store", "another store"])
+def test_log_deleted_while_its_turn_runs_leaves_the_name_free(
+    store: JsonlStore, is_other: bool
+) -> None:
+    """Its turn ends without an error of its own, and a new session of the name has its turn."""
+    token = store.leases.acquire(KEY, "we", 3_600)
+    Path(store.root, "agents", KEY.agent, "sessions", f"{KEY.session}.jsonl").unlink()
+    store.leases.release(KEY, token)
+    with JsonlStore(store.root) as other:
+        chosen = other if is_other else store
+        chosen.create(KEY)
+        later = chosen.leases.acquire(KEY, "they", 10)
+        assert later > token
+        chosen.append(KEY, [User(content="new")], expect=ANY_HEAD, token=later)
+        with pytest.raises(LeaseLost):
+            store.append(KEY, [User(content="late")], expect=ANY_HEAD, token=token)

@@ -20,6 +20,10 @@ OPEN_MIN: Final = 16
 """Smaller numbers that no word explains are counts of something else."""
 
 
+_STATUSES: Final = range(400, 600)
+"""Of HTTP: such a number after the word for an error counts nothing."""
+
+
 class Quantities(NamedTuple):
     """The numbers an error names."""
 
@@ -84,6 +88,7 @@ before_plain_limit:
 before_other:
     \b(?:by|used|remaining|minimum(?: of| is)?|code|status|line|column|char|position|index|tier|\
         version|resets?(?: at)?|error|http)\W*$
+before_status: (?:error|exception|failure|\bhttp|\bstatus(?: code)?|\bcode)\W{0,3}$
 before_output:
     (?:{output_name}|requested up to|to generate|completion|output)(?:\W+(?:is|of|value|parameter|\
         set|to|too|large|be|got|was|tokens?|requested|up|length|invalid|for)){0,4}[^\w)]*$
@@ -157,7 +162,8 @@ def _numbers(text: str) -> list[_Number]:
         left = _SENTENCE_END.sub("", text[start : match.start()][-120:])
         right = _NEXT_SENTENCE.sub("", text[match.end() : end][:60])
         value = int(match[1]) * {"k": 1_000, "m": 1_000_000}.get(match[2], 1)
-        role = _role(left, right)
+        is_status = value in _STATUSES and _patterns()["before_status"].search(left)
+        role: Role = "none" if is_status else _role(left, right)
         if role == "limit" and "exclusive" in right[:14]:
             value -= 1
         numbers.append(_Number(value, role))

@@ -44,6 +44,16 @@ plan:
     limit.{0,30}\bresets?\b|quota will reset|regain access|\ballowance\b
     \binference limits?\b|\b(?:service|endpoint|deployment) (?:is |was |has been )?paused\b
     使用上限|(?:限额|额度|用量).{0,24}重置
+later: (?:try|retry|ask|come back)\b.{0,24}\blater\b
+day: \bresets?\b|\b(?:tomorrow|week|month|daily|weekly|monthly|upgrade)
+# A limit of the records that a model is trained with, not of a request.
+training:
+    \bfine-?tuning\b|\btraining (?:data|records?|jobs?|files?|examples?|sets?)
+    customi[sz]ation jobs?
+tokenizer_warning:
+    token indices sequence length is longer
+    input length of input_ids is \d+, but max_length is set to
+    current text generation call will exceed the models predefined maximum
 money:
     \bcredits?\b|\bbilling\b|\bpayment\b|\bafford\b
     insufficient[-_ ](?:quota|balance|fund|credit|account)

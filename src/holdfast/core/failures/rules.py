@@ -162,7 +162,8 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("tool", *_TOOL, type="{tool_type}"),
     Rule("tool's own cap", *_TOOL, text="{tool_cap}"),
     Rule("warning", *_LOG_WARNING, type=r"\w*warn(?:ing)?|log"),
-    Rule("tokenizer's warning", *_LOG_WARNING, text=r"token indices sequence length is longer"),
+    Rule("tokenizer's warning", *_LOG_WARNING, text="{tokenizer_warning}"),
+    Rule("training", *_PARAMETER, text="{training}"),
     Rule("channel", "channel_error", "split_message", "channel", text="{channel}"),
     Rule("window set too small", *_CONFIG, text="{small_window}"),
     # A command that is run as a model; it may have done part of its work.
@@ -207,6 +208,7 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("no money, by code", *_NO_MONEY, marks="{money_code}"),
     Rule("no money, by status", *_NO_MONEY, status=(402,)),
     Rule("rate", *_RATE, text="{rate}"),
+    Rule("plan, for a while", *_RATE, status=(429,), text="{plan}", also="{later}", unless="{day}"),
     Rule("plan", "quota_billing", "stop_and_tell_user", "until_reset", text="{plan}"),
     Rule("exhausted for now", *_RATE, text="{exhausted}"),
     Rule("no money", *_NO_MONEY, text="{money}"),

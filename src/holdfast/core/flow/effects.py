@@ -199,7 +199,9 @@ class Cancelled(BaseException):
     """The turn was cancelled. Like `KeyboardInterrupt`, it is no `Exception`: a handler for
     failures must not swallow it."""
 
-    def __init__(self, partial: Reply | None = None) -> None:
+    def __init__(self, partial: Reply | None = None, *, is_by_user: bool = True) -> None:
         super().__init__("cancelled")
         self.partial = partial
         """The part of the reply that had arrived."""
+        self.is_by_user = is_by_user
+        """False where the program ended the turn: a time limit, a claim that was lost, its end."""

@@ -6,6 +6,9 @@ where several lines were, so that nobody can tell what is missing. So a line wit
 longer than any that is written, or damage that leaves a gap in the count-down makes all of the
 append absent, up to the line that ends it. A seal, a torn line or a record that does not continue
 the count abandons it.
+
+Rows that a database has lost are another matter. Its appends are whole or absent, so every line
+that is left was acknowledged, and counts.
 """
 
 from __future__ import annotations
@@ -107,6 +110,8 @@ class Chain(msgspec.Struct):
     def _add_flaw(self, flaw: Flaw) -> Settled:
         if flaw.kind == "torn":
             return self.abandon()
+        if flaw.kind == "missing":
+            return self._end()
         if flaw.kind in LOSSES:
             self._left, self._is_lost = _UNKNOWN, True
         elif self._left > 0:
@@ -125,4 +130,4 @@ def ends_chain(item: Stands | Flaw | None) -> bool:
     """Return whether a line leaves no append open, whatever came before it."""
     if item is None:
         return True
-    return item.kind == "torn" if isinstance(item, Flaw) else not item.more
+    return item.kind in ("torn", "missing") if isinstance(item, Flaw) else not item.more

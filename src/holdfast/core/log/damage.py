@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
-FlawKind = Literal["torn", "nul", "utf-8", "garbage", "shape", "oversize"]
+FlawKind = Literal["torn", "nul", "missing", "utf-8", "garbage", "shape", "oversize"]
 Kind = (
     FlawKind
     | Literal[
@@ -28,6 +28,7 @@ Kind = (
 MEANING: Final[dict[str, str]] = {
     "torn": "an append that never completed; it was not acknowledged",
     "nul": "a run of NUL bytes, as a file system leaves after losing power",
+    "missing": "lines that the database no longer has",
     "utf-8": "bytes that are not UTF-8",
     "garbage": "a line that is not JSON",
     "shape": "JSON, but not a record",
@@ -51,6 +52,9 @@ NOTES: Final = frozenset(
 )
 """Findings that lose nothing."""
 
+GAP: Final = 0x1A
+"""The byte that takes the place of each byte that a store has lost (ASCII "substitute"). A line of
+them keeps the positions of the lines after it, in a database and in every export."""
 
 _SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
 
@@ -104,9 +108,11 @@ def preview(data: bytes) -> str:
 
 
 def flaw_in_bytes(line: bytes, seal: int) -> Flaw | None:
-    """Why bytes can be no JSON text: sealed, with NUL bytes, or not UTF-8."""
+    """Why bytes can be no JSON text: sealed, lost, with NUL bytes, or not UTF-8."""
     if line and line[-1] == seal:
         return Flaw("torn", f"{len(line) - 1} bytes of an append that never completed")
+    if line and line.count(GAP) == len(line):
+        return Flaw("missing", f"{len(line) + 1} bytes of rows that are gone")
     nuls = line.count(0)
     if nuls:
         return Flaw("nul", f"{nuls} NUL bytes in a line of {len(line)}")

@@ -61,16 +61,15 @@ class Policy(msgspec.Struct, frozen=True):
     compact: float = 0.85
     """The view is full here: old results are shortened, or the oldest part is cut. Amid a tool
     loop it may be a little fuller."""
-    keep: float = 0.55
+    keep: float = 0.52
     """A cut that the window demands leaves this much, carry-over included."""
-    cold_prune: float = 0.4
+    cold_prune: float = 0.1
     """From here on a cold cache is used to shorten results that were superseded, or not used for
     long; 1 for never."""
     cold_cut: float = 1.0
     """From here on a cold cache is used to cut; 1 for never."""
-    quiet_steps: int = 8
-    """Steps since a result arrived, or was last used, after which it may be shortened in a full
-    view. At a cold moment five times as many."""
+    quiet_steps: int = 4
+    """Steps since a result arrived, or was last used, after which it may be shortened."""
     protected_steps: int = 3
     """The newest steps; they are neither pruned nor cut while there is another way."""
     allow: tuple[str, ...] = ()
@@ -165,10 +164,8 @@ _DRAFT_SHARE: Final = 0.3
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
 _MIN_YIELD: Final = 0.02
 """A batch at a cold moment that frees less of the budget is not worth an epoch."""
-_ENOUGH: Final = 0.25
+_ENOUGH: Final = 0.4
 """A full view is pruned, and not cut, where that frees this share of the budget."""
-_COLD_QUIET: Final = 5
-"""How many times longer a result must be quiet at a cold moment than in a full view."""
 _STEP_MARGIN: Final = 0.97
 """Of the tokens of a step in the price: near enough for the next turn to pass it."""
 
@@ -229,7 +226,7 @@ def choose(
         return _cut(steps, policy, budget, protected, _cold_reason(cache, total / budget))
     least = int(_MIN_YIELD * budget)
     if cache.is_cold and total > policy.cold_prune * budget:
-        pruned = _prune(steps, policy, _COLD_QUIET * policy.quiet_steps)
+        pruned = _prune(steps, policy, policy.quiet_steps)
         return _decide(steps, pruned, 0, _cold_reason(cache, total / budget), least)
     over = _over_step(cache, static + total) if policy.cold_prune < 1 else 0
     if over:

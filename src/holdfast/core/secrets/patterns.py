@@ -88,6 +88,13 @@ _SHAPES: Final = (
     *_tokens("sk- pk- rk-", r"[A-Za-z0-9_-]{16,}"),  # Anthropic, OpenAI, OpenRouter, Langfuse
     *_tokens("gsk_ fw_ r8_ hf_", r"[A-Za-z0-9]{20,}"),
     *_tokens("pplx- xai- nvapi- tvly- jina_ lsv2_", r"[A-Za-z0-9_-]{20,}"),
+    *_tokens("sess- csk- llx- nk- fc- pa- tgp_v1_ wandb_v1_ pcsk_ e2b_", r"[A-Za-z0-9_-]{24,}"),
+    *_tokens("ABSK bedrock-api-key-", r"[A-Za-z0-9+/=]{40,}"),  # Amazon Bedrock
+    *_tokens("vcp_ vci_ vca_ vcr_ vck_", r"[A-Za-z0-9]{24,}"),  # Vercel
+    *_tokens("fm1a_ fm1r_ fm2_ fo1_", r"[A-Za-z0-9+/=_,-]{32,}"),  # Fly
+    *_tokens("cfut_ cfat_ cfk_ cfoat_ v1.0-", r"[A-Za-z0-9_-]{32,}"),  # Cloudflare
+    *_tokens("re_ rnd_ napi_ phx_ bb_live_ fio-u- zpka_ ops_", r"[A-Za-z0-9_-]{24,}"),
+    *_tokens("CCIPAT_ CFPAT- bkua_ pnu_ dt0c01. EZAK EZTK FLWSECK", r"[\w.-]{24,}"),
     *_tokens("AIza ya29. GOCSPX-", r"[A-Za-z0-9_-]{20,}"),  # Google
     *_tokens("1//0", r"[A-Za-z0-9_-]{20,}"),
     # code and packages
@@ -253,10 +260,22 @@ _ASSIGNED: Final = lazy_pattern(
     """
 )
 """The assignment after a name: a sign or a word, and the value."""
+_PAIR_NAME: Final = lazy_pattern(
+    r"""(?ix) (?:name|key|variable)\\{0,3}["']? [ \t]{0,8} [:=] [ \t]{0,8}
+    \\{0,3}["']? (?P<name>[\w.-]{2,80}) \\{0,3}["']?"""
+)
+"""The first half of a pair, as Kubernetes, ECS, Helm and CloudFormation print settings."""
+_PAIR_VALUE: Final = lazy_pattern(
+    rf"""(?ix) (?:value|content)\\{{0,3}}["']? [ \t]{{0,8}} [:=] [ \t]{{0,8}} {_VALUE}"""
+)
+_BETWEEN: Final = lazy_pattern(r"""(?:[\s,;]|\\{1,3}[nrt]){0,80}[-\s\\"']{0,80}[A-Za-z]{0,24}""")
+"""What stands between the halves: no other value."""
 _REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
 """The rest of a value that is longer than needed to judge it."""
 _SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
 _FLAG: Final = lazy_pattern(r"(?<![\w-])--?[a-z-]{0,24}\Z")
+_PAIR_CHARS: Final = 600
+"""A value begins so near its name, and is not longer than can be judged."""
 _FLAG_CHARS: Final = 28
 """The longest flag that is looked for before a value, with its dashes."""
 
@@ -286,6 +305,40 @@ def spans(text: str) -> Iterator[Span]:
     for stem in _STEMS:
         if stem in lowered:
             yield from _values_of(stem, text, lowered)
+    if "value" in lowered or "content" in lowered:
+        yield from _values_of_pairs(text)
+
+
+def _values_of_pairs(text: str) -> Iterator[Span]:
+    """Yield the values of pairs whose name is that of a credential, in either order."""
+    for named in _PAIR_NAME.finditer(text):
+        if not _stem_of(named["name"]):
+            continue
+        between = _BETWEEN.match(text, named.end())
+        start = between.start() if between else named.end()
+        given = _PAIR_VALUE.search(text, start, start + _PAIR_CHARS)
+        if given is None or not _BETWEEN.fullmatch(text, start, given.start()):
+            given = _pair_before(text, named.start())
+        if given is not None and (span := _pair_span(named["name"], given, text)) is not None:
+            yield span
+
+
+def _pair_before(text: str, end: int) -> re.Match[str] | None:
+    """Return the value that stands before its name."""
+    for given in _PAIR_VALUE.finditer(text, max(0, end - _PAIR_CHARS), end):
+        if _BETWEEN.fullmatch(text, given.end(), end):
+            return given
+    return None
+
+
+def _pair_span(name: str, given: re.Match[str], text: str) -> Span | None:
+    is_quoted = given["bare"] is None
+    start, end = given.span("quoted" if is_quoted else "bare")
+    stem = _stem_of(name)
+    is_password = stem in _PASSWORDS
+    if not is_named_secret(text[start:end], is_password=is_password, is_quoted=True):
+        return None
+    return Span(start, end, kind=stem)
 
 
 def field_kind(name: str, value: str) -> str:

@@ -99,11 +99,26 @@ def _object(
         else:
             name = key if isinstance(key, str) else ""
             new_item = rewritten(item, rewriter, name=name, depth=depth + 1)
+            if isinstance(new_item, str) and (paired := _paired_name(name, value)):
+                new_item = rewriter.rewrite_field(paired, new_item)
         if new_key is not key:
             new_key = _unused_key(new_key, value, made, numbers)
         is_same = is_same and new_key is key and new_item is item
         made[new_key] = new_item
     return value if is_same else made
+
+
+def _paired_name(key: str, fields: dict[Any, Any]) -> str:
+    """Return the name that an object gives to its value, as `{"name": …, "value": …}` does."""
+    if not key.lower().endswith("value"):
+        return ""
+    stem = key.lower().removesuffix("value")
+    for other, name in fields.items():
+        if isinstance(name, str) and isinstance(other, str):
+            ending = other.lower().removeprefix(stem) if other.lower().startswith(stem) else ""
+            if ending in ("name", "key", "variable"):
+                return name
+    return ""
 
 
 def _unused_key(

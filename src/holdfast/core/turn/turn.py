@@ -80,6 +80,7 @@ that the model is going round in circles."""
 _OWN_FIELDS: Final = frozenset((*User.__struct_encode_fields__, "type", MESSAGE_KEY))
 """Fields of a message that a caller's `extra` must not replace."""
 _CANCELLED: Final = "[Cancelled by the user while it ran: the outcome is unknown.]"
+_STOPPED: Final = "[Stopped while it ran, not by the user: the outcome is unknown.]"
 
 
 def turn(
@@ -284,7 +285,8 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
     records = yield Read(run.window.tokens)
     running = open_calls(records)
     if running:
-        yield Append([error_result(call, _CANCELLED) for call in running])
+        text = _CANCELLED if cancelled.is_by_user else _STOPPED
+        yield Append([error_result(call, text) for call in running])
     yield Emit(TurnCancelled(tuple(call.id for call in running)))
 
 

@@ -12,12 +12,11 @@ from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
-from holdfast.core.secrets.redaction import without_secrets
 from holdfast.errors import HoldfastError
 from holdfast.ports.search_index import IndexPassage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from holdfast.core.history.access import Caller, Subject
     from holdfast.core.log.ids import SessionKey
@@ -33,12 +32,19 @@ class Indexer:
     """Brings an index up to date, and knows which of its sources a caller may search."""
 
     def __init__(
-        self, index: SearchIndex, store: SessionStore, notes: Notes | None, caller: Caller
+        self,
+        index: SearchIndex,
+        store: SessionStore,
+        notes: Notes | None,
+        caller: Caller,
+        mask: Callable[[str], str],
     ) -> None:
+        """`mask` takes the secrets out of a text before it is stored in the index."""
         self._index = index
         self._store = store
         self._notes = notes
         self._caller = caller
+        self._mask = mask
         self._listed: set[tuple[SourceKind, str]] = set()
         """Sessions of the caller's owners that were there before."""
         self._readable: list[str] | None = None
@@ -107,7 +113,7 @@ class Indexer:
             found = [
                 passage
                 for note in notes.notes(file.path)
-                for passage in _note_passages(note, file.mtime_ns / 1e9)
+                for passage in _note_passages(note, file.mtime_ns / 1e9, self._mask)
             ]
             self._index.replace("note", name, stamp=stamp, head="", passages=found)
         if gone:
@@ -143,14 +149,14 @@ class Indexer:
                 fresh = _since(store.back(key), source.head)
                 if fresh is not None:
                     head = fresh[-1].id if fresh else source.head
-                    found = list(_record_passages(fresh))
+                    found = list(_record_passages(fresh, self._mask))
                     self._index.extend(source, stamp=stamp, head=head, passages=found)
                     return
             records = list(store.read(key))
         except HoldfastError:
             return  # a damaged session is not searched, and must not stop the search of others
         head = records[-1].id if records else ""
-        found = list(_record_passages(records))
+        found = list(_record_passages(records, self._mask))
         self._index.replace("session", str(key), stamp=stamp, head=head, passages=found)
 
 
@@ -159,22 +165,26 @@ def session_stamp(info: SessionInfo) -> str:
     return f"{info.head} {info.bytes} {info.records}"
 
 
-def _record_passages(records: Iterable[Record]) -> Iterator[IndexPassage]:
+def _record_passages(
+    records: Iterable[Record], mask: Callable[[str], str]
+) -> Iterator[IndexPassage]:
     """The words of people and models, in passages."""
     for record in records:
         role: Role = "user"
         words = user_text(record)
         if not words:
             words, role = assistant_text(record), "assistant"
-        for text in passages(without_secrets(words)) if words else ():
+        for text in passages(mask(words)) if words else ():
             yield IndexPassage(text, terms(text), role, record=record.id, ts=record.ts or None)
 
 
-def _note_passages(note: Note, changed: float) -> Iterator[IndexPassage]:
+def _note_passages(
+    note: Note, changed: float, mask: Callable[[str], str]
+) -> Iterator[IndexPassage]:
     """A note in passages; its heading counts as part of each of them."""
     origin = " ".join(filter(None, [note.session, *note.records[:1]]))
     heading = terms(note.heading)
-    for text in passages(without_secrets(note.text)):
+    for text in passages(mask(note.text)):
         yield IndexPassage(
             text,
             [*heading, *terms(text)],

@@ -36,6 +36,7 @@ from holdfast.core.memory.hits import (
     injection,
     read_citation,
 )
+from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.memory.accesses import MemoryAccesses
 from holdfast.engine.memory.background import VectorWorker
@@ -56,10 +57,9 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnav
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from holdfast.core.memory.ranking import Ranked, Weights
-    from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import (
         FoundPassage,
         IndexSource,
@@ -112,7 +112,9 @@ class Memory:
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self.owners = readable_owners(self._caller)
         """The owners whose sessions are searched; None is every owner."""
-        self._indexer = Indexer(self._index, store, notes, self._caller)
+        self._registered: Redactor | None = None
+        self._secrets: dict[str, str] = {}
+        self._indexer = Indexer(self._index, store, notes, self._caller, self._mask_for_index)
         model = mask_embedder(embedder, self.redactor)
         self._vectors = IndexVectors(self._index, model)
         self._ranker = Ranker(self._index, self._vectors, weights)
@@ -124,6 +126,21 @@ class Memory:
         if background is True and model is not None:
             self._own_worker = VectorWorker(self._index, model)
         self._worker = background if isinstance(background, VectorWorker) else self._own_worker
+
+    def keep_out(self, secrets: Mapping[str, str]) -> None:
+        """Keep registered secrets (name → value) out of what is indexed from now on, in every
+        form: a session gives its own."""
+        known = set(self._secrets.values())
+        new = {value: name for name, value in secrets.items() if value not in known}
+        for value, name in new.items():
+            taken = name in self._secrets
+            self._secrets[f"{name}-{len(self._secrets)}" if taken else name] = value
+        if new:
+            self._registered = Redactor(self._secrets)
+
+    def _mask_for_index(self, text: str) -> str:
+        masked = self.redactor.text(text)
+        return masked if self._registered is None else self._registered.text(masked)
 
     @property
     def notice(self) -> str:

@@ -179,6 +179,8 @@ class SessionState:
         try:
             # A memory that is not ours may know no asker.
             named: dict[str, Any] = {"asker": self.key} if hasattr(memory, "owners") else {}
+            if hasattr(memory, "keep_out"):
+                memory.keep_out(self.vault.redactor_secrets)
             hits = memory.search(query, scope=self._options.recall, **named)
             return memory.injection(hits, known=_texts_of(self.records()))
         except (HoldfastError, OSError) as error:

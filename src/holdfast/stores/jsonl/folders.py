@@ -93,7 +93,7 @@ class Folders:
             except FileNotFoundError:
                 raise _no_such_session(self.root, key) from None
             try:
-                return folder, open_file(folder, key.session + SUFFIX, flags)
+                return folder, open_file(folder, key.session + SUFFIX, flags, keep_links=True)
             except FileNotFoundError:
                 os.close(folder)
                 raise _no_such_session(self.root, key) from None

@@ -9,7 +9,15 @@ from holdfast.core.limits import FORMAT_VERSION
 from holdfast.core.log.records import FORMAT
 from holdfast.core.log.views import header_or_none
 from holdfast.errors import ForeignLog, LogBusy, PathRejected
-from holdfast.stores.files import LockTimeout, explain, explaining_read, lock, unlock
+from holdfast.stores.files import (
+    LockTimeout,
+    copy_own,
+    explain,
+    explaining_read,
+    is_private,
+    lock,
+    unlock,
+)
 from holdfast.stores.jsonl import last_writer
 from holdfast.stores.jsonl.folders import SUFFIX, Folders
 from holdfast.stores.jsonl.log import FileLog
@@ -76,18 +84,25 @@ class LogHandle:
         return last_writer.last(self.folder, self.key.session)
 
     def _size_if_current(self) -> int | None:
-        """Return the size of our file, or None where the session's name is another file's now."""
+        """Return the size of our file, or None where the session's name is another file's now.
+
+        A log with a second name is copied: the next look finds the copy.
+        """
         try:
             named = os.stat(self._name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
         if (named.st_dev, named.st_ino) != self._identity:
             return None
+        if named.st_nlink > 1 and is_private(named):
+            copy_own(self.folder, self._name, self.fd, self._folders.disk)  # under the lock
+            return None
         if named.st_nlink > 1:
             unlock(self.fd)
             raise PathRejected(
-                f"cannot use the log of `{self.key}`: it has {named.st_nlink} names (hard links)",
-                hint="a log that is also reachable elsewhere is not trusted; copy it instead",
+                f"cannot use the log of `{self.key}`: it has {named.st_nlink} names (hard links), "
+                "and others can change it",
+                hint="copy it, or take the right to write away from others with `chmod go-w`",
             )
         return named.st_size
 

@@ -38,7 +38,8 @@ def this_process() -> Writer:
 def note(folder: int, session: str) -> None:
     """Leave this process's name beside the log."""
     with suppress(OSError, PathRejected):
-        fd = open_file(folder, _name(session), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        forget(folder, session)  # it may have a second name, or lead elsewhere
+        fd = open_file(folder, _name(session), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             os.write(fd, msgspec.json.encode(this_process()))
         finally:

@@ -13,15 +13,15 @@ import fcntl
 import os
 import time
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.text.cut import cut
 from holdfast.core.text.typed import decode_typed
-from holdfast.errors import LeaseLost, TurnInProgress
+from holdfast.errors import LeaseLost, NoSuchSession, TurnInProgress
 from holdfast.ports import LeaseHolder, uptime
+from holdfast.ports.leases import this_boot
 from holdfast.stores.files import explaining, open_file, unlock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
         """True if the lease was released, or its time is up."""
         if not self.holder:
             return True
-        if self.boot == _boot():
+        if self.boot == this_boot():
             return uptime() >= self.until
         return time.time() >= self.wall + _GRACE_SECONDS
 
@@ -98,7 +98,7 @@ class LeaseFile:
         queue = _queue(lease)
         is_alive, first = self._is_alive(lease), queue[0] if queue else None
         if lease is not None and (is_alive or (first is not None and first.holder != holder)):
-            if queue_seconds and lease.boot == _boot():
+            if queue_seconds and lease.boot == this_boot():
                 self._write(
                     msgspec.structs.replace(lease, queue=_join(queue, holder, queue_seconds))
                 )
@@ -183,7 +183,8 @@ class LeaseFile:
 
     def _open(self, folder: int, flags: int) -> None:
         self.close()
-        self._fd = open_file(folder, self._name, flags)
+        # A second name does no harm: a lease means nothing in a backup.
+        self._fd = open_file(folder, self._name, flags, keep_links=True)
         opened = os.fstat(self._fd)
         self._identity = (opened.st_dev, opened.st_ino)
 
@@ -194,7 +195,7 @@ class LeaseFile:
                 lease,
                 until=uptime() + seconds,
                 wall=time.time() + seconds,
-                boot=_boot(),
+                boot=this_boot(),
                 is_locked=is_locked,
             )
         )
@@ -229,8 +230,12 @@ class FileLeases:
             lease.renew(folder, token, seconds)
 
     def release(self, key: SessionKey, token: int) -> None:
-        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
-            lease.release(folder, token)
+        writer = self._writer(key)
+        try:
+            with writer.lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+                lease.release(folder, token)
+        except NoSuchSession:
+            writer.close()  # the log was deleted meanwhile: its lease must not block the name
 
     def current(self, key: SessionKey) -> LeaseHolder | None:
         with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
@@ -245,7 +250,7 @@ def forget(folder: int, session: str) -> None:
 
 def _queue(lease: _Lease | None) -> tuple[_Waiting, ...]:
     """Those who wait and asked lately, since this start of this machine."""
-    if lease is None or lease.boot != _boot():
+    if lease is None or lease.boot != this_boot():
         return ()
     now = uptime()
     return tuple(place for place in lease.queue if place.until > now)
@@ -269,11 +274,3 @@ def _try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-@cache
-def _boot() -> str:
-    """Identifies this start of this machine, the same in all its containers."""
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-    return os.uname().nodename

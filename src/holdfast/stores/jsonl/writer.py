@@ -72,6 +72,8 @@ class LogWriter:
                 if size != self._file.known_size:
                     self._look_at_end(size)
                 if expect is not None and expect != self.head:
+                    self._look_at_end(size)  # what we remember may be damaged by now
+                if expect is not None and expect != self.head:
                     raise LogConflict(str(self.key), expect, self.head, self._file.last_writer())
                 if batch.claimed:
                     self._refuse_repeats(batch)

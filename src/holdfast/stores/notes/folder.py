@@ -26,6 +26,7 @@ from holdfast.stores.files import (
     Disk,
     explaining,
     hold_lock,
+    is_private,
     lock,
     open_child,
     open_file,
@@ -188,7 +189,7 @@ class NoteFolder:
 def note_kind(found: os.stat_result) -> NoteKind:
     if stat.S_ISDIR(found.st_mode):
         return "folder"
-    return "file" if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else "other"
+    return "file" if stat.S_ISREG(found.st_mode) and is_private(found) else "other"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import DAY, bytes_to_append
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import UsageError
-from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
+from holdfast.stores.files import has_name, open_file, open_to_append, write_new, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def append_lines(
         notes.disk.sync(fd)
         with suppress(FileNotFoundError):
             os.unlink(_JOURNAL, dir_fd=folder)
-        return _is_same_file(folder, name, fd), first
+        return has_name(folder, name, fd), first
     finally:
         os.close(fd)
 
@@ -132,12 +132,3 @@ def _read_journal(folder: int) -> _Append | None:
         begun = decode_typed(file.read(), _Append)
         return begun if DAY.match(begun.name) else None
     return None
-
-
-def _is_same_file(folder: int, name: str, fd: int) -> bool:
-    try:
-        named = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    ours = os.fstat(fd)
-    return (named.st_ino, named.st_dev) == (ours.st_ino, ours.st_dev)

@@ -129,10 +129,13 @@ class Appender:
         connections: Connections,
         encode: Callable[[Batch, str], tuple[Lines, float]],
         absent: Callable[[SessionKey], HoldfastError],
+        restore_head: Callable[[SessionKey], str],
     ) -> None:
+        """`restore_head` returns the head that readers see, and makes it the stored one."""
         self._connections = connections
         self._encode = encode
         self._absent = absent
+        self._restore_head = restore_head
         self._heads: dict[SessionKey, tuple[str, bool]] = {}
         """For each session, the head that we wrote, and True where a title is certain."""
         self._statements = AppendStatements(connections.format)
@@ -155,6 +158,9 @@ class Appender:
         added = additions(batch.records, lines.ids, now, is_titled=is_titled)
         call = AppendCall(key, batch, lines, added, expect, is_buffered, token)
         call, answer = self._settle(call)
+        if answer.outcome == "conflict" and self._restore_head(key) == expect:
+            # The newest record is lost or damaged: readers see the one before it.
+            call, answer = self._settle(call)
         if answer.outcome == "appended":
             has_title = is_titled or added.title != b""
             self._remember(key, call.lines.ids[-1], has_title=has_title)

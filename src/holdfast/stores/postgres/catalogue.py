@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.log import views
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import encode
 from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import Trashed, find_trashed
-from holdfast.stores.lines import item_of
+from holdfast.stores.lines import SEAL_LINE, item_of
 from holdfast.stores.postgres.reading import PostgresReader
 from holdfast.stores.postgres.rows import FILL, LogFacts
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.damage import Flaw
     from holdfast.core.log.records import Record
     from holdfast.stores.postgres.connections import Connection
+    from holdfast.stores.postgres.log import PostgresLog
 
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
 _CLAIM: Final = """INSERT INTO {s}.logs (agent, session) VALUES (%s, %s)
@@ -73,6 +75,25 @@ class PostgresCatalogue(PostgresReader):
         # Where an answer is lost it is done again, and finds that the log has grown.
         self._grown = self._connections.run(f"copy session `{key.session}`", work)
 
+    def restore_head(self, key: SessionKey) -> str:
+        """Return the head that the lines have; where another is stored, store all facts again.
+
+        They differ where the newest rows were lost or damaged after they had been written.
+        """
+        with self.open_log(key) as log:
+            head, stored = views.head(log), self.info(key).head
+            if head == stored:
+                return head
+            facts = _count_lines(log)
+        with self._connections.transaction(f"mend session `{key.session}`") as connection:
+            connection.execute(_DURABLE)
+            row = connection.execute(self._sql(_ROW), (key.agent, key.session)).fetchone()
+            if row == (facts.number, facts.size):  # nothing was appended meanwhile
+                # What comes next must not seem to belong to an append that was damaged.
+                seal = [(SEAL_LINE, None)] if facts.is_open else []
+                self._copy(connection, facts, seal)
+        return head
+
     def _facts_at(self, key: SessionKey, at: int) -> LogFacts:
         """Return the facts about a log that has so many bytes; without a number where it is new."""
         known, self._grown = self._grown, None
@@ -82,11 +103,7 @@ class PostgresCatalogue(PostgresReader):
                     raise LogGrown(str(key), at, log.size)
                 if known is not None and (known.number, known.size) == (log.number, at):
                     return known
-                facts = LogFacts(log.number)
-                for piece in log.data():
-                    for line, item in _items(piece.split(b"\n")[:-1], facts.size):
-                        facts.add(line, item)
-                return facts
+                return _count_lines(log)
         except NoSuchSession:
             if at > 0:
                 raise
@@ -167,9 +184,22 @@ class PostgresCatalogue(PostgresReader):
             return connection.execute(self._sql(query), parameters, binary=True).fetchall()
 
 
+def _count_lines(log: PostgresLog) -> LogFacts:
+    """Return the facts about the lines of a log, as its readers see them."""
+    facts = LogFacts(log.number)
+    for position, line in log.stored_lines():
+        facts.size = position  # a row that was changed may have another length than its place
+        facts.add(line, _item(position, line))
+    facts.size = log.size
+    return facts
+
+
 def _items(lines: Iterable[bytes], position: int) -> Iterator[tuple[bytes, Record | Flaw | None]]:
     """Yield lines with what is in them."""
     for line in lines:
-        is_blank = not line or line.isspace()
-        yield line, None if is_blank else item_of(position, line)
+        yield line, _item(position, line)
         position += len(line) + 1
+
+
+def _item(position: int, line: bytes) -> Record | Flaw | None:
+    return None if not line or line.isspace() else item_of(position, line)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from holdfast.ports.erasing import ErasableSession
 
+_ERASING: Final = 2
+"""The state of a log whose erasure has begun."""
 _OF_KEY: Final = """agent = %(agent)s AND session = %(session)s
   AND (%(owner)s::bytea IS NULL OR owner = %(owner)s)"""
-_LOGS: Final = f"SELECT id, size FROM {{s}}.logs WHERE {_OF_KEY} ORDER BY id"
+_LOGS: Final = f"SELECT id, size, state FROM {{s}}.logs WHERE {_OF_KEY} ORDER BY id"
 _BEGIN: Final = f"""UPDATE {{s}}.logs SET state = 2, lease_token = 0, lease_holder = NULL
   WHERE {_OF_KEY} AND state < 2 RETURNING id"""
 _PAGE: Final = 1_000
@@ -36,7 +38,10 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
 
     def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
         rows = self._connections.rows("find what to erase", _LOGS, _parameters(key, owner))
-        logs = [PostgresLog(key, self._connections, number, size) for number, size in rows]
+        logs = [
+            PostgresLog(key, self._connections, number, size, is_erasing=state == _ERASING)
+            for number, size, state in rows
+        ]
         if not logs:
             raise self._absent(key)
         return describe_logs(key, logs)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log import views
+from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import decode
 from holdfast.core.log.replay import live_at_end
 from holdfast.core.log.walk import SUGGESTED_IDS_MAX
 from holdfast.errors import NoSuchRecord, NoSuchSession
@@ -45,8 +47,12 @@ _LIVE: Final = """SELECT l.id, l.size, COALESCE(l.live_from, 0), n.first, n.coun
 """The newest lines in one piece, from the newest boundary on, where each of them is a record.
 
 An aggregate of one range of an index: nothing that the planner knows makes it a join."""
-_OPEN: Final = """SELECT id, size, is_plain, live_from, head FROM {s}.logs
+_OPEN: Final = """SELECT id, size, is_plain FROM {s}.logs
   WHERE agent = %s AND session = %s AND state = 0"""
+_HEAD: Final = """SELECT l.head, (SELECT r.line FROM {s}.records AS r
+    WHERE r.log = l.id AND r.position < l.size ORDER BY r.position DESC LIMIT 1)
+  FROM {s}.logs AS l WHERE l.agent = %s AND l.session = %s AND l.state = 0"""
+"""The head as the last append left it, and the last line that is there."""
 _BY_ID: Final = """SELECT position FROM {s}.records
   WHERE log = %s AND position < %s AND id = %s ORDER BY position LIMIT 1"""
 _BY_PREFIX: Final = """SELECT id, min(position) FROM {s}.records WHERE log = %s
@@ -79,8 +85,7 @@ class PostgresReader(SessionCatalogue):
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[PostgresLog]:
-        number, size, is_plain, _live_from, _head = self._row(key)
-        yield PostgresLog(key, self._connections, number, size, is_plain)
+        yield PostgresLog(key, self._connections, *self._row(key))
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         values = (key.agent.encode(), key.session.encode(), pack_int(_AT_ONCE))
@@ -102,7 +107,14 @@ class PostgresReader(SessionCatalogue):
         return views.live(log, window)
 
     def head(self, key: SessionKey) -> str:
-        return to_text(self._row(key)[4])
+        rows = self._rows("read the head of a session", _HEAD, (key.agent, key.session))
+        if not rows:
+            raise self._absent(key)
+        head, line = to_text(rows[0][0]), rows[0][1]
+        if line is not None and _is_plainly(line, head):
+            return head
+        with self.open_log(key) as log:  # of several records, damaged, without ids, or empty
+            return views.head(log)
 
     def find_message(self, key: SessionKey, message_key: str) -> Record | None:
         number = self._row(key)[0]
@@ -194,6 +206,12 @@ class PostgresReader(SessionCatalogue):
 
     def _sql(self, query: str) -> bytes:
         return self._connections.format(query).encode()
+
+
+def _is_plainly(line: bytes, record_id: str) -> bool:
+    """Return whether a line is the record with this id, an append of its own."""
+    item = decode(line)
+    return not isinstance(item, Flaw) and item.id == record_id and item.more is None
 
 
 def _info(row: Sequence[Any]) -> SessionInfo:

@@ -192,6 +192,11 @@ class LogFacts(msgspec.Struct):
         self.size += len(line) + 1
         return self.number, position, name, key, line
 
+    @property
+    def is_open(self) -> bool:
+        """True where the next line may belong to an append that the lines so far began."""
+        return self._shape.is_open
+
     def parameters(self) -> tuple[Any, ...]:
         """Return what `FILL` takes."""
         facts, shape = self._facts, self._shape

@@ -134,7 +134,7 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
     ) -> None:
         """`blobs` keeps payloads elsewhere than in the database."""
         super().__init__(address, clock=clock, entropy=entropy, connections_max=connections_max)
-        self._appender = Appender(self._connections, self._encode, self._absent)
+        self._appender = Appender(self._connections, self._encode, self._absent, self.restore_head)
         self._leases = PostgresLeases(self._connections, self._absent)
         self._doorbell = Doorbell(self._connections)
         self._blobs = blobs

@@ -9,6 +9,7 @@ import pytest
 from tests.support.bot_api import TOKEN, BotApiServer
 from tests.support.cli import run_in_process
 
+from holdfast.core.log.ids import SessionKey
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -33,6 +34,18 @@ def test_a_sound_set_up_has_no_problem(capfd: pytest.CaptureFixture[str]) -> Non
         assert store.sessions() == []
         assert store.trash() == []
         assert store.erasures() == []
+
+
+@pytest.mark.files_only("it links files")
+def test_a_backup_by_hard_links_is_noted(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Files with a second name are counted, and the next step says what to do."""
+    with open_store(os.environ["HOLDFAST_ROOT"]) as store:
+        store.create(SessionKey("main", "s"))
+    log = tmp_path / "root" / "agents" / "main" / "sessions" / "s.jsonl"
+    (tmp_path / "backup").hardlink_to(log)
+    done = run_in_process(["doctor", "--json"], capfd)
+    (row,) = [row for row in done.json["findings"] if row["check"] == "hard links"]
+    assert (row["outcome"], row["found"][:7]) == ("note", "1 files")
 
 
 @pytest.mark.files_only("it looks at the folder")

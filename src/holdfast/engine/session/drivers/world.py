@@ -133,9 +133,15 @@ def as_cancelled(
     other exceptions as they are."""
     if not isinstance(raised, (Cancelled, *interrupts)):
         return raised
-    cancelled = Cancelled(partial_of(raised))
+    is_by_user = raised.is_by_user if isinstance(raised, Cancelled) else _is_ctrl_c(raised)
+    cancelled = Cancelled(partial_of(raised), is_by_user=is_by_user)
     cancelled.__cause__ = raised
     return cancelled
+
+
+def _is_ctrl_c(raised: BaseException) -> bool:
+    """Return whether an interrupt came from the keyboard, and not from the program itself."""
+    return isinstance(raised, KeyboardInterrupt)
 
 
 def warn_of_listener(handler: object, event: Event | Delta, error: Exception) -> None:

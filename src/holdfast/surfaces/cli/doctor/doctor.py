@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -118,9 +119,27 @@ def _store(app: App) -> Iterator[CheckResult]:
             "inbox", "note", f"{stuck:,} failed messages", "look at /v1/inbox?state=failed"
         )
     if folder is not None and os.path.isdir(folder):
+        linked = _linked_files(folder)
+        if linked:
+            yield CheckResult(
+                "hard links",
+                "note",
+                f"{linked:,} files have a second name, as `cp -al` makes it",
+                "they are copied when they are written to; copy a backup before you open it",
+            )
         free = shutil.disk_usage(folder).free
         if free < _FREE_BYTES_MIN:
             yield CheckResult("disk", "note", f"{free / 2**20:,.0f} MiB free", "make room")
+
+
+def _linked_files(folder: str) -> int:
+    """Return how many files of a store have more than one name."""
+    found = 0
+    for above, _folders, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                found += os.lstat(os.path.join(above, name)).st_nlink > 1
+    return found
 
 
 def _can_be_made(folder: str, agent: str) -> CheckResult:
