@@ -346,6 +346,7 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         return None
     from holdfast.errors import AccessDenied
     from holdfast.surfaces.cli.serve.late_app import late_app
+    from holdfast.surfaces.http.guard import read_headers
 
     names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
     bare = [*names, *(f"{host}:*" for host in names)]
@@ -356,8 +357,8 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         from holdfast.surfaces.mcp.transports import http_app
 
         def client_of(request: Any) -> McpClient:
-            client = server.find_client(request)
-            if client is None:
+            client = server.find_client(read_headers(request.scope))
+            if client is None:  # it expired since the server let the request in
                 raise AccessDenied(
                     "a valid token is needed", hint="send `Authorization: Bearer TOKEN`"
                 )
