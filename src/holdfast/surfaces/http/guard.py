@@ -126,9 +126,10 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None:
             self._check_origin(origin, asked)
-        elif headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            if not _is_link(scope["method"], headers):
-                raise self._foreign("another site")
+        elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_link(
+            scope["method"], headers
+        ):
+            raise self._foreign("another site")
         self._check_rate((scope.get("client") or ("",))[0])
 
     def _check_origin(self, origin: str, host: str) -> None:
