@@ -128,13 +128,13 @@ class Gateway:
 
     async def stop(self) -> None:
         """Let running turns end, for a while; what is left is for the next process."""
+        tasks, self._tasks = self._tasks, []
         for service in self.services:
             await service.stop()
         await self._worker.stop(self.options.drain_seconds)
-        for task in self._tasks:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await asyncio.gather(*tasks, return_exceptions=True)
         for service in self.services:
             await service.close()
         await self.sessions.close()
@@ -230,6 +230,11 @@ class Gateway:
     def running(self) -> int:
         """The number of turns that run in this process."""
         return self._worker.running
+
+    @property
+    def is_answering(self) -> bool:
+        """True from the start to the stop, as long as the loops that answer messages run."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
 
     def wake(self) -> None:
         """Look for messages now: one was put, or is to be tried again."""

@@ -80,10 +80,13 @@ class HttpServer:
         tokens: Sequence[TokenSettings] = (),
         guard: GuardSettings | None = None,
         routes: Sequence[Route] = ROUTES,
+        loading: Sequence[Callable[[], None]] = (),
     ) -> None:
+        """`loading` is done in threads, before the server says that it is ready."""
         self.gateway = gateway
         self.tokens = tuple(tokens)
         self.metrics = Metrics()
+        self.readiness = system.Readiness(gateway, loading)
         self._workspace_of = workspace_of
         self._guard = guard or GuardSettings()
         self.document = cache(partial(openapi.document, tuple(routes)))
@@ -131,13 +134,16 @@ class HttpServer:
         threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="holdfast")
         asyncio.get_running_loop().set_default_executor(threads)
         await self.gateway.start(is_alone=self.gateway.store.local_folder is not None)
+        loading = asyncio.create_task(self.readiness.load(), name="holdfast-loading")
         try:
             async with AsyncExitStack() as stack:
                 for mounted in self._mounts:
                     await stack.enter_async_context(mounted.router.lifespan_context(mounted))
                 yield
         finally:
+            loading.cancel()
             await self.gateway.stop()
+            await asyncio.wait([loading])
 
     def _endpoint(self, methods: dict[str, Route]) -> Callable[[Request], Any]:
         allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))

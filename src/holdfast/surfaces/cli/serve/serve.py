@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -152,15 +153,29 @@ class _TextLines(logging.Formatter):
         return self._out.mask(super().format(record))
 
 
+class _ThreadedHandler(logging.Handler):
+    """Writes lines in a thread: the event loop never waits for the rules that mask them."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._writer = logging.StreamHandler()
+        self._writer.setFormatter(formatter)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-log")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._thread.submit(self._writer.handle, record)
+        except RuntimeError:  # the interpreter ends, and starts no more threads
+            self._writer.handle(record)
+
+
 def start_log(kind: str, app: App) -> None:
     """Log to stderr: warnings as text, every request as JSON, or nothing."""
     log = logging.getLogger("holdfast")
     if kind == "off":
         log.disabled = True
         return
-    handler = logging.StreamHandler()
-    handler.setFormatter(_JsonLines(app.out) if kind == "json" else _TextLines(app.out))
-    log.handlers = [handler]
+    log.handlers = [_ThreadedHandler((_JsonLines if kind == "json" else _TextLines)(app.out))]
     log.propagate = False
     log.setLevel(logging.INFO if kind == "json" else logging.WARNING)
 
@@ -217,7 +232,6 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         )
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.freeze()  # what is loaded stays: a collection need not look at it
-        threading.Thread(target=_load_early, name="holdfast-loading", daemon=True).start()
         try:
             uvicorn_server.run()
         except SystemExit as error:
@@ -229,14 +243,28 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             raise HoldfastError("the gateway did not start", hint="its log says why")
 
 
-def _load_early() -> None:
-    """Load what the first turn would wait for, and every other one with it: the rules for secrets
-    take seconds, and a vocabulary keeps the interpreter to itself for a quarter of a second."""
+def _loading(agents: GatewayAgents) -> list[Callable[[], None]]:
+    """Return what loads all that the first turn would wait for, and every other one with it: the
+    rules for secrets take seconds, and a vocabulary keeps the interpreter to itself for a quarter
+    of a second. A turn of the offline model, in memory, brings the rest."""
     from holdfast.engine.redactor import load_library
+    from holdfast.engine.session.session import Session
     from holdfast.providers.tokenizers import counter_for
+    from holdfast.stores.in_memory import MemoryStore
 
-    counter_for().count("a text")
-    load_library()
+    def rehearse() -> None:
+        with (
+            MemoryStore() as store,
+            Session.open("rehearsal", store=store, model="offline") as session,
+        ):
+            session.say("Is everything loaded?")
+
+    names = [model.target.model for model in agents.models]
+    return [
+        load_library,
+        *(partial(lambda name: counter_for(name).count("a text"), name) for name in names),
+        rehearse,
+    ]
 
 
 def _announce(url: str, store: SessionStore, app: App) -> None:
@@ -301,6 +329,7 @@ def build_server(
         workspace_of,
         tokens=settings.tokens,
         guard=settings.server.guard(),
+        loading=_loading(agents),
     )
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
