@@ -96,8 +96,15 @@ class Gateway:
         self.services: list[Service] = []
         """Started and stopped with the gateway."""
         self.live = LiveFeed()
+
+        async def open_leased(key: SessionKey) -> AsyncSession:
+            session = await open_session(key)
+            # The message of a process that stops is taken over together with its turn.
+            session.lease_seconds = min(session.lease_seconds, self.options.claim_seconds)
+            return session
+
         self.sessions = OpenSessions(
-            open_session,
+            open_leased,
             limit=self.options.sessions_max,
             idle_seconds=self.options.idle_seconds,
         )

@@ -337,7 +337,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = parts.TurnScope()
+        scope = parts.TurnScope(self.lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():

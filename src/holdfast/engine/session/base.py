@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.limits import LEASE_SECONDS
 from holdfast.engine import session as parts
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class SessionBase:
             self._vault, self._options.found_secrets, os.urandom(6).hex()
         )
         self._listeners = parts.Listeners()
+        self.lease_seconds = LEASE_SECONDS
+        """The time after which others may take over the turn of a process that stops."""
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
         self._use_wait = on_wait

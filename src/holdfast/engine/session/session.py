@@ -141,7 +141,7 @@ class Session(ClosedOnExit, SessionBase):
         """
         parts.check_message(content)
         parts.check_ready(self._model)
-        self._renew(key, wait, scope := parts.TurnScope())
+        self._renew(key, wait, scope := parts.TurnScope(self.lease_seconds))
         flow = parts.turn(self._state.run, content, key=key, extra=extra)
         return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
@@ -162,7 +162,7 @@ class Session(ClosedOnExit, SessionBase):
     ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, scope = object(), parts.TurnScope()
+        end, scope = object(), parts.TurnScope(self.lease_seconds)
 
         def work() -> None:
             try:
@@ -376,7 +376,7 @@ class Session(ClosedOnExit, SessionBase):
         scope: TurnScope | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = scope or parts.TurnScope()
+        scope = scope or parts.TurnScope(self.lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():
