@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.engine import session as parts
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,8 +86,16 @@ class SessionBase:
         """The time after which others may take over the turn of a process that stops."""
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
+        self._is_closed = False
         self._use_wait = on_wait
         self._attach(parts.follow_continuation(store, key))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(
+                f"session `{self.key.session}` was closed through this object",
+                hint="nothing was stored; open it again, and close it after the last message",
+            )
 
     def _attach(self, key: SessionKey) -> None:
         """Continue with this session of the store; listeners stay."""

@@ -112,10 +112,13 @@ class Session(ClosedOnExit, SessionBase):
     def close(self) -> None:
         """Close what was opened here: the store, and a model that was given by name.
 
-        Every message is durable already."""
+        Every message is durable already. A closed object takes no more of them."""
+        if self._is_closed:
+            return
         self._writer.stop()
         if self._owned:
             self._run(parts.checkpoint_on_close(self._state))
+        self._is_closed = True
         for thing in self._owned:
             close = getattr(thing, "close", None)
             if close is not None:
@@ -355,6 +358,7 @@ class Session(ClosedOnExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> T:
+        self._check_open()
         driver = self._driver(
             model or self._model, parts.check_on_delta(on_delta), watch, scope or parts.TurnScope()
         )
