@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -40,6 +41,31 @@ def _ask(url: str, method: str = "GET", value: object = None) -> dict[str, objec
     with urlopen(request, timeout=60) as response:
         found: dict[str, object] = json.load(response)
     return found
+
+
+@pytest.mark.parametrize("command", [["serve"], ["serve", "--demo"], ["proxy"]])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_a_missing_package_is_named_before_anything_is_done(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    command: list[str],
+) -> None:
+    """The extra is named; no demo is recorded, no setting read, no folder made."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *more: None if name == package else find_spec(name),
+    )
+    monkeypatch.setattr(subprocess, "run", None)
+    root = tmp_path / "root"
+    done = run_in_process([*command, "--port", "0", "--root", str(root)], capfd)
+    assert done.status == 2, done.err
+    assert package in done.err
+    assert f"holdfast[{command[0]}]" in done.err
+    assert not root.exists()
 
 
 @pytest.mark.files_only("a process of its own uses the folder")

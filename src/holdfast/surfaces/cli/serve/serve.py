@@ -22,7 +22,7 @@ from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.history.access import Caller
     from holdfast.engine.gateway.gateway import Gateway
@@ -69,17 +69,26 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _serve(args: argparse.Namespace, app: App) -> int:
-    try:
-        from holdfast.surfaces.serve_settings import load_settings
-    except ImportError as error:
+def check_packages(what: str, extra: str, names: Sequence[str]) -> None:
+    """Raise `UsageError` with the extra where a package is missing. It is asked before anything is
+    read, opened or recorded."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
         raise UsageError(
-            f"`holdfast serve` needs a package that is not installed: {error.name or error}",
-            hint="pip install 'holdfast[serve]'",
-        ) from error
+            f"{what} needs a package that is not installed: {', '.join(missing)}",
+            hint=f"pip install 'holdfast[{extra}]'",
+        )
+
+
+def _serve(args: argparse.Namespace, app: App) -> int:
+    from holdfast.surfaces.serve_settings import load_settings
+
     if args.new_token is not None:
         return _new_token(args, app)
+    check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
     settings = load_settings(args.config)
+    if settings.telegram is not None and not args.demo:
+        check_packages("the table `telegram`", "telegram", ("httpx2",))
     given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = msgspec.structs.replace(
         settings, server=msgspec.structs.replace(settings.server, **given)
@@ -350,14 +359,9 @@ def _add_bot(
     on_bot: Callable[[str], None],
 ) -> None:
     """Let the gateway run a Telegram bot."""
-    try:
-        from holdfast.surfaces.telegram.channel import TelegramChannel
-        from holdfast.surfaces.telegram.service import TelegramService
-    except ImportError as error:
-        raise UsageError(
-            f"the table `telegram` needs a package that is not installed: {error.name or error}",
-            hint="pip install 'holdfast[telegram]'",
-        ) from error
+    from holdfast.surfaces.telegram.channel import TelegramChannel
+    from holdfast.surfaces.telegram.service import TelegramService
+
     channel = TelegramChannel(
         gateway,
         settings,
