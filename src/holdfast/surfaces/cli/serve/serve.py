@@ -11,7 +11,6 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -268,12 +267,11 @@ def _loading(agents: GatewayAgents) -> list[Callable[[], None]]:
         ):
             session.say("Is everything loaded?")
 
-    names = [model.target.model for model in agents.models]
-    return [
-        load_library,
-        *(partial(lambda name: counter_for(name).count("a text"), name) for name in names),
-        rehearse,
-    ]
+    def load_vocabularies() -> None:
+        for model in agents.models:
+            counter_for(model.target.model).count("a text")
+
+    return [load_library, load_vocabularies, rehearse]
 
 
 def _announce(url: str, store: SessionStore, app: App) -> None:
