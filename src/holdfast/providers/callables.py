@@ -31,7 +31,7 @@ _MISTAKES: Final = (
     *(TypeError, NameError, AttributeError, LookupError, ImportError, AssertionError),
     *(ArithmeticError, NotImplementedError),
 )
-"""What Python raises for a mistake in the code. Clients report failures otherwise."""
+"""Exceptions of Python for a mistake in the code. Clients report failures otherwise."""
 
 
 class CallerMistake(Exception):

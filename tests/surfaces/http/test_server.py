@@ -21,6 +21,7 @@ from holdfast.surfaces.http.server import HttpServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from holdfast.errors import HoldfastError
     from holdfast.ports import SessionStore
 
 PROBLEM = "application/problem+json"
@@ -300,7 +301,12 @@ def test_readiness_asks_the_store_seldom(store: SessionStore) -> None:
         gateway = _idle_gateway(store)
         server = HttpServer(gateway, _no_workspace)
         look = server.readiness._look
-        server.readiness._look = lambda: (looks.append(1), look())[1]  # type: ignore[method-assign]
+
+        def noting() -> HoldfastError | None:
+            looks.append(1)
+            return look()
+
+        server.readiness._look = noting  # type: ignore[method-assign]
         async with running(server) as client:
             await server.readiness.load()
             answers = await asyncio.gather(*(client.get("/readyz") for _ in range(100)))

@@ -258,11 +258,10 @@ def _loading(agents: GatewayAgents) -> list[Callable[[], None]]:
     from holdfast.engine.redactor import load_library
     from holdfast.engine.session.session import Session
     from holdfast.providers.tokenizers import counter_for
-    from holdfast.stores.in_memory import MemoryStore
 
     def rehearse() -> None:
         with (
-            MemoryStore() as store,
+            open_store("memory:") as store,
             Session.open("rehearsal", store=store, model="offline") as session,
         ):
             session.say("Is everything loaded?")
