@@ -16,8 +16,12 @@ LONG_MODULES: dict[str, int] = {
     "core/log/records.py": 497,
     "core/models/generation.py": 441,
     "core/projection/steps.py": 433,
+    "engine/session/session.py": 404,
+    "errors.py": 401,
     "importers/agents/claude_code.py": 430,
-    "testing/loopback/exchange.py": 420,
+    "surfaces/cli/serve/serve.py": 406,
+    "surfaces/http/server.py": 411,
+    "testing/loopback/exchange.py": 421,
     "testing/loopback/faults.py": 408,
     "testing/recorder.py": 401,
 }

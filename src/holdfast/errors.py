@@ -306,11 +306,12 @@ class TooManyWaiting(HoldfastError):
 class KeyReused(UsageError):
     """A message has the key of another one."""
 
-    def __init__(self, key: str, state: str) -> None:
+    def __init__(self, key: str, state: str, session: str = "") -> None:
+        place = f" to session `{session}`" if session else ""
         super().__init__(
-            f"the key `{key}` belongs to another message, which is {state}",
-            hint="nothing was stored; use a new key for a new message, and the old key only to "
-            "send the same message again",
+            f"the key `{key}` belongs to another message{place}, which is {state}",
+            hint="nothing was stored; keys count for all sessions of an owner together: use a new "
+            "key for a new message, and the old key only to send the same message again",
         )
         self.key = key
 

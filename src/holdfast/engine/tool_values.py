@@ -7,6 +7,7 @@ objects that cannot even be shown. None of that costs the turn.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,9 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
     """Turn the return value of a tool into the outcome of its call."""
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        text = "[The tool returned a generator, and nobody has read what it yields.]"
+        return Outcome(call_id, text, is_error=True, seconds=seconds)
     try:
         if isinstance(value, ToolOutput):
             content, details = _content(value.content), _storable(value.details)

@@ -110,6 +110,12 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
     if not callable(function):
         raise BadSetting(f"`{cut(show(function), _SHOWN_CHARS).text}` is not a tool", hint=_HINT)
     name = getattr(function, "__name__", type(function).__name__)
+    for code in (function, getattr(function, "__call__", None)):  # noqa: B004 - an object's code
+        if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+            raise BadSetting(
+                f"the tool `{name}` is a generator, and nobody would read what it yields",
+                hint="collect it: return a text, or a list",
+            )
     if not _NAME.fullmatch(name):
         raise BadSetting(
             f"`{name}` cannot be the name of a tool",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
@@ -27,6 +27,21 @@ def window_for(target: Target, window: int | Window | None) -> Window:
     return window_of(target.model, target.provider) if window is None else Window(window)
 
 
+_MISTAKES: Final = (
+    *(TypeError, NameError, AttributeError, LookupError, ImportError, AssertionError),
+    *(ArithmeticError, NotImplementedError),
+)
+"""Exceptions of Python for a mistake in the code. Clients report failures otherwise."""
+
+
+class CallerMistake(Exception):
+    """The function that sends requests has a mistake, which is raised as it is: `mistake`."""
+
+    def __init__(self, mistake: Exception) -> None:
+        super().__init__(str(mistake))
+        self.mistake = mistake
+
+
 class CallableModel:
     """A model behind a function. A stream that it returns is heard as it comes."""
 
@@ -41,7 +56,10 @@ class CallableModel:
         self._send = send
 
     def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
-        raw = self._send(request)
+        try:
+            raw = self._send(request)
+        except _MISTAKES as error:
+            raise CallerMistake(error) from error
         if inspect.isawaitable(raw) or hasattr(raw, "__aiter__"):
             if inspect.iscoroutine(raw):
                 raw.close()
@@ -66,7 +84,12 @@ class AsyncCallableModel:
         self._send = send
 
     async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
-        return await read_reply_async(self._send(request), self.target, on_delta)
+        try:
+            raw = self._send(request)
+            raw = await raw if inspect.isawaitable(raw) else raw
+        except _MISTAKES as error:
+            raise CallerMistake(error) from error
+        return await read_reply_async(raw, self.target, on_delta)
 
 
 def from_callable(

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from random import randint
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.core.queues.bodies import encode_body, is_same
 from holdfast.core.queues.copies import as_copy, compare_copy
-from holdfast.core.queues.messages import MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
+from holdfast.core.queues.messages import (
+    ID_STEP_MAX,
+    MESSAGE_COLUMNS,
+    MESSAGE_TEXTS,
+    message_id,
+    read_message,
+)
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
 from holdfast.ports.leases import this_boot, uptime
@@ -56,10 +63,10 @@ dates, which people read. After another start no claim holds, and every wait is 
 _SECOND: Final = "ALTER TABLE messages ADD COLUMN lost_claims INTEGER NOT NULL DEFAULT 0"
 """From version 1 to 2."""
 _COLUMNS: Final = ", ".join(MESSAGE_COLUMNS)
-_PUT: Final = """INSERT INTO messages (queue, lane, owner, session, key, body, state, tries,
-  claims, created, changed, due, holder, reason)
-  VALUES (?, ?, ?, ?, ?, ?, 'waiting', 0, 0, ?, ?, ?, '', '')
-  ON CONFLICT (queue, owner, key) DO NOTHING"""
+_PUT: Final = """INSERT OR IGNORE INTO messages (id, queue, lane, owner, session, key, body, state,
+  tries, claims, created, changed, due, holder, reason)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', 0, 0, ?, ?, ?, '', '')"""
+_LAST_IN_LANE: Final = "SELECT coalesce(max(id), 0) FROM messages WHERE lane = ?"
 _OPEN: Final = "queue = :queue AND state IN ('waiting', 'running')"
 _FIRST: Final = f"""WITH RECURSIVE lanes(lane) AS (
     SELECT min(lane) FROM messages WHERE {_OPEN}
@@ -226,12 +233,18 @@ class SqliteQueues(_QueueReader):
         values = (queue, lane, owner, session, key, body, now, now, now)
 
         def put(db: sqlite3.Connection) -> Any:
-            db.execute(_PUT, values)
-            return _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+            last = db.execute(_LAST_IN_LANE, (lane,)).fetchone()[0]
+            number = message_id(now, last, randint(1, ID_STEP_MAX))  # noqa: S311 - no secret
+            while True:
+                db.execute(_PUT, (number, *values))
+                found = _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+                if found is not None:
+                    return found
+                number += randint(1, ID_STEP_MAX)  # noqa: S311 - another lane has the id
 
         found = read_message(self._write("keep a message", put))
         if not is_same(found, message):
-            raise KeyReused(key, found.state)
+            raise KeyReused(key, found.state, found.session)
         return found
 
     def claim(

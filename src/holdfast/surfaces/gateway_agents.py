@@ -63,6 +63,11 @@ class GatewayAgents:
             self._models[name] = async_model(name)
         return self._models[name]
 
+    @property
+    def models(self) -> list[AsyncModel]:
+        """The models of all agents, each once."""
+        return list(self._models.values())
+
     def model_name(self, agent: str) -> str:
         """Return the name of the model that answers for an agent."""
         return self._agents.get(agent, self._agents[""]).model or self._default

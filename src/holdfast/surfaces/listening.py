@@ -6,6 +6,8 @@ long as its client likes. Here both are bounded, and the answer says what to do.
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -18,7 +20,7 @@ from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class _Connection(h11.Connection):
@@ -173,6 +175,18 @@ class AnnouncingServer(uvicorn.Server):
         super().__init__(config)
         self._announce = announce
         self._on_shutdown = on_shutdown
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let SIGTERM end the server, and not the process: uvicorn would raise it again after an
+        orderly end, and a supervisor would take that for a failure."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals = [
+                    number for number in self._captured_signals if number != signal.SIGTERM
+                ]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

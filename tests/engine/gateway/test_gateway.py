@@ -18,6 +18,7 @@ from tests.engine.gateway.gateways import (
 )
 
 from holdfast.core.failures.classify import Failure
+from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.queues.retries import LOST_CLAIMS_MAX
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, UsageError
@@ -415,3 +416,31 @@ def test_an_idle_session_is_reset(store: SessionStore) -> None:
 
     asyncio.run(scenario())
     assert said(store, A) == ["remember the word heron", "<done", "more", "<done"]
+
+
+@pytest.mark.parametrize(("claim_seconds", "lease_seconds"), [(6.0, 6.0), (600.0, LEASE_SECONDS)])
+def test_a_turn_is_taken_over_with_its_message(
+    store: SessionStore,
+    monkeypatch: pytest.MonkeyPatch,
+    claim_seconds: float,
+    lease_seconds: float,
+) -> None:
+    """Neither the claim nor the lease of a process that stops outlives `claim_seconds`: another
+    one takes over at its first look after that."""
+    leases = type(store.leases)
+    acquire, asked = leases.acquire, []
+
+    def noting(self: Any, key: Any, holder: str, seconds: float, **more: Any) -> int:
+        asked.append(seconds)
+        return acquire(self, key, holder, seconds, **more)
+
+    monkeypatch.setattr(leases, "acquire", noting)
+
+    async def scenario() -> None:
+        options = msgspec.structs.replace(FAST, claim_seconds=claim_seconds)
+        async with running_gateway(store, options=options) as gateway:
+            answered = await done(gateway, await gateway.submit(A, "hello"))
+            assert answered.state == "answered"
+
+    asyncio.run(scenario())
+    assert set(asked) == {lease_seconds}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -577,3 +580,29 @@ def test_a_first_request_with_more_messages_than_one_append_takes_is_logged(
     (info,) = store.sessions()
     assert texts(path(store, info.key.session)) == said
     assert len(store.branches(info.key)) == 1
+
+
+@dialects
+def test_equal_first_requests_at_once_make_one_session(
+    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that sends its first request eight times, before any is answered, has one
+    session with one message."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    make, meeting = keeper._pool.make, threading.Barrier(8)
+
+    def make_slowly(label: str) -> Any:
+        made = make(label)
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(0.2)  # the others would look for it now
+        return made
+
+    monkeypatch.setattr(keeper._pool, "make", make_slowly)
+    client = Client(dialect)
+    client.say("hello")
+    requests = [client.request() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(keeper.begin, requests))
+    (info,) = store.sessions()
+    assert texts(path(store, info.key.session)) == ["hello"]

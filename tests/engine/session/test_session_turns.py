@@ -443,7 +443,7 @@ def test_a_lease_is_renewed_while_a_tool_runs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it takes; and once the turn is over, no more."""
-    monkeypatch.setattr(lease, "LEASE_RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "_RENEW_SHARE", 0.01 / lease.LEASE_SECONDS)
     renewals = lease._Renewals()
     monkeypatch.setattr(lease, "_renewals", renewals)
     renewed = threading.Semaphore(0)

@@ -42,6 +42,16 @@ def answer(session, keeps=True):
     return f"answer {len(old) + 1} in {session[:4]}"
 
 
+def is_full(session):
+    # A window of so many characters, in a session that has worked before it says so.
+    if not MODE.startswith("small"):
+        return False
+    old = json.load(open(path_of(session))) if os.path.exists(path_of(session)) else []
+    with open(os.path.join(HOME, "tries"), "a") as file:
+        file.write(f"{len(PROMPT)}\n")
+    return len(PROMPT) + sum(map(len, old)) > int(MODE.split()[1])
+
+
 def misbehave():
     if MODE == "garbage":
         print("Segmentation fault?\n{not json\n[1, 2]\n\udcff".encode(errors="surrogateescape"))
@@ -91,6 +101,11 @@ def claude():
             api_error_status=529 if MODE != "full" else 400,
             terminal_reason="prompt_too_long" if MODE == "full" else "api_error")
         sys.exit(1)
+    if is_full(session):
+        say(type="user", session_id=session, message={"role": "user", "content": []})
+        say(type="result", subtype="success", is_error=True, session_id=session,
+            result="Error during compaction: Prompt is too long")
+        sys.exit(1)
     text = answer(session, "--no-session-persistence" not in ARGS)
     if "--include-partial-messages" in ARGS:
         for piece in (text[:3], text[3:]):
@@ -125,6 +140,10 @@ def codex():
             "Selected model is at capacity. Please try a different model.")
         say(type="error", message=text)
         say(type="turn.failed", error={"message": text})
+        sys.exit(1)
+    if is_full(session):
+        say(type="item.started", item={"type": "command_execution"})
+        say(type="turn.failed", error={"message": "Your input exceeds the context window."})
         sys.exit(1)
     if MODE == "retried":
         say(type="error", message="Reconnecting... 1/5")

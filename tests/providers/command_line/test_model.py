@@ -15,7 +15,7 @@ from tests.support.cases import check_all
 from holdfast import Assistant, AsyncSession, Session, SessionKey
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.history.backends import BACKEND, BackendIdentity
-from holdfast.errors import BadSetting, ModelError
+from holdfast.errors import BadSetting, ContextOverflow, ModelError
 from holdfast.models import async_model, model
 from holdfast.providers.command_line import child
 from holdfast.stores import JsonlStore
@@ -112,6 +112,39 @@ def test_a_full_session_is_left_for_a_new_one(codex: FakeAgent, root: str) -> No
     talk(codex, root, "And back?")
     assert states(root)[-1]["started"] == "its context window is full"
     assert "User: Which train?" in codex.calls[-1]["prompt"]
+
+
+@pytest.mark.parametrize("limit", [100_000, 30_000])
+def test_a_giant_message_does_not_end_the_conversation(
+    agent: FakeAgent, root: str, limit: int
+) -> None:
+    """A window that is full amid work is a full window: a new session with a smaller prompt
+    follows, the limit is learned, and the next messages are answered at their first try."""
+    talk(agent, root, "Which train?")
+    agent.be(f"small {limit}")
+    tries = agent.home / "tries"
+    with Session.open("trip", model=agent.model(), root=root) as session:
+        assert session.say("x" * 400_000).text
+        sizes = [int(line) for line in tries.read_text().splitlines()]
+        assert len(sizes) <= 1 + 4
+        assert sizes[1:] == sorted(sizes[1:], reverse=True)
+        assert sizes[-1] <= limit
+        tries.write_text("")
+        for text in ("And back?", "y" * 400_000, "Thanks."):
+            assert session.say(text).text
+        later = [int(line) for line in tries.read_text().splitlines()]
+        assert max(later) <= limit
+        assert len(later) <= 3 * 2, "a full session is left once for each message"
+
+
+def test_a_window_without_room_is_an_overflow(agent: FakeAgent, root: str) -> None:
+    """Where nothing fits, it is one clear error after a bounded number of sessions."""
+    agent.be("small 1")
+    with (
+        Session.open("trip", model=agent.model(), root=root) as session,
+        pytest.raises(ContextOverflow),
+    ):
+        session.say("hello")
 
 
 def test_another_identity_begins_another_session(tmp_path: Path) -> None:

@@ -36,7 +36,12 @@ def test_a_prompt_is_within_the_limit(
     request = AgentRequest.read({"system": system, "messages": messages}, "claude")
     try:
         text = first_prompt(
-            small, request, request.retell, chars=12_000, has_system=bool(system.strip())
+            small,
+            request,
+            request.retell,
+            chars=12_000,
+            most=small.prompt_max,
+            has_system=bool(system.strip()),
         )
     except BadSetting:
         assert size(system, small.prompt_unit) + 40 > most / 2
@@ -62,4 +67,6 @@ def test_a_system_prompt_that_leaves_no_room_is_refused() -> None:
     small = replace(CODEX, prompt_max=100)
     request = AgentRequest("s" * 60, "Hello.", [])
     with pytest.raises(BadSetting, match="the system prompt has"):
-        first_prompt(small, request, request.retell, chars=50, has_system=True)
+        first_prompt(
+            small, request, request.retell, chars=50, most=small.prompt_max, has_system=True
+        )

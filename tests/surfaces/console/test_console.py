@@ -417,7 +417,7 @@ def test_login_by_form(store: SessionStore) -> None:
                 assert (right.status_code, right.headers["location"]) == (303, lands)
             cookie = right.headers["set-cookie"]
             assert "HttpOnly" in cookie
-            assert "SameSite=Strict" in cookie
+            assert "SameSite=Lax" in cookie
             assert "Secure" not in cookie
             kept = {"cookie": cookie.partition(";")[0]}
             client.cookies.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio._backends._asyncio  # noqa: F401 - pytest rewrites it, which no other thread bears
 import httpx2
 import msgspec
 

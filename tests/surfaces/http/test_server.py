@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import threading
+import traceback
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
-from tests.surfaces.http.servers import serving, token_for
+from tests.surfaces.http.servers import BASE, serving, token_for
 
+from holdfast.core.secrets.redaction import Redactor
+from holdfast.engine.gateway.gateway import Gateway
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.http.server import HttpServer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    import httpx2
-
+    from holdfast.errors import HoldfastError
     from holdfast.ports import SessionStore
 
 PROBLEM = "application/problem+json"
@@ -248,3 +254,122 @@ def test_what_a_channel_did_not_take_is_listed_and_tried_again(store: SessionSto
 
     run(scenario)
     assert store.queues.counts("outbox:telegram:5", owner="bob") == {"failed": 3}
+
+
+def test_the_server_is_ready_once_everything_is_loaded(store: SessionStore) -> None:
+    """`/readyz` refuses before the last step of loading, after a step that failed, and at the
+    end; `/healthz` answers all the time."""
+
+    async def scenario() -> None:
+        go_on, steps = threading.Event(), []
+
+        def wait_for_it() -> None:
+            assert go_on.wait(60)
+            steps.append("loaded")
+
+        server = HttpServer(_idle_gateway(store), _no_workspace, loading=[wait_for_it])
+        async with running(server) as client:
+            early = await client.get("/readyz")
+            assert (early.status_code, early.json()["detail"]) == (503, "the server is loading")
+            assert (await client.get("/healthz")).status_code == 200
+            go_on.set()
+            while (late := await client.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.01)
+            assert steps == ["loaded"]
+            assert late.json()["status"] == "ok"
+            await server.gateway.stop()
+            assert (await client.get("/readyz")).status_code == 503
+
+        def fail() -> None:
+            raise RuntimeError("no rules")
+
+        server = HttpServer(_idle_gateway(store), _no_workspace, loading=[fail, wait_for_it])
+        async with running(server) as client:
+            while "loading" in (refused := await client.get("/readyz")).json()["detail"]:
+                await asyncio.sleep(0.01)
+            assert refused.status_code == 503
+            assert len(steps) == 1
+
+    run(scenario)
+
+
+def test_readiness_asks_the_store_seldom(store: SessionStore) -> None:
+    """Anybody may ask: a hundred requests at once look into the store once."""
+    looks = []
+
+    async def scenario() -> None:
+        gateway = _idle_gateway(store)
+        server = HttpServer(gateway, _no_workspace)
+        look = server.readiness._look
+
+        def noting() -> HoldfastError | None:
+            looks.append(1)
+            return look()
+
+        server.readiness._look = noting  # type: ignore[method-assign]
+        async with running(server) as client:
+            await server.readiness.load()
+            answers = await asyncio.gather(*(client.get("/readyz") for _ in range(100)))
+            assert {answer.status_code for answer in answers} == {200}
+
+    run(scenario)
+    assert len(looks) <= 2  # the second where the hundred took longer than a second
+
+
+def test_nothing_is_masked_on_the_event_loop(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masking may wait for its rules: whoever waits is a thread, so that all others are answered.
+    A message, its events, the feed, a cancel, a compaction, and the same from the console."""
+    on_loop: list[str] = []
+    for name in ("text", "value", "find"):
+        mask = getattr(Redactor, name)
+
+        def noting(*args: Any, mask: Any = mask, name: str = name, **kwargs: Any) -> Any:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                return mask(*args, **kwargs)
+            on_loop.append(name + "".join(traceback.format_stack(limit=6)))
+            return mask(*args, **kwargs)
+
+        monkeypatch.setattr(Redactor, name, noting)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            await client.post("/v1/sessions", json={"id": "a"})
+            path = "/v1/sessions/main/a"
+            sent = await client.post(f"{path}/messages?wait=30", json={"content": "hi"})
+            assert sent.json()["state"] == "answered"
+            await client.get(f"{path}/events?after=&untilIdle=true")
+            await client.post(f"{path}/cancel")
+            await client.post(f"{path}/compact", json={})
+            form = {"content-type": "application/x-www-form-urlencoded", "origin": BASE}
+            await client.post("/s/main/a/send", content="content=x&key=k", headers=form)
+            await client.post("/s/main/a/cancel", headers=form)
+            for page in ("/", "/s/main/a", "/inbox", "/s/main/a/context"):
+                await client.get(page)
+
+    run(scenario)
+    assert on_loop == []
+
+
+def _idle_gateway(store: SessionStore) -> Gateway:
+    async def open_session(_key: object) -> Any:
+        raise AssertionError("no message is sent")
+
+    return Gateway(store, open_session)
+
+
+def _no_workspace(_caller: object) -> Any:
+    return None
+
+
+@asynccontextmanager
+async def running(server: HttpServer) -> AsyncIterator[httpx2.AsyncClient]:
+    """Give a client of a server, within its lifespan."""
+    app = server.app()
+    async with app.inner.router.lifespan_context(app.inner):
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE) as client:
+            yield client

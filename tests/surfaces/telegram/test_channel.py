@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.engine.gateway.gateways import FAST, AnsweringModel, said
-from tests.support.bot_api import TOKEN, BotApiServer, Fault, buttons
+from tests.support.bot_api import BOT, TOKEN, BotApiServer, Fault, buttons
 from tests.surfaces.telegram.bots import echo, running_bot
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.engine.session.opening import follow_continuation
+from holdfast.errors import BadSetting
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.telegram.api import TelegramError
@@ -449,6 +450,32 @@ def test_a_wrong_token_is_said_plainly(
     with pytest.raises(TelegramError, match="Unauthorized") as raised:
         asyncio.run(scenario())
     assert "the token is wrong" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("number", [5, "123456", None])
+def test_a_token_of_another_bot_is_said_at_the_start(
+    store: SessionStore, server: BotApiServer, monkeypatch: pytest.MonkeyPatch, number: object
+) -> None:
+    """A server that knows the token as that of another bot, or does not say whose it is, ends the
+    bot with both ids: it would be silent for ever."""
+    monkeypatch.setitem(BOT, "id", number)
+
+    async def scenario() -> None:
+        async with running_bot(store, server) as bot:
+            await bot.ended()
+
+    if number == 5:
+        with pytest.raises(BadSetting, match=r"bot 123456, and .* bot 5 \(@loopback_bot\)"):
+            asyncio.run(scenario())
+        return
+
+    async def says_so() -> None:
+        async with running_bot(store, server) as bot:
+            while bot.channel.status.state != "failed":
+                await asyncio.sleep(0.01)
+            assert "not one of the Bot API" in bot.channel.status.detail
+
+    asyncio.run(says_so())
 
 
 def test_nothing_shows_the_token(

@@ -155,3 +155,23 @@ def test_settings_are_checked_and_hide_the_token() -> None:
         assert "abcdefgh" not in str(raised.value)
     with pytest.raises(BadSetting, match="ids"):
         read_ids("99,bob")
+
+
+@given(
+    st.frozensets(st.sampled_from([99, 98, -100, -200])),
+    st.sampled_from([99, 98]),
+    st.sampled_from([0, -100, -200]),
+)
+@examples(100)
+def test_people_are_answered_in_private_and_everybody_in_listed_groups(
+    allow: frozenset[int], user: int, chat: int
+) -> None:
+    """A person on the list who adds the bot to some group is not answered there, nor anybody."""
+    settings = TelegramSettings(token=TOKEN, allow=allow)
+    wanted = ("command", "/status") if (chat or user) in allow else ("", "")
+    assert kind_of(update("/status", user=user, chat=chat), settings)[0] in (wanted[0], "notice")
+    if chat:
+        assert kind_of(update("/status", user=user, chat=chat), settings) == wanted
+        edited = update("/status", user=user, chat=chat, edited=True)
+        assert (kind_of(edited, settings) == ("", "")) == (chat not in allow)
+    assert kind_of(press("/status", user=user, chat=chat), settings) == wanted

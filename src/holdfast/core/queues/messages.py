@@ -43,7 +43,8 @@ class QueuedMessage(NewMessage, frozen=True, kw_only=True):
     """A message in a queue, as it was when it was read."""
 
     id: int
-    """Larger than that of every message before it in its lane."""
+    """Larger than that of every message before it in its lane. It is the time at which it came, in
+    microseconds since 1970: a counter would tell each owner how much the others send."""
     state: MessageState
     """The state it is in."""
     tries: int
@@ -68,6 +69,17 @@ class QueuedMessage(NewMessage, frozen=True, kw_only=True):
     """The reason of the last failure, in a sentence."""
     result: Json | None = None
     """The outcome, once there is one."""
+
+
+ID_STEP_MAX: Final = 1_000
+"""The largest step from an id that is taken to the next try."""
+
+
+def message_id(now: float, last_in_lane: int, step: int) -> int:
+    """Return the id of a message that comes now. `step` is random, from 1 to `ID_STEP_MAX`: it
+    counts where the clock did not go on since the last message of the lane."""
+    moment = int(now * 1_000_000)
+    return moment if moment > last_in_lane else last_in_lane + step
 
 
 MESSAGE_COLUMNS: Final = (

@@ -267,10 +267,24 @@ def _answer_once(run: RunState) -> Flow[Reply]:
 def add_result(
     run: RunState, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
 ) -> Flow[str]:
-    """Store the result of a tool that the caller ran."""
+    """Store the result of a tool that the caller ran. Raises `UsageError` where the model waits for
+    no result of this call: it would be stored, and the model would read that the call failed."""
     check_text("call_id", call_id)
     check_content(content)
     check_flag("is_error", is_error)
+    records = yield Read(run.window.tokens)
+    waiting = open_calls(records)
+    if call_id not in {call.id for call in waiting}:
+        has_result = any(
+            isinstance(record, ToolResult) and record.tool_use_id == call_id for record in records
+        )
+        known = ", ".join(f"`{call.id}` ({call.name})" for call in waiting) or "none"
+        raise UsageError(
+            f"the call `{call_id}` has a result already"
+            if has_result
+            else f"the model waits for no result of a call `{call_id}`",
+            hint=f"nothing was stored; open calls: {known}",
+        )
     result = ToolResult(tool_use_id=call_id, content=content, is_error=is_error, details=details)
     return (yield from store(run, result))
 

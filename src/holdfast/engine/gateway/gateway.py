@@ -96,8 +96,15 @@ class Gateway:
         self.services: list[Service] = []
         """Started and stopped with the gateway."""
         self.live = LiveFeed()
+
+        async def open_leased(key: SessionKey) -> AsyncSession:
+            session = await open_session(key)
+            # The message of a process that stops is taken over together with its turn.
+            session.lease_seconds = min(session.lease_seconds, self.options.claim_seconds)
+            return session
+
         self.sessions = OpenSessions(
-            open_session,
+            open_leased,
             limit=self.options.sessions_max,
             idle_seconds=self.options.idle_seconds,
         )
@@ -128,13 +135,13 @@ class Gateway:
 
     async def stop(self) -> None:
         """Let running turns end, for a while; what is left is for the next process."""
+        tasks, self._tasks = self._tasks, []
         for service in self.services:
             await service.stop()
         await self._worker.stop(self.options.drain_seconds)
-        for task in self._tasks:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await asyncio.gather(*tasks, return_exceptions=True)
         for service in self.services:
             await service.close()
         await self.sessions.close()
@@ -230,6 +237,11 @@ class Gateway:
     def running(self) -> int:
         """The number of turns that run in this process."""
         return self._worker.running
+
+    @property
+    def is_answering(self) -> bool:
+        """True from the start to the stop, as long as the loops that answer messages run."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
 
     def wake(self) -> None:
         """Look for messages now: one was put, or is to be tried again."""

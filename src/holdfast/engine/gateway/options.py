@@ -24,7 +24,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_seconds: float = 900.0
     """After which a session that nobody uses is closed."""
     claim_seconds: float = 30.0
-    """After which another process takes over the message of one that died."""
+    """After which another process takes over the message of one that died or was stopped, and the
+    turn with it, if it is shorter than a turn's lease (30 s)."""
     poll_seconds: float = 1.0
     """Between two looks for messages that other processes put."""
     drain_seconds: float = 30.0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import OrderedDict
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Literal
+from weakref import WeakValueDictionary
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import ModelChange
@@ -60,6 +62,7 @@ class ProxyKeeper:
         self._prefixes = PrefixMemory()
         self._responses: OrderedDict[str, tuple[SessionKey, str]] = OrderedDict()
         self._lock = threading.Lock()
+        self._openings: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def describe(self) -> dict[str, str]:
         return {"mode": self.mode, "store": self.store.describe()}
@@ -99,10 +102,17 @@ class ProxyKeeper:
     def _begin(self, request: ClientRequest) -> ProxyExchange:
         if request.client.previous:
             return self._go_on(request)
-        session, known, place = self._find(request)
-        with session.lock:
-            after = self._log(request, session, known, place)
+        with self._opening_lock(request) if request.atoms else nullcontext():
+            session, known, place = self._find(request)
+            with session.lock:
+                after = self._log(request, session, known, place)
         return ProxyExchange(self, request, session, after, place)
+
+    def _opening_lock(self, request: ClientRequest) -> threading.Lock:
+        """Return the lock of all requests that begin alike. Until the first of them is in the log,
+        an equal one would not find it, and begin a session of its own."""
+        with self._lock:
+            return self._openings.setdefault(request.opening, threading.Lock())
 
     def _log(
         self, request: ClientRequest, session: LoggedSession, known: int, place: ChainPlace

@@ -110,9 +110,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             )
 
     async def close(self) -> None:
+        if self._is_closed:
+            return
         await self._writer.stop()
         if self._owned:
             await self._run(parts.checkpoint_on_close(self._state))
+        self._is_closed = True
         for thing in self._owned:
             close = getattr(thing, "close", None)
             if thing is self.store:
@@ -317,6 +320,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> T:
+        self._check_open()
         main, deltas = model or self._model, parts.check_on_delta(on_delta)
         other = self._summariser or main
         driver = parts.AwaitingDriver(self._state.world, main, other, deltas, watch, scope)
@@ -337,7 +341,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = parts.TurnScope()
+        scope = parts.TurnScope(self.lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():

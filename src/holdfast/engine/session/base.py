@@ -8,7 +8,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.limits import LEASE_SECONDS
 from holdfast.engine import session as parts
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,10 +82,20 @@ class SessionBase:
             self._vault, self._options.found_secrets, os.urandom(6).hex()
         )
         self._listeners = parts.Listeners()
+        self.lease_seconds = LEASE_SECONDS
+        """The time after which others may take over the turn of a process that stops."""
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
+        self._is_closed = False
         self._use_wait = on_wait
         self._attach(parts.follow_continuation(store, key))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(
+                f"session `{self.key.session}` was closed through this object",
+                hint="nothing was stored; open it again, and close it after the last message",
+            )
 
     def _attach(self, key: SessionKey) -> None:
         """Continue with this session of the store; listeners stay."""

@@ -112,10 +112,13 @@ class Session(ClosedOnExit, SessionBase):
     def close(self) -> None:
         """Close what was opened here: the store, and a model that was given by name.
 
-        Every message is durable already."""
+        Every message is durable already. A closed object takes no more of them."""
+        if self._is_closed:
+            return
         self._writer.stop()
         if self._owned:
             self._run(parts.checkpoint_on_close(self._state))
+        self._is_closed = True
         for thing in self._owned:
             close = getattr(thing, "close", None)
             if close is not None:
@@ -141,7 +144,7 @@ class Session(ClosedOnExit, SessionBase):
         """
         parts.check_message(content)
         parts.check_ready(self._model)
-        self._renew(key, wait, scope := parts.TurnScope())
+        self._renew(key, wait, scope := parts.TurnScope(self.lease_seconds))
         flow = parts.turn(self._state.run, content, key=key, extra=extra)
         return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
@@ -162,7 +165,7 @@ class Session(ClosedOnExit, SessionBase):
     ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, scope = object(), parts.TurnScope()
+        end, scope = object(), parts.TurnScope(self.lease_seconds)
 
         def work() -> None:
             try:
@@ -355,6 +358,7 @@ class Session(ClosedOnExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> T:
+        self._check_open()
         driver = self._driver(
             model or self._model, parts.check_on_delta(on_delta), watch, scope or parts.TurnScope()
         )
@@ -376,7 +380,7 @@ class Session(ClosedOnExit, SessionBase):
         scope: TurnScope | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = scope or parts.TurnScope()
+        scope = scope or parts.TurnScope(self.lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():

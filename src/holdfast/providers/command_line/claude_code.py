@@ -11,6 +11,7 @@ from holdfast.providers.command_line.output import (
     CallPlan,
     ProgramAnswer,
     ProgramReader,
+    WindowFull,
     read_event,
     report_exit,
     report_refusal,
@@ -101,8 +102,8 @@ class ClaudeReader(ProgramReader):
         if _GONE.search(said):
             return BackendGone("it does not know its session any more")
         is_full = text_at(result, "terminal_reason") == "prompt_too_long" or _FULL.search(said)
-        if is_full and not self.has_worked:
-            return BackendGone("its context window is full")
+        if is_full:
+            return WindowFull()
         status = result.get("api_error_status")
         return report_refusal(
             "claude",

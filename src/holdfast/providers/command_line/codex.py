@@ -11,6 +11,7 @@ from holdfast.providers.command_line.output import (
     CallPlan,
     ProgramAnswer,
     ProgramReader,
+    WindowFull,
     read_event,
     report_exit,
     report_refusal,
@@ -90,8 +91,8 @@ class CodexReader(ProgramReader):
         said = text_at(self._failed, "error", "message")
         if not self.session and _GONE.search(errors):
             return BackendGone("it does not know its session any more")
-        if _FULL.search(said) and not self.has_worked:
-            return BackendGone("its context window is full")
+        if _FULL.search(said):
+            return WindowFull()
         if self._failed is None:
             return report_exit("codex", code, errors, found="completed no turn")
         return report_refusal("codex", said, status=None, has_worked=self.has_worked)

@@ -19,6 +19,7 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.history.backends import BACKEND, FIRST, Resume, Start, choose_session, state_of
 from holdfast.core.history.reseed import cap_for
 from holdfast.core.models.replies import Reply
+from holdfast.core.text.cut import size
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.command_line.child import LINE_BYTES_MAX, ChildProcess
@@ -27,7 +28,9 @@ from holdfast.providers.command_line.output import (
     CallPlan,
     CommandFailed,
     ProgramReader,
+    WindowFull,
     report_exit,
+    report_overflow,
     report_refusal,
 )
 from holdfast.providers.command_line.own_command import SESSION_VARIABLE
@@ -53,6 +56,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS: Final = 3_600.0
 """The longest run of an agent, unless another time is stated: it may work for a while."""
+_PROMPT_MIN: Final = 4_000
+"""A window that is full with as short a prompt cannot be used."""
+_SHRINK: Final = 4
+"""By which the prompt of a new session is shorter than one that filled the window."""
 PROVIDER: Final = "cli"
 """As the log names it."""
 
@@ -83,6 +90,9 @@ class CommandLineModel:
         self.folder = os.path.abspath(folder or os.curdir)
         self.environment = config.child_environment(environment or {})
         self.account = account
+        self.prompt_max = self.program.prompt_max
+        """The longest prompt that is sent: less than the program's own limit, once a window was
+        full with less."""
 
     def ready(self) -> None:
         """Raise `BadSetting` where the program is not installed."""
@@ -139,21 +149,40 @@ class CommandLineCall:
             name = self._conversation.name
             choice = choose_session(self._conversation.back(), name, identity)
         if isinstance(choice, Resume):
-            text = shorten_newest(asked.newest, model.program.prompt_max, model.program.prompt_unit)
+            text = shorten_newest(asked.newest, model.prompt_max, model.program.prompt_unit)
             try:
                 return self._run(choice, text, asked.system, identity, on_delta)
             except BackendGone as gone:
                 choice = Start(gone.reason)
+        name, unit = model.program.name, model.program.prompt_unit
+        while True:
+            text = self._first_prompt(asked)
+            try:
+                return self._run(choice, text, asked.system, identity, on_delta)
+            except WindowFull as full:
+                if size(text, unit) <= _PROMPT_MIN:
+                    message = f"a new session was full with a prompt of {size(text, unit):,} {unit}"
+                    raise report_overflow(name, message) from full
+                choice = Start(full.reason)
+                model.prompt_max = max(_PROMPT_MIN, size(text, unit) // _SHRINK)
+            except BackendGone as gone:
+                message = f"a new session failed at once: {gone.reason}"
+                raise report_refusal(name, message, status=None, has_worked=False) from gone
+
+    def _first_prompt(self, asked: AgentRequest) -> str:
+        """The conversation retold, within what the backend's window has been seen to take."""
+        model = self._model
         has_system = bool(asked.system) and not self._is_option(asked.system)
         retell = asked.retell if self._conversation is None else self._conversation.retell
-        chars = cap_for(model.window.tokens) if self._conversation else model.program.prompt_max
-        text = first_prompt(model.program, asked, retell, chars=chars, has_system=has_system)
-        try:
-            return self._run(choice, text, asked.system, identity, on_delta)
-        except BackendGone as gone:
-            message = f"a new session failed at once: {gone.reason}"
-            name = model.program.name
-            raise report_refusal(name, message, status=None, has_worked=False) from gone
+        chars = cap_for(model.window.tokens) if self._conversation else model.prompt_max
+        return first_prompt(
+            model.program,
+            asked,
+            retell,
+            chars=min(chars, model.prompt_max),
+            most=model.prompt_max,
+            has_system=has_system,
+        )
 
     def _is_option(self, system: str) -> bool:
         return self._model.program.takes_system and fits_argument(system)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.dialects.common.reading import ReplyFailed
+from holdfast.core.failures.classify import Symptoms, classify
 from holdfast.core.text.cut import cut
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ class BackendGone(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class WindowFull(BackendGone):
+    """The backend's context window is full, whoever says so. What a turn did before is lost with
+    its session, but every later turn would fail in it, too."""
+
+    def __init__(self) -> None:
+        super().__init__("its context window is full")
 
 
 class CommandFailed(ReplyFailed):
@@ -108,11 +117,21 @@ def report_exit(name: str, code: int, errors: str, *, found: str) -> CommandFail
     return CommandFailed(f"`{name}` exited with {code} and {found}{said}", "output")
 
 
-def report_refusal(name: str, message: str, *, status: int | None, has_worked: bool) -> ReplyFailed:
+def report_refusal(
+    name: str, message: str, *, status: int | None, has_worked: bool
+) -> ReplyFailed | WindowFull:
     """The failure that a program reports of its provider. Where tools ran, waiting and trying
     again would run them a second time."""
+    if classify(Symptoms(status=status, message=message)).kind == "context_overflow":
+        return WindowFull()
     said = cut(message or "(no message)", _SAID_CHARS).text
     if has_worked:
         return CommandFailed(f"`{name}` failed amid its work: {said}", "work")
     body: Json = {"message": said} if status is None else {"message": said, "status": status}
+    return ReplyFailed(f"`{name}` did not answer", {"error": body})
+
+
+def report_overflow(name: str, reason: str) -> ReplyFailed:
+    """The failure of a new session whose window is too small even for a short prompt."""
+    body: Json = {"code": "context_length_exceeded", "message": reason}
     return ReplyFailed(f"`{name}` did not answer", {"error": body})

@@ -58,13 +58,15 @@ def first_prompt(
     retell: Callable[[int], str],
     *,
     chars: int,
+    most: int,
     has_system: bool,
 ) -> str:
     """The first prompt of a session: what was said before, within `chars`, and the newest words.
 
-    With `has_system`, it begins with the system prompt. It is within the program's limit.
+    With `has_system`, it begins with the system prompt. It has at most `most` of the program's
+    units.
     """
-    unit, most = program.prompt_unit, program.prompt_max
+    unit = program.prompt_unit
     system = f"<instructions>\n{request.system}\n</instructions>\n\n" if has_system else ""
     if size(system, unit) > _SYSTEM_SHARE * most:
         raise BadSetting(

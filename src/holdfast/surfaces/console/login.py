@@ -113,6 +113,7 @@ def _own_page(address: str) -> str:
 
 
 def _cookie(call: HttpCall, token: str) -> str:
+    """Return the cookie. `Lax`: the browser sends it with a link from another site, too."""
     safe = "".join(char for char in token if char.isascii() and (char.isalnum() or char in "_-."))
     secure = "; Secure" if call.headers.get("origin", "").startswith("https://") else ""
-    return f"{TOKEN_COOKIE}={safe}; Path=/; HttpOnly; SameSite=Strict{secure}"
+    return f"{TOKEN_COOKIE}={safe}; Path=/; HttpOnly; SameSite=Lax{secure}"

@@ -90,20 +90,20 @@ class SessionStream:
             yield b"retry: 1000\n\n"
             while not gateway.live.is_closed:
                 try:
-                    records = await run_in_thread(lambda: list(self._follower.read()))
+                    records = await run_in_thread(self._read_records)
                 except HoldfastError as error:
                     yield _event("error", {"detail": str(error)})
                     return
-                for record in records:
-                    yield self._record(record)
+                for data in records:
+                    yield data
                 if self._call.query.until_idle and await run_in_thread(self._is_idle):
-                    for record in await run_in_thread(lambda: list(self._follower.read())):
-                        yield self._record(record)
+                    for data in await run_in_thread(self._read_records):
+                        yield data
                     yield _event("idle", {})
                     return
                 pieces = await watcher.pieces(_LOOK_SECONDS)
-                for piece in pieces:
-                    for data in self._piece(piece):
+                if pieces:
+                    for data in await run_in_thread(self._show_pieces, pieces):
                         yield data
                 quiet = 0.0 if pieces or records else quiet + _LOOK_SECONDS
                 if quiet >= _QUIET_SECONDS:
@@ -113,6 +113,13 @@ class SessionStream:
     def _is_idle(self) -> bool:
         counts = self._call.store.queues.counts("inbox", lane=str(self._key))
         return not (counts.get("waiting") or counts.get("running"))
+
+    def _read_records(self) -> list[bytes]:
+        """Read and mask what is new in the log. In a thread: it may wait for the rules."""
+        return [self._record(record) for record in self._follower.read()]
+
+    def _show_pieces(self, pieces: list[Any]) -> list[bytes]:
+        return [data for piece in pieces for data in self._piece(piece)]
 
     def _record(self, record: Record) -> bytes:
         value = {"type": record.kind, **msgspec.to_builtins(record)}
@@ -172,8 +179,12 @@ async def _states(call: HttpCall) -> AsyncIterator[bytes]:
                 for piece in await watcher.pieces(_LOOK_SECONDS)
                 if isinstance(piece, MessageChanged) and call.owner in (None, piece.owner)
             ]
-            for piece in pieces:
-                yield _event("message", call.workspace.mask_value(msgspec.to_builtins(piece)))
+            if pieces:
+                values = await run_in_thread(
+                    call.workspace.mask_value, [msgspec.to_builtins(piece) for piece in pieces]
+                )
+                for value in values:
+                    yield _event("message", value)
             quiet = 0.0 if pieces else quiet + _LOOK_SECONDS
             if quiet >= _QUIET_SECONDS:
                 quiet = 0.0

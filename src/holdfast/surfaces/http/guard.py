@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
+from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 
     Scope = MutableMapping[str, Any]
     Message = MutableMapping[str, Any]
@@ -36,6 +36,10 @@ _HEADERS: Final = (
 )
 HEAD_SECONDS: Final = 20.0
 """For the address and the headers of a request to arrive."""
+HEADERS_MAX: Final = 200
+"""Headers of one request. Browsers send about 20, proxies add a few; other servers take 100."""
+STRANGER_BODY_BYTES_MAX: Final = 64 * 1024
+"""The body of a client without a valid token, before it is refused: a login form fits."""
 _LENGTH_DIGITS_MAX: Final = 18
 """Of a stated size; Python reads no numbers of thousands of digits."""
 _BUCKETS_MAX: Final = 10_000
@@ -60,10 +64,17 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Guard:
     """Refuses what must not reach the routes, and sets the headers of every answer."""
 
-    def __init__(self, app: App, settings: GuardSettings) -> None:
+    def __init__(
+        self,
+        app: App,
+        settings: GuardSettings,
+        is_known: Callable[[Mapping[str, str]], bool] = lambda _headers: True,
+    ) -> None:
+        """`is_known` says by the headers whether a client has a valid token."""
         self.inner = app
         """The application behind the door."""
         self._settings = settings
+        self._is_known = is_known
         self._hosts = frozenset((*LOOPBACK, *map(str.casefold, settings.hosts)))
         self._buckets: dict[str, tuple[float, float]] = {}
 
@@ -97,18 +108,27 @@ class Guard:
 
     def check(self, scope: Scope) -> None:
         """Raise for a request that must not get in: of another host, page, or too often."""
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        asked = headers.get(b"host", b"").decode("latin-1")
+        if len(scope["headers"]) > HEADERS_MAX:
+            raise Problem(
+                431,
+                f"the request has more than {HEADERS_MAX} headers",
+                hint="send fewer; nothing was stored",
+                headers={"Connection": "close"},
+            )
+        headers = read_headers(scope)
+        asked = headers.get("host", "")
         if _host_name(asked) not in self._hosts:
             raise Problem(
                 421,
                 f"this server does not answer for the host `{asked[:100]}`",
                 hint="use the address that the server printed, or add the name to its `hosts`",
             )
-        origin = headers.get(b"origin")
+        origin = headers.get("origin")
         if origin is not None:
-            self._check_origin(origin.decode("latin-1"), asked)
-        elif headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+            self._check_origin(origin, asked)
+        elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_link(
+            scope["method"], headers
+        ):
             raise self._foreign("another site")
         self._check_rate((scope.get("client") or ("",))[0])
 
@@ -146,10 +166,13 @@ class Guard:
     async def read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Read the body, within the limits; None where the client went away."""
         limit = self._settings.body_bytes_max
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        stated = headers.get(b"content-length", b"")
-        if stated.isdigit() and (len(stated) > _LENGTH_DIGITS_MAX or int(stated) > limit):
-            raise _too_large(limit)
+        headers = read_headers(scope)
+        refused = _too_large(limit)
+        if limit > STRANGER_BODY_BYTES_MAX and not self._is_known(headers):
+            limit, refused = STRANGER_BODY_BYTES_MAX, no_token({"Connection": "close"})
+        stated = headers.get("content-length", "")
+        if stated.isdecimal() and (len(stated) > _LENGTH_DIGITS_MAX or int(stated) > limit):
+            raise refused
         parts: list[bytes] = []
         size = 0
         try:
@@ -161,7 +184,7 @@ class Guard:
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > limit:
-                        raise _too_large(limit)
+                        raise refused
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
@@ -170,6 +193,24 @@ class Guard:
                 f"the body did not arrive within {self._settings.body_seconds:g} s",
                 hint="nothing was stored; send it again",
             ) from None
+
+
+def read_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by their names in small letters; of several with one name, the first.
+
+    It reads each pair once. `dict(request.headers)` searches all pairs for each name.
+    """
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    return found
+
+
+def _is_link(method: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a person follows a link: the answer is a page of its own in the browser, which
+    the site with the link cannot read, and nothing that a GET asks for changes anything."""
+    asked = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+    return method in ("GET", "HEAD") and asked == ("navigate", "document")
 
 
 def _too_large(limit: int) -> Problem:

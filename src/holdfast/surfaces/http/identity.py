@@ -14,7 +14,7 @@ from holdfast.core.history.access import EVERY, OPERATOR, Caller
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")
@@ -81,6 +81,19 @@ def new_token() -> tuple[str, str]:
 
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def read_cookie(headers: Mapping[str, str]) -> str:
+    """Return the token in a `Cookie` header; empty where it has none.
+
+    A token has no character that a cookie quotes, so nothing is unquoted: that takes quadratic
+    time in the libraries.
+    """
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.partition("=")
+        if name.strip() == TOKEN_COOKIE:
+            return value.strip()
+    return ""
 
 
 def find_client(

@@ -132,6 +132,16 @@ class ProblemDetails(msgspec.Struct, frozen=True):
     """The error's name, for programs."""
 
 
+def no_token(headers: Mapping[str, str] | None = None) -> Problem:
+    """Return the answer to a request without a valid token."""
+    return Problem(
+        401,
+        "a valid token is needed",
+        hint="send `Authorization: Bearer TOKEN`; a token may have expired",
+        headers={"WWW-Authenticate": "Bearer", **(headers or {})},
+    )
+
+
 def problem_of(error: HoldfastError) -> Problem:
     """Return an error of the engine as an answer."""
     status = next((number for kind, number in _STATUS if isinstance(error, kind)), 422)

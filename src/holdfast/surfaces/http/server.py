@@ -31,16 +31,17 @@ from holdfast.surfaces.http import (
     system,
     turns,
 )
-from holdfast.surfaces.http.guard import Guard, GuardSettings
-from holdfast.surfaces.http.identity import LOCAL, TOKEN_COOKIE, Client, find_client
+from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
+from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_cookie
 from holdfast.surfaces.http.metrics import Metrics
-from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, problem_of
+from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token, problem_of
 from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from holdfast.core.history.access import Caller
     from holdfast.engine.gateway.gateway import Gateway
@@ -79,10 +80,13 @@ class HttpServer:
         tokens: Sequence[TokenSettings] = (),
         guard: GuardSettings | None = None,
         routes: Sequence[Route] = ROUTES,
+        loading: Sequence[Callable[[], None]] = (),
     ) -> None:
+        """`loading` is done in threads, before the server says that it is ready."""
         self.gateway = gateway
         self.tokens = tuple(tokens)
         self.metrics = Metrics()
+        self.readiness = system.Readiness(gateway, loading)
         self._workspace_of = workspace_of
         self._guard = guard or GuardSettings()
         self.document = cache(partial(openapi.document, tuple(routes)))
@@ -95,7 +99,7 @@ class HttpServer:
         self._routes += routes
 
     def mount(self, app: Starlette) -> None:
-        """Add an application that answers for addresses of its own."""
+        """Add an application that answers for addresses of its own, to clients with a token."""
         self._mounts.append(app)
 
     def app(self) -> Any:
@@ -108,7 +112,12 @@ class HttpServer:
                 StarletteRoute(path, self._endpoint(methods), methods=_METHODS)
                 for path, methods in paths.items()
             ]
-            + [route for mounted in self._mounts for route in mounted.routes],
+            + [
+                StarletteRoute(route.path, _KnownOnly(self, route.app))
+                for mounted in self._mounts
+                for route in mounted.routes
+                if isinstance(route, StarletteRoute)
+            ],
             lifespan=self._lifespan,
             exception_handlers={
                 404: self._not_found,
@@ -118,20 +127,23 @@ class HttpServer:
         )
         inner.router.redirect_slashes = False
         inner.state.server = self
-        return Guard(inner, self._guard)
+        return Guard(inner, self._guard, lambda headers: self.find_client(headers) is not None)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="holdfast")
         asyncio.get_running_loop().set_default_executor(threads)
         await self.gateway.start(is_alone=self.gateway.store.local_folder is not None)
+        loading = asyncio.create_task(self.readiness.load(), name="holdfast-loading")
         try:
             async with AsyncExitStack() as stack:
                 for mounted in self._mounts:
                     await stack.enter_async_context(mounted.router.lifespan_context(mounted))
                 yield
         finally:
+            loading.cancel()
             await self.gateway.stop()
+            await asyncio.wait([loading])
 
     def _endpoint(self, methods: dict[str, Route]) -> Callable[[Request], Any]:
         allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
@@ -173,9 +185,10 @@ class HttpServer:
 
     async def _answer(self, request: Request, route: Route) -> Response:
         client: Client | None = None
+        headers = read_headers(request.scope)
         try:
-            client = self._client(request, route)
-            call = await self._call(request, route, client)
+            client = self._client(headers, route)
+            call = await self._call(request, headers, route, client)
             answer = await self._run(route, call)
             response = _respond(answer, is_head=request.method == "HEAD")
         except Problem as problem:
@@ -201,29 +214,23 @@ class HttpServer:
                 )
         return response
 
-    def find_client(self, request: Request) -> Client | None:
-        """Return who sent a request; None where that is not known.
+    def find_client(self, headers: Mapping[str, str]) -> Client | None:
+        """Return the sender of a request with these headers; None where its token is not valid.
 
         A browser sends its token in a cookie. The door refuses what pages of other origins send,
-        so that no other page can use it.
+        but for links that a person follows, so that no other page can use it.
         """
         if not self.tokens:
             return LOCAL
-        header = request.headers.get("authorization", "")
-        cookie = request.cookies.get(TOKEN_COOKIE, "")
-        return find_client(header or f"Bearer {cookie}", self.tokens)
+        header = headers.get("authorization", "")
+        return find_client(header or f"Bearer {read_cookie(headers)}", self.tokens)
 
-    def _client(self, request: Request, route: Route) -> Client:
-        client = self.find_client(request)
+    def _client(self, headers: Mapping[str, str], route: Route) -> Client:
+        client = self.find_client(headers)
         if client is None and route.is_open:
             return Client("anybody", "", "read")
         if client is None:
-            raise Problem(
-                401,
-                "a valid token is needed",
-                hint="send `Authorization: Bearer TOKEN`; a token may have expired",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            raise no_token()
         if not client.may(route.scope):
             raise Problem(
                 403,
@@ -239,7 +246,9 @@ class HttpServer:
             )
         return client
 
-    async def _call(self, request: Request, route: Route, client: Client) -> HttpCall:
+    async def _call(
+        self, request: Request, headers: dict[str, str], route: Route, client: Client
+    ) -> HttpCall:
         query = _read_query(request, route)
         body = await _read_body(request, route)
         return HttpCall(
@@ -249,7 +258,7 @@ class HttpServer:
             path=dict(request.path_params),
             query=query,
             body=body,
-            headers=dict(request.headers),
+            headers=headers,
         )
 
     async def _run(self, route: Route, call: HttpCall) -> HttpAnswer:
@@ -297,6 +306,18 @@ class HttpServer:
 
     async def _on_mistake(self, _request: Request, _error: Exception) -> Response:
         return _respond_problem(_mistake())
+
+
+class _KnownOnly:
+    """Answers 401 where the client has no valid token, and lets the others through."""
+
+    def __init__(self, server: HttpServer, app: ASGIApp) -> None:
+        self._server = server
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_known = self._server.find_client(read_headers(scope)) is not None
+        await (self._app if is_known else _respond_problem(no_token()))(scope, receive, send)
 
 
 def _mistake() -> Problem:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast import __version__
@@ -12,8 +15,15 @@ from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import Given, HttpAnswer, JsonObject, Route
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.engine.gateway.gateway import Gateway
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.http.server import HttpServer
+
+_LOOK_SECONDS: Final = 1.0
+"""For which the store's last answer counts: anybody may ask whether the server is ready."""
+_log: Final = logging.getLogger(__name__)
 
 
 class Health(Given, frozen=True):
@@ -26,17 +36,56 @@ class Health(Given, frozen=True):
 
 
 def _health(_call: HttpCall) -> HttpAnswer:
-    """Answers as long as the process does; `/readyz` also asks the store."""
+    """Answers as long as the process does; `/readyz` says whether a turn would be answered."""
     return HttpAnswer(Health("ok", __version__))
 
 
-def _ready(call: HttpCall) -> HttpAnswer:
-    try:
-        call.store.queues.counts("inbox")
-        call.store.sessions(limit=1)
-    except HoldfastError as error:
-        raise Problem(503, "the store does not answer", code=error.code) from error
-    return HttpAnswer(Health("ok", __version__))
+class Readiness:
+    """Knows whether a turn can be answered: everything is loaded, and the store answers."""
+
+    def __init__(self, gateway: Gateway, steps: Sequence[Callable[[], None]] = ()) -> None:
+        """`steps` load what the first turn would wait for; each runs in a thread."""
+        self._gateway = gateway
+        self._steps = steps
+        self._state: Literal["loading", "loaded", "failed"] = "loading"
+        self._looking = asyncio.Lock()
+        self._looked = 0.0
+        self._failure: HoldfastError | None = None
+
+    async def load(self) -> None:
+        """Load everything, one step after the other."""
+        try:
+            for step in self._steps:
+                await run_in_thread(step)
+        except Exception:
+            self._state = "failed"
+            _log.exception("the server cannot answer turns")
+        else:
+            self._state = "loaded"
+
+    async def check(self) -> None:
+        """Raise `Problem` where a turn could not be answered now."""
+        if self._state == "failed":
+            raise Problem(503, "the server cannot answer turns", hint="its log says why")
+        if self._state == "loading":
+            raise Problem(503, "the server is loading", hint="ask again in a second")
+        if not self._gateway.is_answering:
+            raise Problem(503, "the server is stopping", hint="ask another one")
+        async with self._looking:
+            if time.monotonic() - self._looked >= _LOOK_SECONDS:
+                self._failure = await run_in_thread(self._look)
+                self._looked = time.monotonic()
+        if self._failure is not None:
+            raise Problem(503, "the store does not answer", code=self._failure.code)
+
+    def _look(self) -> HoldfastError | None:
+        store = self._gateway.store
+        try:
+            store.queues.counts("inbox")
+            store.sessions(limit=1)
+        except HoldfastError as error:
+            return error
+        return None
 
 
 def _never(_call: HttpCall) -> HttpAnswer:
@@ -50,12 +99,14 @@ async def run(route: Route, call: HttpCall, server: HttpServer) -> HttpAnswer:
     if route.path == "/metrics":
         text = await run_in_thread(server.metrics.text, call.gateway)
         return HttpAnswer(text.encode(), media_type=metrics.MEDIA_TYPE)
-    return await run_in_thread(_ready, call) if route.path == "/readyz" else _health(call)
+    if route.path == "/readyz":
+        await server.readiness.check()
+    return _health(call)
 
 
 ROUTES: Final = (
     Route("GET", "/healthz", "The process runs", _health, Health, is_open=True),
-    Route("GET", "/readyz", "The store answers", _ready, Health, is_open=True),
+    Route("GET", "/readyz", "A turn can be answered", _never, Health, is_open=True),
     Route(
         "GET",
         "/metrics",

@@ -156,8 +156,12 @@ async def send_message(call: HttpCall) -> HttpAnswer:
     )
     if call.query.wait:
         message = await call.gateway.wait(message.id, call.query.wait) or message
-    reply = await run_in_thread(_reply_text, call, message) if call.query.wait else None
-    return HttpAnswer(show(message, call, reply), 200 if message.state == "answered" else 202)
+
+    def answer() -> InboxMessage:  # in a thread: masking may have to load its rules first
+        return show(message, call, _reply_text(call, message) if call.query.wait else None)
+
+    shown = await run_in_thread(answer)
+    return HttpAnswer(shown, 200 if message.state == "answered" else 202)
 
 
 def _session_and_owner(call: HttpCall) -> tuple[SessionKey, str]:

@@ -89,7 +89,10 @@ class BotApi:
 
     async def me(self) -> BotIdentity:
         found = await self._call("getMe")
-        return BotIdentity(int(found["id"]), str(found.get("username", "")))
+        number = found.get("id") if isinstance(found, dict) else None
+        if not isinstance(number, int):
+            raise TelegramError("getMe", UNREACHED, "the answer is not one of the Bot API")
+        return BotIdentity(number, str(found.get("username", "")))
 
     async def updates(self, offset: int | None, seconds: int) -> list[Any]:
         """Wait for updates. An `offset` tells the server that it may forget those before it."""

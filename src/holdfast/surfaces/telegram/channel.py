@@ -17,7 +17,7 @@ from holdfast.core.secrets.vault import Vault
 from holdfast.engine.gateway.gateway import INBOX
 from holdfast.engine.gateway.services import ServiceStatus
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.errors import HoldfastError
+from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
 from holdfast.surfaces.telegram.commands import OFFERED, ChatCommands
 from holdfast.surfaces.telegram.intake import UpdateIntake
@@ -137,6 +137,7 @@ class TelegramChannel:
         for failures in count():
             try:
                 bot = await self._api.me()
+                self._check_identity(bot)
                 await self._api.set_commands(commands)
             except TelegramError as error:
                 if error.status in _BAD_TOKEN:
@@ -147,6 +148,17 @@ class TelegramChannel:
             else:
                 return bot
         raise AssertionError("the loop does not end")
+
+    def _check_identity(self, bot: BotIdentity) -> None:
+        """Raise where the server knows the token as that of another bot. Queues and sessions go by
+        the id in the token: nothing that came would ever be answered."""
+        if bot.id != self._settings.bot:
+            raise BadSetting(
+                f"the token is that of bot {self._settings.bot}, and "
+                f"{self._settings.api_base} says that it is bot {bot.id} (@{bot.username})",
+                hint="set TELEGRAM_BOT_TOKEN to the whole token that @BotFather gives, or correct "
+                "`api_base`",
+            )
 
     async def _poll(self, bot: BotIdentity) -> None:
         """Store every update, and ask for those after it: that is how Telegram learns of it."""

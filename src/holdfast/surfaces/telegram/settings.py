@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
-from holdfast.surfaces.telegram.names import DmScope
+from holdfast.surfaces.telegram.names import ChatPlace, DmScope
 
 API_BASE: Final = "https://api.telegram.org"
 TOKEN_VARIABLE: Final = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
@@ -22,7 +22,8 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     """From @BotFather. It is never shown, logged or stored."""
     allow: frozenset[int] = frozenset()
-    """Ids of people and of groups whose messages are answered. Nobody's, where it is empty."""
+    """Ids of people, who are answered in private, and of groups, in which everybody is answered.
+    Nobody, where it is empty."""
     dm_scope: DmScope = "per-channel-peer"
     api_base: str = API_BASE
     """Another server of the Bot API, such as a local one."""
@@ -49,6 +50,11 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"TelegramSettings(bot={self.bot}, allow={sorted(self.allow)})"
+
+    def answers(self, place: ChatPlace) -> bool:
+        """Return whether messages from there are answered. In a group that is not listed, a person
+        on the list is not: everybody there could read what the agent knows of them."""
+        return (place.user if place.is_private else place.chat) in self.allow
 
     @property
     def bot(self) -> int:

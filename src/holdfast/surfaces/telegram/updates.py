@@ -134,7 +134,7 @@ def read_update(
             **more,
         )
 
-    if not settings.allow & {place.user, place.chat}:
+    if not settings.answers(place):
         return incoming("notice", _stranger(place), notice="stranger") if place.is_private else None
     if not is_addressed:
         return None
@@ -157,7 +157,7 @@ def _read_press(
     is_private = message.chat.type == "private"
     topic = message.message_thread_id if message.is_topic_message else None
     place = ChatPlace(bot.id, message.chat.id, press.from_.id, topic, is_private)
-    if not settings.allow & {place.user, place.chat}:
+    if not settings.answers(place):
         return None
     return IncomingUpdate(
         update=number,

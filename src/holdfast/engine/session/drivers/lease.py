@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _STOPPABLE: Final = (AcquireTurn, CallModel, StartTools, NextToolResult, Sleep)
 """Effects that a turn does not begin once it is cancelled or its lease is lost; those that tidy up
 after it are still performed."""
+_RENEW_SHARE: Final = LEASE_RENEW_SECONDS / LEASE_SECONDS
+"""Of the time of a lease, after which it is renewed."""
 _NAME_CHARS: Final = 120
 """Of the process in a holder's name, which has to be short enough for every store."""
 _RUNNING: ContextVar[frozenset[str]] = ContextVar("holdfast_turns", default=frozenset())
@@ -52,7 +54,9 @@ _RUNNING: ContextVar[frozenset[str]] = ContextVar("holdfast_turns", default=froz
 class TurnScope:
     """One run of a flow: its cancellation, and the lease of the session's turn if it has one."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_seconds: float = LEASE_SECONDS) -> None:
+        """`lease_seconds` is how long the turn outlives a holder that stops."""
+        self.lease_seconds = lease_seconds
         self.is_cancelled = threading.Event()
         name = str(this_process())[:_NAME_CHARS]
         self._holder = f"{name}, turn {random.getrandbits(32):08x}"
@@ -99,7 +103,7 @@ class TurnScope:
         else:
             try:
                 self.token = leases.acquire(
-                    key, self._holder, LEASE_SECONDS, queue_seconds=QUEUE_SECONDS * is_queued
+                    key, self._holder, self.lease_seconds, queue_seconds=QUEUE_SECONDS * is_queued
                 )
             except TurnInProgress as error:
                 self._waiter.busy = busy = error
@@ -116,7 +120,7 @@ class TurnScope:
             return busy
         self._queue = None
         self._leave_line()
-        self._leases, self._key, self._until = leases, key, start + LEASE_SECONDS
+        self._leases, self._key, self._until = leases, key, start + self.lease_seconds
         _renewals.add(self)
         return None
 
@@ -153,14 +157,14 @@ class TurnScope:
         if token is None or leases is None or key is None:
             return
         try:
-            leases.renew(key, token, LEASE_SECONDS)
+            leases.renew(key, token, self.lease_seconds)
         except (LeaseLost, NoSuchSession) as error:
             self._lost = error
         except HoldfastError as error:  # a disk that fails now may work at the next try
             if self.is_overdue:
                 self._lost = error
         else:
-            self._until = start + LEASE_SECONDS
+            self._until = start + self.lease_seconds
 
     def release(self) -> None:
         """End the lease, if there is one. It never fails: a lease that stays runs out."""
@@ -252,12 +256,15 @@ class _Renewals:
         self._mutex = threading.Lock()
         self._scopes: set[TurnScope] = set()
         self._is_started = False
+        self._is_new = threading.Event()
+        """A lease came that may have to be renewed sooner than all others."""
 
     def add(self, scope: TurnScope) -> None:
         if self._pid != os.getpid():
             self._forget()  # a forked child has none of its parent's threads
         with self._mutex:
             self._scopes.add(scope)
+            self._is_new.set()
             if not self._is_started:
                 self._is_started = True
                 thread = threading.Thread(target=self._run, name="holdfast-leases", daemon=True)
@@ -270,17 +277,26 @@ class _Renewals:
             self._scopes.discard(scope)
 
     def _run(self) -> None:
-        idle = threading.Event()
+        renewed: dict[TurnScope, float] = {}
         while True:
-            idle.wait(LEASE_RENEW_SECONDS)
+            self._is_new.clear()
             with self._mutex:
                 scopes = list(self._scopes)
-                if not scopes:
+            now = uptime()
+            renewed = {scope: renewed.get(scope, now) for scope in scopes}
+            due = [renewed[scope] + scope.lease_seconds * _RENEW_SHARE for scope in scopes]
+            if self._is_new.wait(min(due, default=now + LEASE_RENEW_SECONDS) - now):
+                continue
+            with self._mutex:
+                if not self._scopes:
                     self._is_started = False
                     return
-            for scope in scopes:
-                # A log that another process has locked must not delay the leases of the others.
-                threading.Thread(target=scope.renew, daemon=True).start()
+            now = uptime()
+            for scope, moment in zip(scopes, due, strict=True):
+                if moment <= now:
+                    renewed[scope] = now
+                    # A log that another process has locked must not delay the other leases.
+                    threading.Thread(target=scope.renew, daemon=True).start()
 
 
 _renewals = _Renewals()

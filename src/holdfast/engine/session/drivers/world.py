@@ -13,6 +13,7 @@ from holdfast.core.flow.effects import Cancelled, FailedCall
 from holdfast.engine.session.drivers.conversation import LogConversation
 from holdfast.engine.session.prepare import render_valid
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
+from holdfast.providers.callables import CallerMistake
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 
@@ -95,6 +96,8 @@ class World(msgspec.Struct, kw_only=True):
         is raised instead, unless the call was only for a summary or notes."""
         if isinstance(error, UsageError | InvalidRequest) and call.purpose == "turn":
             raise error
+        if isinstance(error, CallerMistake):
+            raise error.mistake
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
         return FailedCall(name_failure(error, self.rules), error, text)

@@ -6,11 +6,17 @@ visible in their order, and no message appears before one that is being worked o
 
 from __future__ import annotations
 
+from random import randint
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.queues.bodies import encode_body, is_same
 from holdfast.core.queues.copies import as_copy, compare_copy
-from holdfast.core.queues.messages import MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
+from holdfast.core.queues.messages import (
+    ID_STEP_MAX,
+    MESSAGE_COLUMNS,
+    MESSAGE_TEXTS,
+    read_message,
+)
 from holdfast.errors import KeyReused
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
@@ -37,9 +43,15 @@ _SAME_KEY: Final = """m.queue = %(queue)s AND md5(m.owner) = md5(%(owner)s)
 _PUT: Final = f"""WITH locked AS (
     SELECT pg_advisory_xact_lock(hashtextextended(%(queue)s || md5(%(lane)s), 0))
   )
-  INSERT INTO {{s}}.messages AS m (queue, lane, owner, session, key, body)
-  SELECT %(queue)s, %(lane)s, %(owner)s, %(session)s, %(key)s, %(body)s FROM locked
-  ON CONFLICT (queue, md5(owner), md5(key)) DO NOTHING RETURNING {_COLUMNS}"""
+  INSERT INTO {{s}}.messages AS m (id, queue, lane, owner, session, key, body)
+  OVERRIDING SYSTEM VALUE
+  SELECT CASE WHEN moment > last THEN moment ELSE last + %(step)s END,
+    %(queue)s, %(lane)s, %(owner)s, %(session)s, %(key)s, %(body)s FROM (
+      SELECT (extract(epoch FROM {_NOW}) * 1000000)::bigint + %(more)s AS moment, coalesce((
+        SELECT max(id) FROM {{s}}.messages WHERE md5(lane) = md5(%(lane)s)), 0) AS last
+      FROM locked) AS times
+  ON CONFLICT DO NOTHING RETURNING {_COLUMNS}"""
+"""`message_id` in SQL, by the server's clock."""
 _OPEN: Final = "m.queue = %(queue)s AND m.state IN ('waiting', 'running')"
 _CLAIM: Final = f"""WITH RECURSIVE heads AS (
     (SELECT md5(m.lane) AS lane, m.id FROM {{s}}.messages AS m WHERE {_OPEN}
@@ -79,9 +91,6 @@ _COPIES: Final = f"""SELECT {_COLUMNS}, m.state = 'running' AND m.until <= {_NOW
 _LOCK: Final = "LOCK TABLE {s}.messages IN SHARE ROW EXCLUSIVE MODE"
 """Messages are put and claimed before it or after it: an id that is taken is seen, and the next
 message gets a later one."""
-_ADVANCE: Final = """SELECT setval(ids, %(id)s)
-  FROM (SELECT pg_get_serial_sequence('{s}.messages', 'id')::regclass AS ids) AS sequence
-  WHERE %(id)s > coalesce(pg_sequence_last_value(ids), 0)"""
 _FURTHER: Final = f"""SELECT 1 FROM {{s}}.messages AS m WHERE {_OPEN}
   AND md5(m.lane) = md5(%(lane)s) AND m.id > %(id)s LIMIT 1"""
 _RESTORED: Final = ", ".join(
@@ -156,7 +165,7 @@ class PostgresQueues(_QueueReader):
     """`Queues` in a database."""
 
     def put(self, message: NewMessage) -> QueuedMessage:
-        values = {
+        values: dict[str, Any] = {
             "queue": message.queue,
             "lane": to_bytes(message.lane),
             "owner": to_bytes(message.owner),
@@ -164,13 +173,20 @@ class PostgresQueues(_QueueReader):
             "key": to_bytes(message.key),
             "body": encode_body(message.body),
         }
-        # After a lost connection it is put again: the key tells whether it was.
-        if rows := self._rows("keep a message", _PUT, values):
-            return _read(rows[0])
         query = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {_SAME_KEY}"
-        found = _read(self._rows("keep a message", query, values)[0])
+        more = 0
+        while True:
+            step = randint(1, ID_STEP_MAX)  # noqa: S311 - no secret
+            values |= {"more": more, "step": more + step}
+            # After a lost connection it is put again: the key tells whether it was.
+            if rows := self._rows("keep a message", _PUT, values):
+                return _read(rows[0])
+            if rows := self._rows("keep a message", query, values):
+                break
+            more += step  # another lane has the id
+        found = _read(rows[0])
         if not is_same(found, message):
-            raise KeyReused(message.key, found.state)
+            raise KeyReused(message.key, found.state, found.session)
         return found
 
     def claim(
@@ -245,7 +261,6 @@ class PostgresQueues(_QueueReader):
         with self._connections.transaction("copy messages") as connection:
             if not dry_run:
                 connection.execute(self._sql(_LOCK))
-                connection.execute(self._sql(_ADVANCE), {"id": max(m.id for m in messages)})
             return [self._restore(connection, message, dry_run) for message in messages]
 
     def _restore(

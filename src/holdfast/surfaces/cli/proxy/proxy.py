@@ -6,9 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.serve.serve import start_log
+from holdfast.surfaces.cli.serve.serve import check_packages, start_log
 
 if TYPE_CHECKING:
     import argparse
@@ -75,6 +74,7 @@ def _add_proxy(parser: argparse.ArgumentParser) -> None:
 
 
 def _proxy(args: argparse.Namespace, app: App) -> int:
+    check_proxy_packages()
     start_log(args.log, app)
 
     def announce(url: str) -> None:
@@ -93,20 +93,20 @@ def _proxy(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
+def check_proxy_packages() -> None:
+    """Raise `UsageError` where a package of the proxy is missing."""
+    check_packages("the proxy", "proxy", ("starlette", "uvicorn", "httpx2"))
+
+
 def build_app(args: argparse.Namespace, app: App, defaults: Sequence[str] = ()) -> ProxyApp:
     """Put a proxy together from its options. Raises where its packages are missing.
 
     `defaults` are upstreams for which there is no option.
     """
-    try:
-        from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
-    except ImportError as error:
-        raise UsageError(
-            f"the proxy needs a package that is not installed: {error.name or error}",
-            hint="pip install 'holdfast[proxy]'",
-        ) from error
+    check_proxy_packages()
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.surfaces.proxy.addresses import read_upstreams
+    from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
 
     keeper = ProxyKeeper(
         app.store,

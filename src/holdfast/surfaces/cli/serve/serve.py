@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.history.access import Caller
     from holdfast.engine.gateway.gateway import Gateway
@@ -68,17 +68,26 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _serve(args: argparse.Namespace, app: App) -> int:
-    try:
-        from holdfast.surfaces.serve_settings import load_settings
-    except ImportError as error:
+def check_packages(what: str, extra: str, names: Sequence[str]) -> None:
+    """Raise `UsageError` with the extra where a package is missing. It is asked before anything is
+    read, opened or recorded."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
         raise UsageError(
-            f"`holdfast serve` needs a package that is not installed: {error.name or error}",
-            hint="pip install 'holdfast[serve]'",
-        ) from error
+            f"{what} needs a package that is not installed: {', '.join(missing)}",
+            hint=f"pip install 'holdfast[{extra}]'",
+        )
+
+
+def _serve(args: argparse.Namespace, app: App) -> int:
+    from holdfast.surfaces.serve_settings import load_settings
+
     if args.new_token is not None:
         return _new_token(args, app)
+    check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
     settings = load_settings(args.config)
+    if settings.telegram is not None and not args.demo:
+        check_packages("the table `telegram`", "telegram", ("httpx2",))
     given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = msgspec.structs.replace(
         settings, server=msgspec.structs.replace(settings.server, **given)
@@ -152,15 +161,29 @@ class _TextLines(logging.Formatter):
         return self._out.mask(super().format(record))
 
 
+class _ThreadedHandler(logging.Handler):
+    """Writes lines in a thread: the event loop never waits for the rules that mask them."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._writer = logging.StreamHandler()
+        self._writer.setFormatter(formatter)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-log")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._thread.submit(self._writer.handle, record)
+        except RuntimeError:  # the interpreter ends, and starts no more threads
+            self._writer.handle(record)
+
+
 def start_log(kind: str, app: App) -> None:
     """Log to stderr: warnings as text, every request as JSON, or nothing."""
     log = logging.getLogger("holdfast")
     if kind == "off":
         log.disabled = True
         return
-    handler = logging.StreamHandler()
-    handler.setFormatter(_JsonLines(app.out) if kind == "json" else _TextLines(app.out))
-    log.handlers = [handler]
+    log.handlers = [_ThreadedHandler((_JsonLines if kind == "json" else _TextLines)(app.out))]
     log.propagate = False
     log.setLevel(logging.INFO if kind == "json" else logging.WARNING)
 
@@ -217,7 +240,6 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         )
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.freeze()  # what is loaded stays: a collection need not look at it
-        threading.Thread(target=_load_early, name="holdfast-loading", daemon=True).start()
         try:
             uvicorn_server.run()
         except SystemExit as error:
@@ -229,14 +251,26 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             raise HoldfastError("the gateway did not start", hint="its log says why")
 
 
-def _load_early() -> None:
-    """Load what the first turn would wait for, and every other one with it: the rules for secrets
-    take seconds, and a vocabulary keeps the interpreter to itself for a quarter of a second."""
+def _loading(agents: GatewayAgents) -> list[Callable[[], None]]:
+    """Return what loads all that the first turn would wait for, and every other one with it: the
+    rules for secrets take seconds, and a vocabulary keeps the interpreter to itself for a quarter
+    of a second. A turn of the offline model, in memory, brings the rest."""
     from holdfast.engine.redactor import load_library
+    from holdfast.engine.session.session import Session
     from holdfast.providers.tokenizers import counter_for
 
-    counter_for().count("a text")
-    load_library()
+    def rehearse() -> None:
+        with (
+            open_store("memory:") as store,
+            Session.open("rehearsal", store=store, model="offline") as session,
+        ):
+            session.say("Is everything loaded?")
+
+    def load_vocabularies() -> None:
+        for model in agents.models:
+            counter_for(model.target.model).count("a text")
+
+    return [load_library, load_vocabularies, rehearse]
 
 
 def _announce(url: str, store: SessionStore, app: App) -> None:
@@ -301,6 +335,7 @@ def build_server(
         workspace_of,
         tokens=settings.tokens,
         guard=settings.server.guard(),
+        loading=_loading(agents),
     )
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
@@ -321,14 +356,9 @@ def _add_bot(
     on_bot: Callable[[str], None],
 ) -> None:
     """Let the gateway run a Telegram bot."""
-    try:
-        from holdfast.surfaces.telegram.channel import TelegramChannel
-        from holdfast.surfaces.telegram.service import TelegramService
-    except ImportError as error:
-        raise UsageError(
-            f"the table `telegram` needs a package that is not installed: {error.name or error}",
-            hint="pip install 'holdfast[telegram]'",
-        ) from error
+    from holdfast.surfaces.telegram.channel import TelegramChannel
+    from holdfast.surfaces.telegram.service import TelegramService
+
     channel = TelegramChannel(
         gateway,
         settings,
@@ -346,6 +376,7 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         return None
     from holdfast.errors import AccessDenied
     from holdfast.surfaces.cli.serve.late_app import late_app
+    from holdfast.surfaces.http.guard import read_headers
 
     names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
     bare = [*names, *(f"{host}:*" for host in names)]
@@ -356,8 +387,8 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         from holdfast.surfaces.mcp.transports import http_app
 
         def client_of(request: Any) -> McpClient:
-            client = server.find_client(request)
-            if client is None:
+            client = server.find_client(read_headers(request.scope))
+            if client is None:  # it expired since the server let the request in
                 raise AccessDenied(
                     "a valid token is needed", hint="send `Authorization: Bearer TOKEN`"
                 )

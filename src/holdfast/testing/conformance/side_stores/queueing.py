@@ -67,6 +67,17 @@ def a_key_names_one_message(store: SessionStore) -> None:
     assert store.queues.claim("inbox", "w", _LONG, limit=9)[0].owner == "bob"
 
 
+def ids_do_not_count_the_messages_of_others(store: SessionStore) -> None:
+    """An id says when a message came, and nothing of what other owners send meanwhile."""
+    for number in range(20):
+        put = store.queues.put(_new(f"b{number}", f"lane{number}", owner="bob"))
+        assert abs(put.id / 1e6 - put.created) < 1, "the time is in it"
+    first, second = store.queues.put(_new("k1")), store.queues.put(_new("k2"))
+    assert first.id < second.id
+    ids = {message.id for message in store.queues.messages(limit=100)}
+    assert len(ids) == 22
+
+
 def lone_surrogates_do_not_stop_a_queue(store: SessionStore) -> None:
     """Half a character in a body, a key or a lane is replaced, as in a log."""
     message = _new("k\ud800", "l\udc00", {"t\ud800": ["\ud800"]}, session="s\ud800")
