@@ -130,6 +130,19 @@ class Policy(msgspec.Struct, frozen=True):
         """The part of a budget that the shares are shares of."""
         return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
 
+    def compact_at(self, budget: int) -> int:
+        """Return the tokens of messages beyond which a view is cut, warm or cold."""
+        return int(self.compact * self.working_budget(budget))
+
+    def warn_at(self, budget: int, largest_turn: int) -> int:
+        """Return the tokens of messages from which on a person is warned of the next cut.
+
+        That is one turn of the largest size in view before the cut, and at the latest a tenth
+        before it.
+        """
+        due = self.compact_at(budget)
+        return max(0, min(due - largest_turn, int(_WARN_SHARE * due)))
+
     def flush_at(self, working: int) -> int:
         """Return the tokens of a view from which on notes are saved, always fewer than trigger a
         cut."""
@@ -179,6 +192,8 @@ _COUNTS: Final = (
 )
 _DRAFT_SHARE: Final = 0.6
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
+_WARN_SHARE: Final = 0.9
+"""Of the size at which a view is cut."""
 _MIN_YIELD: Final = 0.02
 """A batch that frees less of the working budget is not worth a record."""
 

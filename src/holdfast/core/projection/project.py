@@ -7,6 +7,7 @@ appended, the next projection sees the same view and decides nothing.
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
 from holdfast.core.projection.units import messages_of
-from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.projection.view import ProjectionCache, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
+    from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.units import ContextUnit
     from holdfast.core.projection.view import View
 
-_FULL_SHARE: Final = 0.9
-"""A view that takes more of its budget has a warning."""
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
 """A reported size that differs by more than this share is not of the request that we see."""
@@ -59,6 +59,15 @@ class Tokens(msgspec.Struct, frozen=True):
     counter: str
 
 
+class ViewLimits(msgspec.Struct, frozen=True):
+    """The sizes of messages that a view is measured by."""
+
+    compact_at: int
+    """Beyond it, the view is cut."""
+    warn_at: int
+    """From it on, a plan has a warning: one more turn may reach `compact_at`."""
+
+
 class Plan(msgspec.Struct, frozen=True, dict=True):
     """A request that fits, the reasons for its shape, and the records that keep it that way."""
 
@@ -78,6 +87,8 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """Records to append before the request is sent."""
     tokens_before: int
     """The size of the messages if nothing had been decided."""
+    limits: ViewLimits
+    """The sizes of messages at which a person is warned, and at which the view is cut."""
     warnings: tuple[str, ...]
     """Troubles that a person should know of."""
     protected_cut: int
@@ -161,6 +172,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     system_tokens, tools_tokens = round(share * system_tokens), round(share * tools_tokens)
     shown, opened = _open_with_user(draft.shown())
     messages = messages_of(shown)
+    limits = _limits(draft, budget, policy)
     return Plan(
         prompt=Prompt(
             messages=tuple(messages),
@@ -186,7 +198,8 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=draft.decisions(window.tokens, before),
         tokens_before=before,
-        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget)))),
+        limits=limits,
+        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, limits)))),
         protected_cut=protected_cut,
         _draft=draft,
         _records=request.records,
@@ -241,12 +254,22 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     return int(anew * min(1.0, correction.factor / learned.factor))
 
 
-def _fill_warning(tokens: int, budget: Budget) -> str:
-    """Return the warning about a view that is nearly full; empty if it is not."""
-    if tokens <= _FULL_SHARE * budget.tokens:
+def _limits(draft: ViewDraft, budget: Budget, policy: Policy) -> ViewLimits:
+    """Return the limits of a view, of which each turn that is in it may come again."""
+    units, sizes = draft.units[draft.start :], draft.sizes[draft.start :]
+    bounds = [*turns_of(units), len(units)]
+    largest = max((sum(sizes[start:end]) for start, end in pairwise(bounds)), default=0)
+    return ViewLimits(policy.compact_at(budget.tokens), policy.warn_at(budget.tokens, largest))
+
+
+def _fill_warning(tokens: int, limits: ViewLimits) -> str:
+    """Return the warning about a view that the next turn may fill; empty if there is room."""
+    if tokens <= limits.warn_at:
         return ""
-    share = tokens / budget.tokens
-    return f"the messages take {share:.0%} of their budget of {budget.tokens:,} tokens"
+    return (
+        f"the messages take {tokens:,} tokens; the view is compacted when they take "
+        f"{limits.compact_at:,}"
+    )
 
 
 def _open_with_user(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:

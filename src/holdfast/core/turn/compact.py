@@ -355,7 +355,7 @@ def _reason(
     if is_recovery:
         return "overflow"
     policy = run.options.policy
-    is_full = plan.tokens_before > policy.compact * policy.working_budget(plan.budget.tokens)
+    is_full = plan.tokens_before > policy.compact_at(plan.budget.tokens)
     return "cold" if not is_full and run.prompt_cache(records, now).is_cold else "full"
 
 

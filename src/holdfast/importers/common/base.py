@@ -80,6 +80,8 @@ class Imported(msgspec.Struct, frozen=True):
     """The tools that were offered: `name`, `description`, `parameters` (a JSON schema)."""
     folder: str = ""
     """The working directory, where the source tells it."""
+    abandoned: list[Record] = []
+    """The replies of branches that were left: part of the bill, not of the conversation."""
 
 
 class Importer(msgspec.Struct, frozen=True):
@@ -197,10 +199,16 @@ class Draft:
         self._names: dict[str, str] = {}
         self._open: dict[str, str] = {}
         self._invented: set[str] = set()
+        self._abandoned: list[Record] = []
 
     def skip(self, what: str, why: str, count: int = 1) -> None:
         if count > 0:
             self._skipped[what, why] += count
+
+    def leave(self, branches: Draft, lines: int) -> None:
+        """Leave out branches that a newer one took the place of. Their replies were paid for."""
+        self.skip("abandoned branch", "a newer branch took its place", lines)
+        self._abandoned += [record for record in branches.records if isinstance(record, Assistant)]
 
     def add(self, record: Record) -> None:
         """Take a record; an id that is no good, or taken, is left to the store."""
@@ -294,6 +302,7 @@ class Draft:
             skipped=[Skipped(what, why, count) for (what, why), count in found.items()],
             system=scrub(self.system),
             tools=self.tools,
+            abandoned=self._abandoned,
         )
 
     def _takes(self, record_id: str) -> bool:
