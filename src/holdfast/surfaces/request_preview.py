@@ -107,6 +107,26 @@ def read_request(
 
     The ledger lists the newest `NEAR_RECORDS`, or with `is_whole` every record of the path.
     """
+    prepared, records = _prepare_session(store, key, terms)
+    first = records[0].id if records else None
+    earlier: Sequence[Record] = ()
+    if first is not None:
+        most = None if is_whole else max(0, NEAR_RECORDS - len(records))
+        newest = islice(store.back(key, before=first), most)
+        earlier = [record for record in newest if not isinstance(record, Header)][::-1]
+    ledger = whole_ledger(prepared.plan, [*earlier, *records])
+    listed = {line.record for line in ledger} & {record.id for record in (*earlier, *records)}
+    return RequestFacts(prepared, ledger, max(0, store.info(key).records - 1 - len(listed)))
+
+
+def next_request(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
+    """Return the same request alone, without the fate of the records."""
+    return _prepare_session(store, key, terms)[0]
+
+
+def _prepare_session(
+    store: SessionStore, key: SessionKey, terms: RequestTerms
+) -> tuple[Prepared, list[Record]]:
     if terms.base is None and not terms.model:
         told = terms_of_session(store, key)
         terms = msgspec.structs.replace(
@@ -118,16 +138,7 @@ def read_request(
             tools=terms.tools or told.tools,
         )
     records = session_records(store, key, terms.window or _window_tokens(terms))
-    prepared = preview(records, terms)
-    first = records[0].id if records else None
-    earlier: Sequence[Record] = ()
-    if first is not None:
-        most = None if is_whole else max(0, NEAR_RECORDS - len(records))
-        newest = islice(store.back(key, before=first), most)
-        earlier = [record for record in newest if not isinstance(record, Header)][::-1]
-    ledger = whole_ledger(prepared.plan, [*earlier, *records])
-    listed = {line.record for line in ledger} & {record.id for record in (*earlier, *records)}
-    return RequestFacts(prepared, ledger, max(0, store.info(key).records - 1 - len(listed)))
+    return preview(records, terms), records
 
 
 def whole_ledger(plan: Plan, records: Sequence[Record]) -> tuple[LedgerLine, ...]:

@@ -272,9 +272,10 @@ def _kinds(
             for kind, inner in _kinds_in(block, _speaker(part)):
                 size = sizes.block(inner)
                 if kind == "user" and left is not None:
-                    tally.add("added by programs", size - min(size, left))
-                    size = min(size, left)
-                    left -= size
+                    own_size = min(size, left)
+                    if size > own_size:
+                        tally.add("added by programs", size - own_size)
+                    size, left = own_size, left - own_size
                 tally.add(kind, size)
     return tuple(tally.get(kind) for kind in KINDS)
 

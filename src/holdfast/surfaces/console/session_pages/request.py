@@ -28,7 +28,7 @@ from holdfast.surfaces.console.session_pages.context import window_picture
 from holdfast.surfaces.http.context import request_for, terms_now
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, Route
-from holdfast.surfaces.request_preview import preview, read_request
+from holdfast.surfaces.request_preview import next_request, preview
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -69,7 +69,7 @@ def show_request(call: HttpCall) -> HttpAnswer:
             400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
         )
     terms = msgspec.structs.replace(terms, dialect=query.dialect)
-    prepared = read_request(call.store, key, terms).prepared
+    prepared = next_request(call.store, key, terms)
     masked: Any = call.workspace.mask_value(request_for(call, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     title, top = heading(call, key, "/context/request")
@@ -123,7 +123,7 @@ def show_changes(call: HttpCall) -> HttpAnswer:
     try:
         terms = terms_now(call, key)
         after = plan_before(store, key, reply, terms) if reply else None
-        plan = after or read_request(store, key, terms).plan
+        plan = after or next_request(store, key, terms).plan
         before = plan_before(store, key, previous, terms)
         diff = compare_blocks(weigh_blocks(before), weigh_blocks(plan))
     except CannotFit as error:
