@@ -45,6 +45,19 @@ memory; one that has a value a line is not."""
 
 _ENDINGS: Final = lazy_pattern(r"(?i)(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared)){1,8}$")
 
+KNOWN_BLOCKS: Final = frozenset(
+    (
+        *("text", "input_text", "output_text", "summary_text", "refusal", "search_result"),
+        *("image", "image_url", "input_image", "document", "file", "input_file", "video_url"),
+        *("audio", "input_audio", "output_audio", "container_upload", "thinking", "reasoning"),
+        *("redacted_thinking", "tool_use", "tool_result", "server_tool_use", "mcp_tool_use"),
+        *("mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "compaction"),
+        *("code_execution_tool_result", "bash_code_execution_tool_result", "tool_call"),
+        *("text_editor_code_execution_tool_result", "tool_search_tool_result", "toolCall"),
+        *("function_call", "tool-result", "tool-call", "tool_reference"),
+    )
+)
+"""Kinds of blocks in the messages of the providers' APIs and of those who store them."""
 HEAD_LINES: Final = 64
 """Lines that a detector may look at."""
 _SOMETHING: Final = lazy_pattern(rb"\S")
@@ -216,6 +229,7 @@ class Draft:
             record = msgspec.structs.replace(record, id="")
         stored = self._storable(record)
         if stored is not None:
+            self._note_unknown(stored)
             self._ids |= {record.id} - {""}
             self.records.append(stored)
 
@@ -304,6 +318,16 @@ class Draft:
             tools=self.tools,
             abandoned=self._abandoned,
         )
+
+    def _note_unknown(self, record: Record) -> None:
+        """Count the blocks that are kept although nobody knows how to read them."""
+        if not isinstance(record, User | Assistant | ToolResult):
+            return
+        content = record.content if isinstance(record.content, list) else ()
+        for block in content:
+            kind = block.get("type")
+            if is_text(kind) and kind not in KNOWN_BLOCKS:
+                self.skip(f"block of the kind {kind[:40]!r}", "kept as it is, but not understood")
 
     def _takes(self, record_id: str) -> bool:
         try:
