@@ -22,7 +22,7 @@ from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, cache_for, prepare
-from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, proxied_terms
+from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, terms_of_proxy
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def terms_of_session(
     own = Window(*found, "learned") if found is not None else None
     if own is None and turns is not None and model in ("", turns.target.model):
         provider, model, own = turns.target.provider, turns.target.model, turns.window
-    system, tools = proxied_terms(store, key, records)
+    system, tools = terms_of_proxy(store, key, records)
     return RequestTerms(model=model, provider=provider, own=own, system=system, tools=tools)
 
 

@@ -10,13 +10,7 @@ from holdfast.importers import detect, read
 
 
 def test_a_thread_keeps_its_results_and_its_usage() -> None:
-    call = {
-        "type": "tool_use",
-        "id": "t1",
-        "name": "Read",
-        "input": {"path": "a"},
-        "complete": True,
-    }
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "a"}}
     done = {"type": "tool_result", "toolUseID": "t1", "run": {"status": "done", "result": {"a": 1}}}
     failed = {
         "type": "tool_result",

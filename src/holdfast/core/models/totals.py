@@ -38,9 +38,11 @@ PROMPT_SIZES: Final = (512_000, 272_000, 256_000, 200_000, 128_000, 100_000)
 """Sizes of prompts above which models have other prices, the largest first. Calls above one are
 added up apart, so that they can be priced later."""
 _WEEK: Final = 7 * 86_400
+"""In seconds."""
 _FIRST_MONDAY: Final = 4 * 86_400
 """The first Monday after the beginning of 1970, in seconds."""
-_NOON: Final = 43_200
+_NOON: Final = 12 * 3_600
+"""Of a day, in seconds."""
 _MARK: Final = "\x1f"
 
 

@@ -27,7 +27,7 @@ from holdfast.engine.workspace.facts import (
     NEAR_RECORDS,
     TurnTerms,
     default_dialect,
-    proxied_terms,
+    terms_of_proxy,
 )
 from holdfast.providers.callables import from_callable
 from holdfast.providers.known_models.lookup import window_of
@@ -227,7 +227,7 @@ class WorkspaceContext:
         newest = store.last(key, NEAR_RECORDS)
         provider, model = model_in(newest)
         found = likely_window(newest, model)
-        system, tools = proxied_terms(store, key, newest)
+        system, tools = terms_of_proxy(store, key, newest)
         options = SessionOptions(system=system, tools=tools)
         if found is None and terms is not None and model in ("", terms.target.model):
             return terms.target, terms.window, options

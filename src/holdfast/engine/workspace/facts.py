@@ -60,7 +60,7 @@ def default_dialect(model: str) -> str:
     return family.dialect if family is not None else "anthropic"
 
 
-def proxied_terms(
+def terms_of_proxy(
     store: SessionStore, key: SessionKey, newest: Sequence[Record]
 ) -> tuple[str, tuple[Tool, ...]]:
     """Return the system prompt and the tools that the proxy logged, which may be long ago; nothing

@@ -34,7 +34,7 @@ def detect(source: Source) -> bool:
     if not messages:
         return False
     has_results = any(
-        "toolUseID" in block for one in messages for block in mappings(one.get("content"))
+        "toolUseID" in block for message in messages for block in mappings(message.get("content"))
     )
     is_thread = text_or_empty(thread.get("id")).startswith("T-")
     return has_results or (is_thread and "v" in thread)

@@ -57,7 +57,7 @@ class _Conversation:
 
 def read(source: Source) -> list[Imported]:
     value = source.value
-    lines = mappings(value) if isinstance(value, list) else [one.value for one in source.lines]
+    lines = mappings(value) if isinstance(value, list) else [line.value for line in source.lines]
     found: list[_Conversation] = []
     lost = Draft()
     for line in lines:
@@ -123,7 +123,7 @@ def _reply(line: Json) -> Json | None:
 
 
 def _sign(message: Json) -> bytes:
-    """What two messages must share to be one; an absent field is as good as an empty one."""
+    """Return the parts by which two messages are one; an empty field is an absent one."""
     kept = {name: message[name] for name in _SAME if message.get(name)}
     if isinstance(kept.get("content"), list):
         kept["content"] = blocks.content_of(kept["content"])

@@ -28,24 +28,30 @@ _FRAME: Final = ("source-url", "source-document", "source")
 
 
 def detect(source: Source) -> bool:
-    messages = [one for chat in _chats(source) for one in mappings(chat.get("messages"))[:8]]
+    messages = [
+        message
+        for chat in _chats(source, is_head=True)
+        for message in mappings(chat.get("messages"))[:8]
+    ]
     return bool(messages) and all(
-        one.get("role") in _ROLES
-        and (isinstance(one.get("parts"), list) or "toolInvocations" in one)
-        and all(is_text(part.get("type")) for part in mappings(one.get("parts")))
-        for one in messages
+        message.get("role") in _ROLES
+        and (isinstance(message.get("parts"), list) or "toolInvocations" in message)
+        and all(is_text(part.get("type")) for part in mappings(message.get("parts")))
+        for message in messages
     )
 
 
-def _chats(source: Source) -> list[Json]:
+def _chats(source: Source, *, is_head: bool = False) -> list[Json]:
     value = source.value
     if isinstance(value, dict):
         return [value] if isinstance(value.get("messages"), list) else []
     if isinstance(value, list):
-        if any("messages" in one for one in mappings(value)):
-            return [one for one in mappings(value) if isinstance(one.get("messages"), list)]
+        if any("messages" in message for message in mappings(value)):
+            return [
+                message for message in mappings(value) if isinstance(message.get("messages"), list)
+            ]
         return [{"messages": value}]
-    lines = [line.value for line in source.lines]
+    lines = source.head if is_head else [line.value for line in source.lines]
     if any("messages" in line for line in lines):
         return [line for line in lines if isinstance(line.get("messages"), list)]
     return [{"messages": lines}] if lines else []

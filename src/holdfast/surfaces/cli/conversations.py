@@ -12,7 +12,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.spending import total_of
 from holdfast.core.models.window import Window, model_in
-from holdfast.engine.workspace.facts import proxied_terms
+from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.cli.sizes import size
@@ -165,7 +165,7 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         raise
     with app.out.busy(f"reading {key}"):
         records = session_records(app.store, key, window)
-        system, tools = proxied_terms(app.store, key, records)
+        system, tools = terms_of_proxy(app.store, key, records)
         totals = app.store.totals(key)
     provider, model = model_in(records)
     return Conversation(str(key), records, system, tools, provider, model, totals=totals, key=key)

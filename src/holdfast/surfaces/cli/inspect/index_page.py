@@ -80,10 +80,10 @@ def _days(totals: Totals) -> str:
     drawn = "".join(
         _chart(title, values) for title, values in charts if any(v for _, v, _ in values)
     )
-    if totals.undated_cost < 0.005:
+    if totals.cost_without_day < 0.005:
         return drawn
     words = "on abandoned branches, and for summaries and notes: in no bar"
-    return f"{drawn}<p class=dim>${totals.undated_cost:,.2f} {words}.</p>"
+    return f"{drawn}<p class=dim>${totals.cost_without_day:,.2f} {words}.</p>"
 
 
 def _chart(title: str, values: Sequence[tuple[str, float, str]]) -> str:

@@ -47,7 +47,7 @@ class Totals(msgspec.Struct, frozen=True):
     """For each day with a call of a conversation: the day, dollars, calls."""
 
     @property
-    def undated_cost(self) -> float:
+    def cost_without_day(self) -> float:
         """The cost of calls on no day: on abandoned branches, for summaries and notes."""
         return self.cost - sum(dollars for _day, dollars, _calls in self.by_day)
 

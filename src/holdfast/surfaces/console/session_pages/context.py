@@ -232,11 +232,11 @@ def _fate_sums(key: SessionKey, found: RequestFacts) -> Html:
             rows,
             "The fate of every record",
         ),
-        _unlisted(found),
+        _note_unlisted(found),
     )
 
 
-def _unlisted(found: RequestFacts) -> Html | None:
+def _note_unlisted(found: RequestFacts) -> Html | None:
     if not found.unlisted:
         return None
     words = f"{number(found.unlisted)} more records are older, or on other branches."
@@ -308,7 +308,7 @@ def show_fate(call: HttpCall) -> HttpAnswer:
             _pages(key, query.action, start, len(chosen)),
         ),
         table(heads, [_fate_row(call, key, line) for line in lines], "Ledger"),
-        _unlisted(found),
+        _note_unlisted(found),
         _repairs(call, found.plan),
     )
 

@@ -22,7 +22,7 @@ from holdfast.engine.simulation.evaluate import (
     evaluate,
 )
 from holdfast.engine.simulation.sessions import NAMED_POLICIES
-from holdfast.engine.workspace.facts import default_dialect, proxied_terms
+from holdfast.engine.workspace.facts import default_dialect, terms_of_proxy
 from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import small_bar
@@ -117,7 +117,7 @@ def _records(call: HttpCall, key: SessionKey) -> list[Record] | None:
 
 def _inspect(call: HttpCall, key: SessionKey, records: list[Record]) -> Inspection:
     provider, model = model_in(records)
-    system, tools = proxied_terms(call.store, key, records)
+    system, tools = terms_of_proxy(call.store, key, records)
     scale = cache_for(target(default_dialect(model), provider=provider, model=model)).scale
     return inspect(
         records,
