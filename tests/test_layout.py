@@ -35,6 +35,7 @@ ACROSS = frozenset(
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("importers/test_detection", "importers/test_real_transcripts"),
+        "surfaces/test_facts_agree",
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),

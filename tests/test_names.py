@@ -31,6 +31,7 @@ WIDE_CLASSES: dict[str, int] = {
     "core/log/tree.py:Outline": 18,
     "core/projection/draft.py:ViewDraft": 30,
     "core/projection/steps.py:Thread": 22,
+    "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 27,
     "engine/session/session.py:Session": 28,
     "testing/loopback/exchange.py:Exchange": 29,

@@ -470,4 +470,37 @@ SAMPLES: dict[str, tuple[str, bytes]] = {
         "dump.json",
         document([{"type": "human", "data": {"content": "Hi", "type": "human"}}]),
     ),
+    "goose": (
+        "20260201_1.jsonl",
+        jsonl(
+            {"working_dir": "/work", "description": "Greeting", "message_count": 1},
+            {"role": "user", "created": 1770000000, "content": [{"type": "text", "text": "Hi"}]},
+        ),
+    ),
+    "amp": (
+        "T-1.json",
+        document(
+            {
+                "v": 3,
+                "id": "T-1",
+                "title": "Greeting",
+                "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+            }
+        ),
+    ),
+    "litellm": (
+        "calls.jsonl",
+        jsonl(
+            {
+                "call_type": "completion",
+                "model": "gpt-5",
+                "messages": [{"role": "user", "content": "Hi"}],
+                "response": {"choices": [{"message": {"content": "Hello"}}]},
+            }
+        ),
+    ),
+    "vercel-ui": (
+        "chat.json",
+        document([{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}]),
+    ),
 }

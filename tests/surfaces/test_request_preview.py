@@ -19,14 +19,13 @@ from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.window import likely_window
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.engine.session.session import Session
+from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.console.layout import number, tokens
-from holdfast.surfaces.console.plans import last_call
 from holdfast.surfaces.gateway_agents import GatewayAgents
-from holdfast.surfaces.http.context import prepare_next
-from holdfast.surfaces.request_preview import RequestTerms
+from holdfast.surfaces.request_preview import RequestTerms, read_request
 from holdfast.surfaces.serve_settings import AgentSettings
 from holdfast.testing.scripted import ScriptedModel
 
@@ -63,7 +62,7 @@ def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange |
     model = ScriptedModel(["yes"], target=target("anthropic", model=_MODEL))
     with Session.open("s", store=store, model=model, window=100_000, floor=2_000) as session:
         window = session.window
-    planned = prepare_next(store, key, RequestTerms()).plan.window
+    planned = read_request(store, key, RequestTerms()).plan.window
 
     found = {
         "session": window.tokens if window.confidence == "learned" else None,
@@ -86,10 +85,10 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
         assert session.compact().outcome == "applied"
         session.say("and now?")
     sent = model.requests[-1]["messages"]
-    shown = prepare_next(store, key, RequestTerms())
+    shown = read_request(store, key, RequestTerms())
     assert shown.plan.window.tokens == last_call(store, key).window == stated
     assert status_window(store, key) == stated
-    assert _texts(shown.request["messages"])[: len(sent)] == _texts(sent)
+    assert _texts(shown.prepared.request["messages"])[: len(sent)] == _texts(sent)
 
 
 def status_window(store: MemoryStore, key: SessionKey) -> int | None:

@@ -72,6 +72,9 @@ TOOL_VALUE_PARTS_MAX: Final = 1_000_000
 TOOL_VALUE_CHARS_MAX: Final = 256 * 1024 * 1024
 """Parts of a value that a tool returns, and characters in them; a larger value is only sketched."""
 
+DATA_URI_CHARS_MAX: Final = 4_000
+"""Characters of base64 up to which a data URI in a text is sent as the text that it is: the icons
+of a style sheet, a notebook or a mail. For a longer one stands a note with a ref."""
 OFFLOAD_TEXT_CHARS: Final = 120_000
 """A tool result with more text than this leaves the log, whatever the window."""
 OFFLOAD_SHARE: Final = 0.3

@@ -13,12 +13,16 @@ import msgspec
 from holdfast.errors import UsageError
 from holdfast.importers.agents import (
     aider,
+    amp,
     claude_code,
     codex,
     event_logs,
+    goose,
+    litellm,
     opencode,
     pi,
     terminals,
+    ui_messages,
     web_chats,
 )
 from holdfast.importers.apis import anthropic, chat, gemini, own, responses
@@ -46,6 +50,7 @@ _ALL: Final = (
     *terminals.IMPORTERS,
     *event_logs.IMPORTERS,
     opencode.IMPORTER,
+    *(goose.IMPORTER, amp.IMPORTER, litellm.IMPORTER, ui_messages.IMPORTER),
     *(gemini.CLI, coding_agents.MINI, coding_agents.SWE, coding_agents.OPENHANDS),
     *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TAU2, traces.TOOLBENCH),
     *dialogues.IMPORTERS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import check_window, read_options, window_and_floor
 from holdfast.engine.simulation.policy_files import policy_from
-from holdfast.engine.workspace.context import TurnTerms
+from holdfast.engine.workspace.facts import TurnTerms
 from holdfast.providers.models import async_model
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 

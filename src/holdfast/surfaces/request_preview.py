@@ -1,22 +1,28 @@
-"""The next request of a session, as it would be sent under given terms. Nothing is stored."""
+"""The next request of a session, as it would be sent under given terms. Nothing is stored.
+
+`read_request` is the one reader of it: every surface shows the value that it returns.
+"""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Assistant, Header, ModelChange, User
+from holdfast.core.log.records import Header, User
 from holdfast.core.log.refs import restore
-from holdfast.core.models.catalog import family_of
-from holdfast.core.models.window import Window, likely_window
+from holdfast.core.models.window import Window, likely_window, model_in
+from holdfast.core.projection.ledger import LedgerLine, complete_ledger
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.outputs import payload_of
-from holdfast.engine.session.prepare import Prepared, prepare
+from holdfast.engine.session.prepare import Prepared, cache_for, prepare
+from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, terms_of_proxy
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.messages import Tool
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.workspace.facts import TurnTerms
     from holdfast.ports import SessionStore
 
 
@@ -61,24 +68,99 @@ def terms_of_turn(base: ProjectionRequest) -> RequestTerms:
     return RequestTerms(base=base, policy=base.policy, floor=base.floor)
 
 
+class RequestFacts(msgspec.Struct, frozen=True):
+    """The next request, and the fate of the records of its session."""
+
+    prepared: Prepared
+    ledger: tuple[LedgerLine, ...]
+    """A line for each record of the path: all that the request looks at, and those before them
+    among the newest `NEAR_RECORDS`."""
+    unlisted: int = 0
+    """Records of the log that have no line: older ones, or those of other branches."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.prepared.plan
+
+
+def terms_of_session(
+    store: SessionStore, key: SessionKey, turns: TurnTerms | None = None
+) -> RequestTerms:
+    """Return the terms of the next request, as the log of a session tells them.
+
+    `turns` are the terms of its agent in this program, where nobody chose them for that agent.
+    """
+    records = list(store.last(key, NEAR_RECORDS))
+    provider, model = model_in(records)
+    found = likely_window(records, model)
+    own = Window(*found, "learned") if found is not None else None
+    if own is None and turns is not None and model in ("", turns.target.model):
+        provider, model, own = turns.target.provider, turns.target.model, turns.window
+    system, tools = terms_of_proxy(store, key, records)
+    return RequestTerms(model=model, provider=provider, own=own, system=system, tools=tools)
+
+
+def read_request(
+    store: SessionStore, key: SessionKey, terms: RequestTerms, *, is_whole: bool = False
+) -> RequestFacts:
+    """Return the next request of a session under given terms.
+
+    The ledger lists the newest `NEAR_RECORDS`, or with `is_whole` every record of the path.
+    """
+    prepared, records = _prepare_session(store, key, terms)
+    first = records[0].id if records else None
+    earlier: Sequence[Record] = ()
+    if first is not None:
+        most = None if is_whole else max(0, NEAR_RECORDS - len(records))
+        newest = islice(store.back(key, before=first), most)
+        earlier = [record for record in newest if not isinstance(record, Header)][::-1]
+    ledger = whole_ledger(prepared.plan, [*earlier, *records])
+    listed = {line.record for line in ledger} & {record.id for record in (*earlier, *records)}
+    return RequestFacts(prepared, ledger, max(0, store.info(key).records - 1 - len(listed)))
+
+
+def next_request(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
+    """Return the same request alone, without the fate of the records."""
+    return _prepare_session(store, key, terms)[0]
+
+
+def _prepare_session(
+    store: SessionStore, key: SessionKey, terms: RequestTerms
+) -> tuple[Prepared, list[Record]]:
+    if terms.base is None and not terms.model:
+        told = terms_of_session(store, key)
+        terms = msgspec.structs.replace(
+            terms,
+            model=told.model,
+            provider=told.provider,
+            own=terms.own or told.own,
+            system=terms.system or told.system,
+            tools=terms.tools or told.tools,
+        )
+    records = session_records(store, key, terms.window or _window_tokens(terms))
+    return preview(records, terms), records
+
+
+def whole_ledger(plan: Plan, records: Sequence[Record]) -> tuple[LedgerLine, ...]:
+    """Return the ledger of a plan, with all of these records in it."""
+    scale = cache_for(plan.target).scale
+    correction = Correction(plan.tokens.factor, plan.tokens.per_result)
+    return complete_ledger(plan.ledger, records, lambda part: correction.tokens(scale.part(part)))
+
+
+def _window_tokens(terms: RequestTerms) -> int:
+    """The window that records are read for, where none is stated: no smaller than its own."""
+    base = terms.base
+    if base is not None and terms.model in ("", base.target.model):
+        return base.window.tokens
+    return (terms.own or window_of(terms.model)).tokens
+
+
 def session_records(store: SessionStore, key: SessionKey, window: int | None) -> list[Record]:
     """Return the records that a request is made from; all of them without a window."""
     found = store.read(key) if window is None else store.live(key, window=window).records
     payload = payload_of(store.blobs)
     return [restore(record, payload) for record in found if not isinstance(record, Header)]
-
-
-def model_in(records: Sequence[Record]) -> tuple[str, str]:
-    """Return the provider and model that answered last, or were chosen since."""
-    for record in reversed(records):
-        if isinstance(record, Assistant | ModelChange) and record.model and record.model[0] != "<":
-            return record.provider or "", record.model
-    return "", ""
-
-
-def default_dialect(model: str) -> str:
-    family = family_of(model)
-    return family.dialect if family is not None else "anthropic"
 
 
 def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
@@ -142,18 +224,16 @@ def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[W
     return window, min(terms.floor, window.tokens) if is_learned else terms.floor
 
 
-def as_json(prepared: Prepared) -> Json:
-    """Return the request and the plan for programs."""
-    return {"request": prepared.request, **plan_json(prepared.plan)}
-
-
-def plan_json(plan: Plan) -> Json:
-    """Return a plan for programs, without the request itself."""
+def facts_json(found: RequestFacts) -> Json:
+    """Return the next request for programs, without its body."""
+    plan = found.plan
     return {
         "tokens": plan.tokens,
         "budget": budget_json(plan),
         "window": plan.window,
-        "ledger": plan.ledger,
+        "view": {"messages": plan.tokens_before, **msgspec.structs.asdict(plan.limits)},
+        "ledger": found.ledger,
+        "unlisted": found.unlisted,
         "repairs": [
             {
                 "flaw": repair.flaw,

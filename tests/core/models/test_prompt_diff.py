@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
-from holdfast.core.models.prompt_diff import compare_prompts, prompt_blocks
+from holdfast.core.models.prompt_diff import PromptDiff, compare_blocks, prompt_blocks, share_out
 
 words = st.lists(st.sampled_from("abc"), max_size=8)
 
@@ -18,6 +18,19 @@ def prompt(parts: list[str], system: str = "") -> Prompt:
         for at, part in enumerate(parts)
     )
     return Prompt(messages, system=system, tools=(Tool("read"),))
+
+
+def compare_prompts(before: Prompt, after: Prompt) -> PromptDiff:
+    return compare_blocks(list(prompt_blocks(before)), list(prompt_blocks(after)))
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(1, 10**6), min_size=1, max_size=50))
+def test_shares_add_up_to_the_whole(total: int, weights: list[int]) -> None:
+    """To the last token, and each is within one of its part."""
+    shares = share_out(total, weights)
+    assert sum(shares) == total
+    for share, weight in zip(shares, weights, strict=True):
+        assert abs(share - total * weight / sum(weights)) <= 1
 
 
 @examples(100)

@@ -16,12 +16,19 @@ from tests.support.runs import examples, sample
 
 from holdfast.core.log.records import Assistant, Compaction, Flush, Record, User
 from holdfast.core.models.prices import Price
-from holdfast.core.models.spending import Spent, calls_before_cuts, sum_spending
+from holdfast.core.models.spending import (
+    PriceFor,
+    Spent,
+    bill_for,
+    call_cost,
+    calls_before_cuts,
+    total_of,
+)
 from holdfast.importers import read
 from holdfast.providers.known_models.lookup import price_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 DEAR, CHEAP = Price(10.0, 50.0, 1.0, 12.5), Price(1.0, 5.0, 0.1, 1.25)
@@ -39,8 +46,12 @@ def call(model: str | None, tokens: int = 1_000_000, **fields: Any) -> Assistant
     return Assistant(content="x", model=model, usage=usage, ts=50.0, **fields)
 
 
+def bill(records: Sequence[Record], prices: PriceFor = price_for) -> Spent:
+    return bill_for(total_of(records), prices)
+
+
 def spent(records: list[Record]) -> Spent:
-    return sum_spending(records, price_for).total()
+    return bill(records)
 
 
 def test_each_call_costs_the_price_of_its_own_model() -> None:
@@ -51,11 +62,11 @@ def test_each_call_costs_the_price_of_its_own_model() -> None:
     assert [each.cost for each in found.models] == pytest.approx([10.0, 2.0])
 
 
-def test_a_call_costs_the_price_of_its_day() -> None:
+def test_a_call_costs_the_price_of_its_week() -> None:
     late = Assistant(
         content="x", model="dear", usage={"input_tokens": 1_000_000, "output_tokens": 0}, ts=2e12
     )
-    assert sum_spending([call("dear"), late], price_for).total().cost == pytest.approx(11.0)
+    assert bill([call("dear"), late]).cost == pytest.approx(11.0)
 
 
 def test_a_call_without_usage_is_a_gap() -> None:
@@ -86,9 +97,7 @@ def test_helper_calls_count() -> None:
             Compaction(summary="by code"),
         ]
     )
-    found = sum_spending(
-        [*records], lambda model, _provider, _at: CHEAP if model == "cheap" else DEAR
-    ).total()
+    found = bill(records, lambda model, _provider, _at: CHEAP if model == "cheap" else DEAR)
     assert found.calls == 3
     assert found.unknown == 1
     assert found.cost == pytest.approx(1.0 + 0.25 + 10.0)
@@ -119,14 +128,14 @@ def test_sums_are_the_sums_of_their_calls(calls: list[tuple[str, int | None]]) -
             for model, tokens in calls
         ]
     )
-    spending = sum_spending(records, price_for)
-    found = spending.total()
+    found = spent(records)
+    single = [call_cost(record, price_for) for record in records if isinstance(record, Assistant)]
     real = [(model, tokens) for model, tokens in calls if model[0] != "<"]
     assert found.calls + found.unknown == len(real)
     assert found.prompt == sum(tokens or 0 for _model, tokens in real)
     assert found.cost == (
-        pytest.approx(sum(each.cost for each in spending.calls if each.cost is not None))
-        if any(each.cost is not None for each in spending.calls)
+        pytest.approx(sum(cost for cost in single if cost is not None))
+        if any(cost is not None for cost in single)
         else None
     )
 
@@ -154,7 +163,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _cost(path: Path) -> float:
     found = read(path.read_bytes(), str(path))
-    sums = [sum_spending(each.records, lambda *call: price_of(*call)).total() for each in found]
+    sums = [bill([*each.records, *each.abandoned], price_of) for each in found]
     assert not any(each.unpriced for each in sums)
     return sum(each.cost or 0.0 for each in sums)
 
@@ -182,7 +191,7 @@ def test_claude_code_costs_what_a_sum_by_hand_says() -> None:
     paths = sorted((need_data() / "agents" / "claude-code").rglob("*.jsonl.gz"))
     off = {
         path.name: (_cost(path), _claude_code(path))
-        for path in sample(paths, share=1 / 3)
+        for path in paths
         if abs(_cost(path) - _claude_code(path)) > 0.01
     }
     assert off == {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +11,16 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.prices import Price, PriceTier, cost_of
-from holdfast.core.models.totals import PROMPT_SIZES, SessionTotals, read_totals_key, totals_key
+from holdfast.core.models.spending import bill_for
+from holdfast.core.models.totals import (
+    PROMPT_SIZES,
+    CallGroup,
+    SessionTotals,
+    price_moment,
+    read_totals_key,
+    totals_key,
+)
 from holdfast.core.models.usage import read_usage
-from holdfast.engine.session.totals import price_calls
 
 PRICES = {
     "flat": Price(3.0, 15.0, 0.3, 3.75),
@@ -37,14 +46,37 @@ def test_sums_cost_what_their_calls_cost(calls: list[tuple[str, int, int]]) -> N
         cost = cost_of(read_usage(raw), PRICES.get(model))
         dollars += cost or 0.0
         unpriced += cost is None
-    cost, without = price_calls(totals, PRICES.get)
-    assert cost == pytest.approx(dollars)
-    assert without == unpriced
+    found = bill_for(totals, lambda name, _provider, _at: PRICES.get(name))
+    assert (found.cost or 0.0) == pytest.approx(dollars)
+    assert found.gaps == unpriced
 
 
-@given(st.text(), st.integers(0, 2_000_000))
-def test_a_key_gives_back_its_model(model: str, prompt: int) -> None:
-    found, size = read_totals_key(totals_key(model, prompt))
-    if "\x1f" not in model:
-        assert found == model
-        assert all((prompt > bound) == (size > bound) for bound in PROMPT_SIZES)
+@given(st.text(), st.text(), st.integers(0, 2_000_000), st.floats(0, 4e9))
+def test_a_key_gives_back_its_calls(model: str, provider: str, prompt: int, ts: float) -> None:
+    """Model, provider, size and week; a mark inside a name is a space."""
+    found = read_totals_key(totals_key(model, provider, prompt, ts))
+    assert found.model == model.replace("\x1f", " ")
+    assert found.provider == provider.replace("\x1f", " ")
+    assert all((prompt > bound) == (found.prompt > bound) for bound in PROMPT_SIZES)
+    assert found.at == price_moment(ts)
+
+
+@given(st.floats(1, 4e9))
+def test_a_call_has_the_price_of_its_week(ts: float) -> None:
+    """Of Monday noon, UTC, also where that is a few hours ahead."""
+    moment = datetime.fromtimestamp(price_moment(ts), UTC)
+    assert (moment.weekday(), moment.hour, moment.minute) == (0, 12, 0)
+    assert -43_200 <= ts - moment.timestamp() < 7 * 86_400 - 43_200
+
+
+def test_keys_of_older_versions_are_read() -> None:
+    """They have no provider and no week."""
+    assert read_totals_key("m") == CallGroup("m")
+    assert read_totals_key("m\x1f200000") == CallGroup("m", "", 200_001)
+
+
+def test_a_message_that_an_agent_wrote_itself_is_no_call() -> None:
+    totals = SessionTotals()
+    totals.add(Assistant(content="x", model="<synthetic>"))
+    totals.add(Assistant(content="x", extra={"synthetic": True}))
+    assert (totals.calls, totals.unknown) == (0, 0)

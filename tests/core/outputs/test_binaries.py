@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.conversations import PNG
 
+from holdfast.core.limits import DATA_URI_CHARS_MAX
 from holdfast.core.outputs.binaries import replace_payload, with_refs, without_payloads
 
 RAW = base64.b64decode(PNG)
@@ -127,8 +128,10 @@ def test_refs_that_are_none_are_left_alone(refs: Any) -> None:
 
 
 def test_payloads_in_a_text_become_notes() -> None:
-    """Data URIs, and a text that is nothing but a picture."""
-    text = without_payloads(f"before {URI} after {URI}", "r1")
+    """Large data URIs, and a text that is nothing but a picture; small ones are texts."""
+    assert without_payloads(f"before {URI} after", "r1") == f"before {URI} after"
+    large = URI.rstrip("=") + "A" * DATA_URI_CHARS_MAX
+    text = without_payloads(f"before {large} after {large}", "r1")
 
     assert text.startswith("before [image/png, ")
     assert text.count("left out; ref r1]") == 2

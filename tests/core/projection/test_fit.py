@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,9 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.tokens.images import image_rule
 from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
@@ -367,3 +371,42 @@ def test_the_newest_step_is_always_seen(
     assert ("AGAIN" if again else "FIRST") in sent
     assert plan.tokens.total <= plan.budget.tokens
     assert validate(render(plan.prompt, target("anthropic")), target("anthropic")) == []
+
+
+JPEG = base64.b64encode(bytes((0xFF, 0xD8, 0xFF, 0xE0)) + bytes(range(1, 250)) * 36).decode()
+"""A picture that does not tell its size, so that it counts as the largest there is."""
+
+
+@examples(40)
+@given(
+    st.sampled_from(["anthropic", "openai-chat", "gemini"]),
+    st.integers(1, 60),
+    st.integers(100, 1_500),
+    st.sampled_from(["block", "text"]),
+)
+def test_no_picture_takes_the_users_words_or_the_carry_over(
+    dialect: str, pictures: int, words: int, way: str
+) -> None:
+    """Words that fit without the pictures are whole beside them, however many and large."""
+    spoken = "alpha beta " * words
+    source = {"type": "base64", "media_type": "image/jpeg", "data": JPEG}
+    content: list[dict[str, Any]] = [{"type": "text", "text": spoken}]
+    if way == "block":
+        content += [{"type": "image", "source": source}] * pictures
+    else:
+        content[0]["text"] += f" data:image/jpeg;base64,{JPEG}" * pictures
+    carry = Compaction(summary="the carry-over of before", covers=("a", "b"))
+    model = {"anthropic": "claude-sonnet-4-5", "openai-chat": "gpt-5", "gemini": "gemini-2.5-pro"}
+    aim = target(dialect, model=model[dialect])
+    cache = ProjectionCache(Scale(None, image_rule(aim.model, dialect)))
+    plan = project(
+        ProjectionRequest(said([carry, User(content=content)]), Window(24_000), aim, floor=0), cache
+    )
+    sent = "".join(
+        block.text
+        for message in plan.prompt.messages
+        for block in message.blocks
+        if isinstance(block, Text)
+    )
+    assert sent.count("alpha beta") == words
+    assert "the carry-over of before" in sent

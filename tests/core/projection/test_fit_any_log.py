@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part, text_in
 from tests.hostile_logs import ThirdsCounter, hostile_log
 from tests.shared_data import DATA, need_data
-from tests.support.runs import RUN, sample
+from tests.support.runs import RUN, examples, sample
 
 from holdfast import importers
 from holdfast.core.dialects.registry import VARIANTS, target
@@ -33,6 +35,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
@@ -348,8 +351,26 @@ def number_in(pattern: str, text: str | None) -> int:
 
 
 def test_a_view_that_is_nearly_full_says_so() -> None:
-    """Above nine tenths of its budget, and not below."""
+    """From the policy's own limit on, and not below."""
     full = plan_for(said(RELATIVES["a giant result"]), 64_000, TARGETS[0])
-    assert [text for text in full.warnings if "of their budget" in text]
+    assert [text for text in full.warnings if f"{full.limits.compact_at:,}" in text]
     short = plan_for(said([User(content="hi")]), 64_000, TARGETS[0])
     assert short.warnings == ()
+
+
+@examples(60)
+@given(st.lists(st.integers(100, 2_000), min_size=45, max_size=60), st.floats(0.5, 0.95))
+def test_a_warning_comes_a_turn_before_the_cut(sizes: list[int], compact: float) -> None:
+    """Whatever the policy's threshold: as long as no turn is larger than all in view before it."""
+    policy = Policy(compact=compact, flush=0.49, comfort_tokens=4_000, comfort_share=0.2)
+    turns: list[Record] = []
+    largest, was_warned = 0, True
+    for size in sizes:
+        turns += [User(content="word " * size), Assistant(content="noted")]
+        plan = plan_for(said(turns), 40_000, TARGETS[0], policy=policy)
+        if any(isinstance(decision, Compaction) for decision in plan.decisions):
+            assert was_warned or size > largest
+            return
+        largest, said_at = max(size, largest), f"{plan.limits.compact_at:,}"
+        was_warned = any(said_at in warning for warning in plan.warnings)
+    raise AssertionError("the turns must fill the view")

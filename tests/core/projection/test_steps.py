@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.conversations import PNG, messy_logs, said
 from tests.support.runs import examples
 
+from holdfast.core.limits import DATA_URI_CHARS_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
-from holdfast.core.models.messages import INTERRUPTED, Image, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import (
+    INTERRUPTED,
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+)
 from holdfast.core.projection.steps import MEANING, Flaw, Thread
 from holdfast.core.projection.units import ContextUnit, messages_of
 from holdfast.core.projection.view import turns_of
+from holdfast.core.text.cut import scrub
+from holdfast.core.tokens.counting import count_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Characters:
+    """Counts a token for each character."""
+
+    name = "characters"
+    is_exact = True
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+CHARACTERS = Characters()
 
 
 def call(call_id: str = "c1", name: str = "read", **given: Any) -> dict[str, Any]:
@@ -240,29 +266,75 @@ def test_thinking_that_the_target_refuses_is_left_out() -> None:
     assert flaws(thread) == ["foreign-thinking", "foreign-thinking", "empty-message"]
 
 
-def test_data_uri_in_a_text_becomes_a_picture() -> None:
-    """As text it would be thousands of tokens and show nothing."""
-    uri = f"data:image/png;base64,{PNG}"
+SHOT = base64.b64encode(base64.b64decode(PNG) + bytes(DATA_URI_CHARS_MAX)).decode()
+"""A picture that is too large to be a text."""
+
+
+def test_a_large_data_uri_is_a_payload_with_a_ref() -> None:
+    """As text it would be thousands of tokens and show nothing; what stands around it stays."""
+    uri = f"data:image/png;base64,{SHOT}"
     thread = thread_of(User(content=f"see {uri} there"), asks(call()), result(content=uri))
+    size = f"{len(base64.b64decode(SHOT)):,}"
     said = thread.units()[0].parts[0].blocks
-    assert said == (Text("see [picture, see below] there"), Image(data=PNG, media_type="image/png"))
+    note = f"[image/png, {size} bytes, shown below; ref {thread.units()[0].parts[0].record}]"
+    assert said == (Text(f"see {note} there"), Image(data=SHOT, media_type="image/png"))
     answer = thread.units()[1].parts[1].blocks[0]
     assert isinstance(answer, ToolAnswer)
     assert [type(piece) for piece in answer.content] == [Text, Image]
     assert flaws(thread) == ["payload-in-text", "payload-in-text"]
 
 
-def test_data_uri_in_arguments_or_of_another_kind_becomes_a_note() -> None:
-    """Nested as deep as it likes."""
-    uri = "data:application/pdf;base64," + "QUJD" * 100
-    thread = thread_of(asks(call(files=[{"url": uri}])), result(content=f"got {uri}"))
+def test_a_large_data_uri_in_arguments_or_of_another_kind_is_a_note() -> None:
+    """Nested as deep as it likes. A model's own message shows no pictures."""
+    pdf = "data:application/pdf;base64," + "QUJD" * DATA_URI_CHARS_MAX
+    shot = f"data:image/png;base64,{SHOT}"
+    thread = thread_of(
+        asks(call(files=[{"url": pdf}, {"url": shot}])), result(content=f"got {pdf}")
+    )
     said, answered = thread.units()[0].parts
     asked = said.blocks[1]
     assert isinstance(asked, ToolCall)
-    assert asked.arguments == {"files": [{"url": "[application/pdf, 300 bytes, left out]"}]}
+    notes = [file["url"] for file in asked.arguments["files"]]
+    assert all("left out; ref" in note and said.record in note for note in notes)
     answer = answered.blocks[0]
     assert isinstance(answer, ToolAnswer)
-    assert answer.content == (Text("got [application/pdf, 300 bytes, left out]"),)
+    (text,) = answer.content
+    assert isinstance(text, Text)
+    assert text.text.startswith("got [application/pdf, 12,000 bytes, left out; ref ")
+
+
+BASE64 = st.binary(max_size=DATA_URI_CHARS_MAX * 3 // 4).map(lambda raw: base64.b64encode(raw))
+MEDIA = st.sampled_from(["image/png", "image/svg+xml", "application/pdf", "font/woff2", ""])
+
+
+@examples(60)
+@given(st.lists(st.tuples(st.text(max_size=30), MEDIA, BASE64), min_size=1, max_size=8))
+def test_a_small_data_uri_is_the_text_that_it_is(pieces: list[tuple[str, str, bytes]]) -> None:
+    """What a tool returned and what the model wrote is what the model sees, and it is counted so:
+    an agent that edits a style sheet writes its icons back, and not a note about them."""
+    sheet = scrub("x" + "".join(f"{a}data:{m};base64,{d.decode()}" for a, m, d in pieces) + "y")
+    thread = thread_of(User(content=sheet), asks(call(css=sheet)), result(content=sheet))
+    spoken, (asked, answered) = thread.units()[0].parts[0], thread.units()[1].parts
+    assert spoken.blocks == (Text(sheet),)
+    written = asked.blocks[-1]
+    assert isinstance(written, ToolCall)
+    assert written.arguments == {"css": sheet}
+    answer = answered.blocks[0]
+    assert isinstance(answer, ToolAnswer)
+    assert answer.content == (Text(sheet),)
+    assert flaws(thread) == []
+    assert count_block(Text(sheet), CHARACTERS) == len(sheet)
+
+
+def test_an_svg_is_never_a_picture() -> None:
+    """It is a text; providers take none as a picture."""
+    svg = base64.b64encode(b"<svg>" + b"<path d='M0 0'/>" * DATA_URI_CHARS_MAX + b"</svg>").decode()
+    uri = f"data:image/svg+xml;base64,{svg}"
+    thread = thread_of(User(content=f"icon {uri}"), asks(call()), result(content=uri))
+    blocks = [block for unit in thread.units() for part in unit.parts for block in part.blocks]
+    pieces = [piece for block in blocks for piece in getattr(block, "content", (block,))]
+    assert not any(isinstance(piece, Image) for piece in pieces)
+    assert count_block(Other("x", {"url": uri}), CHARACTERS) >= len(uri)
 
 
 def test_every_flaw_has_a_meaning() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.log.records import ModelChange, User
-from holdfast.core.proxy.terms import is_proxied, terms_in_log, text_of_system
+from holdfast.core.proxy.terms import is_proxied, newest_terms, text_of_system
 
 TOOL = {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}
 
@@ -13,12 +13,12 @@ def test_the_last_of_each_term_counts() -> None:
     first = ModelChange(model="m", extra={"request": {"system": "old", "tools": [TOOL]}})
     blocks = [{"type": "text", "text": "new"}, {"type": "text", "text": "rules"}, {"type": "x"}]
     later = ModelChange(model="m", extra={"request": {"system": blocks}})
-    system, tools = terms_in_log([first, User(content="hi"), later, ModelChange(model="n")])
+    system, tools = newest_terms([ModelChange(model="n"), later, User(content="hi"), first])
     assert system == "new\nrules"
     assert [tool.name for tool in tools] == ["read"]
-    assert terms_in_log([User(content="hi")]) == ("", ())
+    assert newest_terms([User(content="hi")]) == ("", ())
     instructed = ModelChange(model="m", extra={"request": {"instructions": "be brief"}})
-    assert terms_in_log([instructed])[0] == "be brief"
+    assert newest_terms([instructed])[0] == "be brief"
 
 
 def test_what_is_no_text_says_nothing() -> None:

@@ -31,15 +31,12 @@ from holdfast.core.tokens.counting import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
     PAGE_TOKENS,
-    PAYLOAD_TOKENS,
-    URI_TOKENS,
     Estimator,
     count_block,
     count_json,
     count_message,
     count_prompt,
     count_results,
-    count_text,
     count_tool,
     strips_thinking,
 )
@@ -83,39 +80,14 @@ def test_estimator_says_what_it_is() -> None:
 # Texts with payloads
 
 
-def test_data_uri_in_a_text_is_a_picture() -> None:
-    """The payload costs what the picture costs; the words around it are counted as they are."""
-    text = f"before data:image/png;base64,{SCREENSHOT} after"
-    counted = count_text(text, BY_CHARACTER, RULE)
-    assert counted == len("before  after") + URI_TOKENS + SCREENSHOT_TOKENS
-
-
-def test_every_data_uri_of_a_text_is_counted() -> None:
-    """Two pictures are two pictures."""
-    uri = f"data:image/png;base64,{SCREENSHOT}"
-    counted = count_text(f'["{uri}","{uri}"]', BY_CHARACTER, RULE)
-    assert counted == len('["",""]') + 2 * (URI_TOKENS + SCREENSHOT_TOKENS)
-
-
-def test_data_uri_of_something_else_costs_little() -> None:
-    """An archive is no picture, and no text either."""
+def test_a_text_is_counted_as_it_is_sent() -> None:
+    """Whatever is in it: a data URI, or what a shell command printed."""
     data = base64.b64encode(bytes(30_000)).decode()
-    counted = count_text(f"data:application/zip;base64,{data}", BY_CHARACTER, RULE)
-    assert counted == URI_TOKENS + PAYLOAD_TOKENS
-
-
-def test_plain_base64_is_text() -> None:
-    """What a shell command printed is sent as text and costs what text costs."""
-    data = base64.b64encode(bytes(30_000)).decode()
-    assert count_text(data, BY_CHARACTER, RULE) == len(data)
-    answer = ToolAnswer("1", (Text(data),))
-    assert count_block(answer, BY_CHARACTER, RULE) == len(data) + ANSWER_TOKENS
-
-
-@pytest.mark.parametrize("text", ["data:", "data:;base64,", "a;base64,b", ";base64,", "data:x/y,z"])
-def test_what_only_looks_like_a_data_uri_is_counted(text: str) -> None:
-    """Nothing becomes free by containing the words."""
-    assert count_text(text, BY_CHARACTER, RULE) >= min(len(text), URI_TOKENS)
+    for text in (data, f"before data:image/png;base64,{SCREENSHOT} after", "data:;base64,"):
+        assert count_block(Text(text), BY_CHARACTER, RULE) == len(text)
+        answer = ToolAnswer("1", (Text(text),))
+        assert count_block(answer, BY_CHARACTER, RULE) == len(text) + ANSWER_TOKENS
+        assert count_prompt(Prompt((), system=text), BY_CHARACTER, RULE) >= len(text)
 
 
 # Blocks
@@ -130,23 +102,23 @@ def test_image_costs_by_its_size_and_rule() -> None:
 
 @pytest.mark.parametrize("kind", get_args(Block))
 def test_a_picture_costs_by_the_rule_of_the_model_wherever_it_stands(kind: type) -> None:
-    """In every kind of block, in arguments and results, in the system text."""
+    """In every kind of block that can hold one."""
     uri = f"data:image/png;base64,{SCREENSHOT}"
     image = Image(data=SCREENSHOT, media_type="image/png")
     blocks: dict[type, Block] = {
-        Text: Text(f"see {uri}"),
         Image: image,
-        ToolCall: ToolCall("id", "show", {"image": uri}),
         ToolAnswer: ToolAnswer("id", (Text("see"), image)),
         Thinking: Thinking(item={"type": "reasoning", "summary": [{"text": uri}]}),
         Other: Other("x", {"type": "x", "deep": [{"data": SCREENSHOT}]}),
     }
+    if kind in (Text, ToolCall):
+        return  # sent as texts
     block = blocks[kind]
-    prompt = Prompt((Message("user", (block,)),), system=uri)
+    prompt = Prompt((Message("user", (block,)),))
     cheap, dear = FlatRule(10), FlatRule(1_010)
     for count, pictures in (
         (functools.partial(count_block, block), 1),
-        (functools.partial(count_prompt, prompt), 2),
+        (functools.partial(count_prompt, prompt), 1),
     ):
         assert count(BY_CHARACTER, dear) - count(BY_CHARACTER, cheap) == 1_000 * pictures
 
@@ -157,10 +129,10 @@ def test_call_costs_its_name_and_arguments() -> None:
     assert count_block(call, BY_CHARACTER) == len("read") + len('{"path":"a.py"}') + CALL_TOKENS
 
 
-def test_data_uri_in_arguments_is_no_text() -> None:
-    """A picture handed to a tool is not counted as its base64."""
-    call = ToolCall("id", "show", {"image": f"data:image/png;base64,{SCREENSHOT}"})
-    assert count_block(call, BY_CHARACTER, RULE) < SCREENSHOT_TOKENS + 100
+def test_data_uri_in_arguments_is_a_text() -> None:
+    """What is sent as text is counted as text; a projection takes large ones out."""
+    uri = f"data:image/png;base64,{SCREENSHOT}"
+    assert count_block(ToolCall("id", "show", {"image": uri}), BY_CHARACTER, RULE) > len(uri)
 
 
 def test_answer_costs_all_its_pieces() -> None:

@@ -16,7 +16,7 @@ from tests.support.runs import examples
 from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.terms import terms_in_log
+from holdfast.core.proxy.terms import newest_terms
 from holdfast.engine.proxy import session_branches
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.session_branches import last_number
@@ -316,7 +316,7 @@ def test_each_branch_has_its_own_terms(dialect: str) -> None:
             client.system, client.items = system, list(fork)
             walk(other, client, 1, f"{system} {id(other)}")
             (info,) = store.sessions()
-            shown, tools = terms_in_log(store.read(info.key))
+            shown, tools = newest_terms(store.back(info.key))
             assert shown == system
             assert [tool.name for tool in tools] == ["read"]
 

@@ -33,6 +33,7 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
+from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.memory import version_of
 from holdfast.importers import detect
 from holdfast.importers import read as read_transcript
@@ -41,11 +42,9 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
-from holdfast.surfaces.console.plans import last_call
 from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.console.session_pages.context import categories
-from holdfast.surfaces.http.context import prepare_next
-from holdfast.surfaces.request_preview import RequestTerms
+from holdfast.surfaces.request_preview import RequestTerms, read_request
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 
 if TYPE_CHECKING:
@@ -646,11 +645,13 @@ def _numbers(text: str) -> set[str]:
 async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key: Any) -> None:
     """The numbers of the pages are those of the plan that the API and the command print."""
     window = last_call(store, key).window
-    plan = prepare_next(store, key, RequestTerms(window=window)).plan
+    found = read_request(store, key, RequestTerms(window=window))
+    plan = found.plan
     base = f"/s/{key.agent}/{key.session}"
     api = (await client.get(f"/v1/sessions/{key.agent}/{key.session}/context")).json()
     assert api["tokens"]["total"] == plan.tokens.total
-    assert len(api["ledger"]) == len(plan.ledger)
+    assert len(api["ledger"]) == len(found.ledger)
+    assert api["unlisted"] == found.unlisted
     page = (await client.get(f"{base}/context")).text
     numbers = _numbers(page)
     for _kind, label, size in categories(plan):
@@ -1021,7 +1022,7 @@ def test_time_has_costs_gaps_and_windows(store: SessionStore) -> None:
             assert text.count("idle for 10 min") == 2 * 2 + 2, "in the title, the label, the table"
             assert text.count('class="idle"') == 3
             assert text.count('class="turned"') == 2
-            assert "cost so far: $" in text
+            assert "these calls: $" in text
             assert "74% of the input came from the prompt cache" in text
             now = (await client.get(f"/s/main/{key.session}/context")).text
             assert "the heron is grey" in now.partition("Recalled and added to turns")[2]

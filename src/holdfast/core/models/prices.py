@@ -85,9 +85,9 @@ def cost_of(usage: Usage | None, price: Price | None, prompt: int | None = None)
     return _dollars(usage, price.rates(usage.prompt if prompt is None else prompt))
 
 
-def cost_without_cache(usage: Usage, price: Price) -> float:
-    """The cost of the same call if the provider had no prompt cache."""
-    rates = price.rates(usage.prompt)
+def cost_without_cache(usage: Usage, price: Price, prompt: int | None = None) -> float:
+    """The cost of the same call if the provider had no prompt cache; `prompt` as above."""
+    rates = price.rates(usage.prompt if prompt is None else prompt)
     return (usage.prompt * rates.input + (usage.output or 0) * rates.output) / 1_000_000
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from holdfast.core.models.messages import Prompt
 
@@ -21,6 +21,8 @@ class PromptBlock(NamedTuple):
     """The block as JSON; two blocks are the same where this and the kind are."""
     record: str = ""
     """The record it was made from."""
+    tokens: int = 0
+    """Its size; those of a request add up to the size of the request."""
 
 
 class PromptDiff(NamedTuple):
@@ -39,9 +41,8 @@ class PromptDiff(NamedTuple):
         return not self.removed and not self.same_end
 
 
-def compare_prompts(before: Prompt, after: Prompt) -> PromptDiff:
+def compare_blocks(old: Sequence[PromptBlock], new: Sequence[PromptBlock]) -> PromptDiff:
     """Compare two requests. Costs what they have."""
-    old, new = list(prompt_blocks(before)), list(prompt_blocks(after))
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if not _is_same(old[at], new[at])), shorter)
     most = shorter - start
@@ -52,6 +53,18 @@ def compare_prompts(before: Prompt, after: Prompt) -> PromptDiff:
         tuple(new[start : len(new) - end]),
         tuple(new[len(new) - end :]),
     )
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a total by weights, in whole numbers that add up to it."""
+    whole = sum(weights)
+    shares, used, seen = [], 0, 0
+    for weight in weights:
+        seen += weight
+        upto = total * seen // whole if whole else 0
+        shares.append(upto - used)
+        used = upto
+    return shares
 
 
 def prompt_blocks(prompt: Prompt) -> Iterator[PromptBlock]:

@@ -1,24 +1,25 @@
-"""The cost of a conversation, call by call: each call at the price of its own model and time."""
+"""The bill of a session: its calls, their tokens and their cost, made from its totals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Compaction, Flush
-from holdfast.core.models.prices import cost_of, cost_without_cache
+from holdfast.core.log.records import Assistant, Compaction
+from holdfast.core.models.prices import Price, cost_of, cost_without_cache
+from holdfast.core.models.totals import SessionTotals, is_call, price_moment, read_totals_key
 from holdfast.core.models.usage import read_billed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from holdfast.core.log.records import Record
-    from holdfast.core.models.prices import Price
-    from holdfast.core.models.usage import Usage
+    from holdfast.core.models.totals import ModelTotals
 
-    PriceFor = Callable[[str, str, float], Price | None]
-    """(model, provider, time of the call) → its price"""
+PriceFor: TypeAlias = Callable[[str, str, float], Price | None]
+"""Returns the price of a model at a provider and a moment; None where none is known."""
 
 
 class ModelSpending(msgspec.Struct, frozen=True):
@@ -26,6 +27,8 @@ class ModelSpending(msgspec.Struct, frozen=True):
 
     model: str
     calls: int = 0
+    unpriced: int = 0
+    """Those of them without a known price."""
     prompt: int = 0
     cached_read: int = 0
     cached_write: int = 0
@@ -55,107 +58,118 @@ class Spent(msgspec.Struct, frozen=True):
     without_cache: float | None = None
     price: str = ""
     models: tuple[ModelSpending, ...] = ()
-    """The same by model, the dearest first."""
+    """The same by model, the most expensive first."""
+
+    @property
+    def all_calls(self) -> int:
+        """All calls, with and without a usage."""
+        return self.calls + self.unknown
+
+    @property
+    def gaps(self) -> int:
+        """Calls whose cost is in no sum."""
+        return self.unknown + self.unpriced
+
+    @property
+    def cache_share(self) -> float | None:
+        """The share of the input that came from the provider's prompt cache; None if unknown."""
+        return self.cached_read / self.prompt if self.prompt else None
 
 
-class CallCost(msgspec.Struct, frozen=True):
-    """One call: its model, when it was made, and its cost."""
+def bill_for(
+    totals: SessionTotals,
+    price_for: PriceFor | None = None,
+    *,
+    model_default: str = "",
+    helper_default: str = "",
+) -> Spent:
+    """Price the totals of a session. The defaults stand where a record names no model."""
+    rows: dict[str, ModelSpending] = {}
 
-    record: str
-    ts: float
-    model: str
-    cost: float | None
+    def add(key: str, calls: ModelTotals, default: str, stated: float | None = None) -> None:
+        group = read_totals_key(key)
+        model = group.model or default
+        price = price_for(model, group.provider, group.at) if price_for else None
+        cost = stated if stated is not None else cost_of(calls.usage, price, group.prompt)
+        bare = cost
+        if price is not None and stated is None:
+            bare = cost_without_cache(calls.usage, price, group.prompt)
+        rows[model] = _add(rows.get(model, ModelSpending(model)), calls, price, cost, bare)
 
-
-class Spending:
-    """Adds up the calls of a conversation."""
-
-    def __init__(self, price_for: PriceFor | None) -> None:
-        self._price_for = price_for
-        self._models: dict[str, ModelSpending] = {}
-        self._last = ("", "")
-        self.unknown = 0
-        self.calls: list[CallCost] = []
-
-    def add(self, record: Record) -> None:
-        """Count the calls that a record reports."""
-        match record:
-            case Assistant():
-                self._charge(record, record.model or "", record.provider or "")
-            case Compaction() | Flush() if record.usage:
-                model = record.model if isinstance(record, Compaction) else None
-                self._charge(record, model or "", "")
-            case _:
-                pass  # no other record stands for a call
-
-    def _charge(self, record: Assistant | Compaction | Flush, model: str, provider: str) -> None:
-        if model.startswith("<"):
-            return  # a message that a tool put into the model's mouth: no call was made
-        if model:
-            self._last = (model, provider or self._last[1])
-        model, provider = self._last if not model else (model, provider)
-        billed = read_billed(record.usage, provider)
-        if not billed:
-            self.unknown += 1
-            return
-        price = self._price_for(model, provider, record.ts) if self._price_for else None
-        stated = record.cost if isinstance(record, Compaction) else None
-        dollars = [cost_of(usage, price) for usage in billed]
-        cost = stated if stated is not None else sum(each or 0.0 for each in dollars)
-        is_priced = price is not None or stated is not None
-        self.calls.append(CallCost(record.id, record.ts, model, cost if is_priced else None))
-        before = self._models.get(model, ModelSpending(model))
-        self._models[model] = _add(before, billed, price, cost if is_priced else None)
-
-    def total(self) -> Spent:
-        """Return the sums so far."""
-        models = sorted(self._models.values(), key=lambda each: (-(each.cost or 0.0), each.model))
-        priced = [each for each in models if each.cost is not None]
-        return Spent(
-            calls=sum(each.calls for each in models),
-            unknown=self.unknown,
-            unpriced=sum(each.calls for each in models if each.cost is None),
-            prompt=sum(each.prompt for each in models),
-            cached_read=sum(each.cached_read for each in models),
-            cached_write=sum(each.cached_write for each in models),
-            output=sum(each.output for each in models),
-            cost=sum(each.cost or 0.0 for each in priced) if priced else None,
-            without_cache=sum(each.without_cache or 0.0 for each in priced) if priced else None,
-            price="; ".join(dict.fromkeys(each.price for each in priced if each.price)),
-            models=tuple(models),
-        )
+    for key, calls in totals.replies.items():
+        add(key, calls, model_default)
+    for key, calls in totals.helpers.items():
+        add(key, calls, helper_default)
+    whole = sum(calls.prompt + calls.output for calls in totals.stated.values())
+    for key, calls in totals.stated.items():  # by model they are known together only
+        add(key, calls, helper_default, totals.stated_cost * (calls.prompt + calls.output) / whole)
+    models = sorted(rows.values(), key=lambda each: (-(each.cost or 0.0), each.model))
+    priced = [each for each in models if each.cost is not None]
+    # Older versions of a database kept the sum alone.
+    rest = totals.stated_cost if not totals.stated else 0.0
+    return Spent(
+        calls=sum(each.calls for each in models),
+        unknown=totals.unknown,
+        unpriced=sum(each.unpriced for each in models),
+        prompt=totals.prompt,
+        cached_read=totals.cached_read,
+        cached_write=totals.cached_write,
+        output=totals.output,
+        cost=sum((each.cost or 0.0 for each in priced), rest) if priced or rest else None,
+        without_cache=sum(each.without_cache or 0.0 for each in priced) if priced else None,
+        price="; ".join(dict.fromkeys(each.price for each in priced if each.price)),
+        models=tuple(models),
+    )
 
 
 def _add(
-    before: ModelSpending, billed: list[Usage], price: Price | None, cost: float | None
+    before: ModelSpending,
+    calls: ModelTotals,
+    price: Price | None,
+    cost: float | None,
+    bare: float | None,
 ) -> ModelSpending:
-    bare = sum(cost_without_cache(usage, price) for usage in billed) if price is not None else cost
     return ModelSpending(
         model=before.model,
-        calls=before.calls + 1,
-        prompt=before.prompt + sum(usage.prompt for usage in billed),
-        cached_read=before.cached_read + sum(usage.cached_read for usage in billed),
-        cached_write=before.cached_write + sum(usage.cached_write for usage in billed),
-        output=before.output + sum(usage.output or 0 for usage in billed),
+        calls=before.calls + calls.calls,
+        unpriced=before.unpriced + (calls.calls if cost is None else 0),
+        prompt=before.prompt + calls.prompt,
+        cached_read=before.cached_read + calls.cached_read,
+        cached_write=before.cached_write + calls.cached_write,
+        output=before.output + calls.output,
         cost=before.cost if cost is None else (before.cost or 0.0) + cost,
         without_cache=before.without_cache if bare is None else (before.without_cache or 0) + bare,
         price=price.note if price is not None else before.price,
     )
 
 
-def sum_spending(records: Iterable[Record], price_for: PriceFor | None = None) -> Spending:
-    """Add up the calls of a whole conversation."""
-    spending = Spending(price_for)
+def total_of(records: Iterable[Record]) -> SessionTotals:
+    """Add up the records of a whole conversation."""
+    totals = SessionTotals()
     for record in records:
-        spending.add(record)
-    return spending
+        totals.add(record)
+    return totals
+
+
+def call_cost(
+    record: Assistant, price_for: PriceFor | None, model_default: str = ""
+) -> float | None:
+    """Return the cost of one call, as the bill has it; None where its size or price is unknown."""
+    if price_for is None or not is_call(record):
+        return None
+    provider = record.provider or ""
+    billed = read_billed(record.usage, provider)
+    price = price_for(record.model or model_default, provider, price_moment(record.ts))
+    if not billed or price is None:
+        return None
+    return sum(cost_of(usage, price) or 0.0 for usage in billed)
 
 
 def calls_before_cuts(records: Iterable[Record]) -> tuple[int, ...]:
     """Return the number of calls that were made before each compaction."""
     calls, cuts = 0, []
     for record in records:
-        calls += isinstance(record, Assistant)
+        calls += isinstance(record, Assistant) and is_call(record)
         if isinstance(record, Compaction):
             cuts.append(calls)
     return tuple(cuts)

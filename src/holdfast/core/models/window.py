@@ -98,6 +98,14 @@ def turn_window(records: Sequence[Record], model: str, stated: Window, floor: in
     return stated
 
 
+def model_in(records: Sequence[Record]) -> tuple[str, str]:
+    """Return the provider and model that answered last, or were chosen since."""
+    for record in reversed(records):
+        if isinstance(record, Assistant | ModelChange) and record.model and record.model[0] != "<":
+            return record.provider or "", record.model
+    return "", ""
+
+
 def likely_window(records: Sequence[Record], model: str) -> tuple[int, str] | None:
     """Return the window that a session works in, and how its log tells; None where it does not.
 

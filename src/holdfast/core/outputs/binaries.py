@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import msgspec
 
-from holdfast.core.limits import REF_CHARS
+from holdfast.core.limits import DATA_URI_CHARS_MAX, REF_CHARS
 from holdfast.core.log.records import OutputRef
 from holdfast.core.log.refs import IN_BLOCK, ref_in, with_leaf
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -92,13 +92,13 @@ def placeholder(payload: str | OutputRef, media_type: str, kind: object, ref: st
 
 
 def without_payloads(text: str, ref: str) -> str:
-    """A text with a note in place of each payload inside it."""
+    """A text with a note in place of each large payload inside it."""
     if _is_bare(text):
         return _note("", text, ref)
     kept: list[str] = []
     place = 0
     for uri in data_uris(text):
-        if uri.data:
+        if len(uri.data) > DATA_URI_CHARS_MAX:
             kept += [text[place : uri.start], _note(uri.media_type, uri.data, ref)]
             place = uri.end
     return "".join((*kept, text[place:])) if kept else text

@@ -12,10 +12,12 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.models.messages import Image
 from holdfast.core.projection.past import quiet_steps, superseded_steps
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import (
     chars_of,
+    clear,
     newest_steps,
     prunable,
     prunable_results,
@@ -126,9 +128,9 @@ def _relieve(draft: ViewDraft, policy: Policy, budget: int, carry_tokens: int) -
     """Cut further where protected steps leave the view too full to go on with: first what is not
     protected, then the oldest of them, as many that the next cut is a long way off."""
     start = min(newest_steps(draft.units, policy), len(draft.units) - 1)
-    if draft.total > policy.warn_at(budget) and start > draft.start:
+    if draft.total > policy.flush_at(budget) and start > draft.start:
         draft.cut(start, carry_tokens)
-    if draft.total > policy.warn_at(budget):
+    if draft.total > policy.flush_at(budget):
         release(draft, policy.keeps(budget))
 
 
@@ -379,14 +381,29 @@ def _shorten_pins(draft: ViewDraft, room: int, least: int) -> None:
 
 
 def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int, least: int = _MINIMAL_CHARS) -> bool:
-    """Shorten the parts of a unit, none below `least` characters; whether everything then fits."""
-    chars = {part.record: chars_of(part) for part in unit.parts if part.record}
+    """Shorten the parts of a unit, none below `least` characters; whether everything then fits.
+
+    The pictures of a message go first: they never take room from the words.
+    """
+    pictured = {part.record for part in unit.parts if part.record and _has_pictures(part)}
+    draft.show({record: Form("clear") for record in pictured})
+    if pictured and draft.total <= room:
+        return True
+    chars = {
+        part.record: chars_of(clear(part) if part.record in pictured else part)
+        for part in unit.parts
+        if part.record
+    }
     size = draft.tokens_of(unit)
     share = max(0.0, (size - (draft.total - room)) / size) * 0.95
     while chars:
         keeps = {record: max(least, int(length * share)) for record, length in chars.items()}
         draft.show(
-            {record: Form("trim", keep) for record, keep in keeps.items() if keep < chars[record]}
+            {
+                record: Form("clear" if record in pictured else "trim", keep)
+                for record, keep in keeps.items()
+                if keep < chars[record]
+            }
         )
         if draft.total <= room:
             return True
@@ -394,6 +411,11 @@ def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int, least: int = _MINIM
             return False
         share *= 0.8
     return False
+
+
+def _has_pictures(part: MessagePart) -> bool:
+    """Return whether pictures stand beside the words of a message."""
+    return part.source != "tool_result" and any(type(block) is Image for block in part.blocks)
 
 
 def _cannot_fit(draft: ViewDraft, budget: Budget) -> CannotFit:

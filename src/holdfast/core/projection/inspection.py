@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 
 from holdfast.core.log.listing import title_of
-from holdfast.core.log.records import Assistant, Compaction
+from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.speakers import ORIGINAL_PROMPT
 from holdfast.core.models.messages import (
     Image,
     Other,
@@ -19,7 +20,14 @@ from holdfast.core.models.messages import (
     ToolCall,
     text_of_blocks,
 )
-from holdfast.core.models.spending import Spent, calls_before_cuts, sum_spending
+from holdfast.core.models.spending import (
+    Spent,
+    bill_for,
+    call_cost,
+    calls_before_cuts,
+    total_of,
+)
+from holdfast.core.models.totals import is_call
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
@@ -31,14 +39,16 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
-    from holdfast.core.models.spending import CallCost, PriceFor
+    from holdfast.core.models.spending import PriceFor
+    from holdfast.core.models.totals import SessionTotals
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 KINDS: Final = (
-    *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),
-    *("tool results", "images", "other"),
+    *("system prompt", "tool schemas", "user", "added by programs", "assistant", "thinking"),
+    *("tool calls", "tool results", "images", "other"),
 )
-"""The kinds of tokens, in the order of a request."""
+"""The kinds of tokens, in the order of a request. A program adds reminders, files and notices in
+the user's role; they are not the user's words."""
 DUPLICATE_CHARS_MIN: Final = 200
 """Shorter results that are alike say nothing."""
 _PATH_NAMES: Final = ("file_path", "path", "filename", "file", "notebook_path", "filePath")
@@ -92,8 +102,11 @@ class Inspection(msgspec.Struct, frozen=True):
     """Everything there is to know about the size of a conversation."""
 
     records: int
+    """Records of the conversation, from its beginning to its end."""
     turns: int
+    """Messages of the user, on every branch."""
     steps: int
+    """Replies with the results of their calls."""
     tokens: int
     """All of it, as one request that nothing was cut from."""
     factor: float
@@ -102,6 +115,7 @@ class Inspection(msgspec.Struct, frozen=True):
     started: float
     ended: float
     compactions: int
+    """Compactions, on every branch."""
     kinds: tuple[Group, ...]
     tools: tuple[Group, ...]
     files: tuple[Group, ...]
@@ -111,7 +125,11 @@ class Inspection(msgspec.Struct, frozen=True):
     doubles: tuple[Double, ...]
     repairs: tuple[ViewRepair, ...]
     calls: tuple[InspectedCall, ...]
+    """The calls of the conversation; those of abandoned branches are in `spent` alone."""
     spent: Spent
+    """The bill, on every branch."""
+    abandoned_calls: int = 0
+    """Calls in `spent` that were made on abandoned branches, or for summaries and notes."""
     cuts: tuple[int, ...] = ()
     """The number of calls that were made before each compaction."""
 
@@ -137,24 +155,31 @@ def inspect(
     system: str = "",
     tools: Sequence[Tool] = (),
     price_for: PriceFor | None = None,
+    totals: SessionTotals | None = None,
     top: int = 10,
 ) -> Inspection:
-    """Look at a whole conversation, cuts that were made in it left aside."""
+    """Look at a whole conversation, cuts that were made in it left aside.
+
+    `totals` are those of its session, on every branch; without them, the records are all there is.
+    """
     thread = Thread()
     for record in records:
         thread.feed(record)
-    spending = sum_spending(records, price_for)
+    totals = totals or total_of(records)
     units = thread.units()
     models = dict.fromkeys(
         item.model for item in records if isinstance(item, Assistant) and item.model is not None
     )
-    calibration = scale.base(next(reversed(models), ""))
+    model = next(reversed(models), "")
+    calibration = scale.base(model)
     sizes = _Sizes(scale, Correction(calibration.factor, calibration.per_result))
-    kinds = _kinds(units, sizes, system, tools)
+    kinds = _kinds(units, sizes, system, tools, _own_words(records))
+    spent = bill_for(totals, price_for, model_default=model, helper_default=model)
+    calls = _calls(records, units, sizes, price_for, model)
     times = [record.ts for record in records if record.ts > 0]
     return Inspection(
         records=len(records),
-        turns=len(turns_of(units)),
+        turns=totals.turns,
         steps=sum(not unit.is_user for unit in units),
         tokens=sum(group.tokens for group in kinds),
         factor=round(calibration.factor, 3),
@@ -162,7 +187,7 @@ def inspect(
         models=tuple(models),
         started=min(times, default=0.0),
         ended=max(times, default=0.0),
-        compactions=sum(isinstance(record, Compaction) for record in records),
+        compactions=totals.compactions,
         kinds=kinds,
         tools=_tools(units, sizes),
         files=_files(units, sizes)[: 2 * top],
@@ -171,8 +196,9 @@ def inspect(
         biggest=_biggest(units, sizes, top),
         doubles=_doubles(units, sizes),
         repairs=tuple(thread.all_repairs()),
-        calls=_calls(records, units, sizes, spending.calls),
-        spent=spending.total(),
+        calls=calls,
+        spent=spent,
+        abandoned_calls=max(0, spent.all_calls - len(calls)),
         cuts=calls_before_cuts(records),
     )
 
@@ -218,8 +244,21 @@ class _Tally:
         return Group(name, *self._rows.get(name, (0, 0, 0, 0)))
 
 
+def _own_words(records: Iterable[Record]) -> dict[str, str]:
+    """Return the user's words in the messages that a program put more into."""
+    return {
+        record.id: words
+        for record in records
+        if isinstance(record, User) and isinstance(words := record.extra.get(ORIGINAL_PROMPT), str)
+    }
+
+
 def _kinds(
-    units: Iterable[ContextUnit], sizes: _Sizes, system: str, tools: Sequence[Tool]
+    units: Iterable[ContextUnit],
+    sizes: _Sizes,
+    system: str,
+    tools: Sequence[Tool],
+    own_words: Mapping[str, str],
 ) -> tuple[Group, ...]:
     tally = _Tally()
     if system:
@@ -227,16 +266,31 @@ def _kinds(
     for tool in tools:
         tally.add("tool schemas", sizes.count(sizes.scale.tools((tool,))))
     for part in _parts(units):
+        own = own_words.get(part.record)
+        left = sizes.block(Text(own)) if own is not None and part.source == "user" else None
         for block in part.blocks:
-            for kind, inner in _kinds_in(block, part.role):
-                tally.add(kind, sizes.block(inner))
+            for kind, inner in _kinds_in(block, _speaker(part)):
+                size = sizes.block(inner)
+                if kind == "user" and left is not None:
+                    own_size = min(size, left)
+                    if size > own_size:
+                        tally.add("added by programs", size - own_size)
+                    size, left = own_size, left - own_size
+                tally.add(kind, size)
     return tuple(tally.get(kind) for kind in KINDS)
 
 
-def _kinds_in(block: Block, role: str) -> Iterable[tuple[str, Block]]:
+def _speaker(part: MessagePart) -> str:
+    """Name the kind of a part's text."""
+    if part.source in ("program", "context", "injected"):
+        return "added by programs"
+    return part.role
+
+
+def _kinds_in(block: Block, speaker: str) -> Iterable[tuple[str, Block]]:
     match block:
         case Text():
-            yield role, block
+            yield speaker, block
         case Thinking():
             yield "thinking", block
         case ToolCall():
@@ -293,7 +347,7 @@ def _images(units: Iterable[ContextUnit], sizes: _Sizes) -> Group:
     tally = _Tally()
     for part in _parts(units):
         for block in part.blocks:
-            for kind, inner in _kinds_in(block, part.role):
+            for kind, inner in _kinds_in(block, _speaker(part)):
                 if kind == "images":
                     tally.add(kind, sizes.block(inner))
     return tally.get("images")
@@ -350,11 +404,11 @@ def _calls(
     records: Sequence[Record],
     units: Sequence[ContextUnit],
     sizes: _Sizes,
-    costs: Iterable[CallCost],
+    price_for: PriceFor | None,
+    model: str,
 ) -> tuple[InspectedCall, ...]:
     """The size of the history before each reply, beside what the provider reported."""
-    by_id = {item.id: item for item in records if isinstance(item, Assistant)}
-    cost = {each.record: each.cost for each in costs}
+    by_id = {item.id: item for item in records if isinstance(item, Assistant) and is_call(item)}
     calls: list[InspectedCall] = []
     seen = 0
     for unit in units:
@@ -362,7 +416,8 @@ def _calls(
         if record is not None:
             usage = read_usage(record.usage, record.provider or "")
             reported = usage.prompt if usage else None
-            calls.append(InspectedCall(record.id, record.ts, seen, reported, cost.get(record.id)))
+            cost = call_cost(record, price_for, model)
+            calls.append(InspectedCall(record.id, record.ts, seen, reported, cost))
         seen += sizes.unit(unit)
     return tuple(calls)
 

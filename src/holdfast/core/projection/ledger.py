@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.core.models.messages import ToolAnswer, ToolCall
-from holdfast.core.projection.steps import MEANING
+from holdfast.core.projection.steps import MEANING, Thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.projection.draft import ViewDraft
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Action = Literal["kept", "trimmed", "cleared", "summarised", "dropped", "injected", "silent"]
 """`silent`: a record that no model ever sees, such as a label or a decision."""
+MESSAGE_KINDS: Final = frozenset(("user", "assistant", "tool_result", "tool_use"))
+"""The kinds of records that a model sees."""
 
 
 class LedgerLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +40,8 @@ class LedgerLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """The way to get back what is not in the request."""
     name: str = ""
     """The tool, for calls and results."""
+    speaker: str = ""
+    """`program` where a program wrote a message in the user's role."""
 
 
 def totals(ledger: tuple[LedgerLine, ...]) -> dict[str, tuple[int, int, int]]:
@@ -47,6 +51,54 @@ def totals(ledger: tuple[LedgerLine, ...]) -> dict[str, tuple[int, int, int]]:
         count, before, after = sums.get(line.action, (0, 0, 0))
         sums[line.action] = (count + 1, before + line.before, after + line.after)
     return sums
+
+
+def complete_ledger(
+    ledger: Sequence[LedgerLine],
+    earlier: Sequence[Record],
+    weigh: Callable[[MessagePart], int],
+) -> tuple[LedgerLine, ...]:
+    """Return a ledger with the records before the view, which its projection did not look at.
+
+    Records that it names without a size, because an earlier cut has covered them, get one.
+    """
+    known = {line.record for line in ledger}
+    covered = {line.record for line in ledger if line.action == "summarised" and not line.before}
+    thread = Thread()
+    for record in earlier:
+        if record.id in covered or record.id not in known:
+            thread.feed(record)
+    parts = _by_record(thread.units())
+    before = [
+        _earlier_line(record, parts.get(record.id, []), weigh)
+        for record in earlier
+        if record.id not in known
+    ]
+    weighed = [
+        msgspec.structs.replace(
+            line, before=sum(map(weigh, parts[line.record])), name=_name(parts[line.record])
+        )
+        if line.record in covered and line.record in parts
+        else line
+        for line in ledger
+    ]
+    return (*before, *weighed)
+
+
+def _earlier_line(
+    record: Record, parts: list[MessagePart], weigh: Callable[[MessagePart], int]
+) -> LedgerLine:
+    if record.kind not in MESSAGE_KINDS:
+        return LedgerLine(record=record.id, kind=record.kind, action="silent")
+    return LedgerLine(
+        record=record.id,
+        kind=record.kind,
+        action="summarised",
+        before=sum(map(weigh, parts)),
+        why="before an earlier cut",
+        back=f"record {record.id}",
+        name=_name(parts),
+    )
 
 
 def write_ledger(
@@ -106,6 +158,7 @@ def _shown_line(
         why=_why(draft, record.id, form) or (MEANING[repair.flaw] if repair else ""),
         back=f"record {record.id}" if form else "",
         name=_name(parts),
+        speaker="program" if parts[0].source == "program" else "",
     )
 
 
@@ -120,12 +173,12 @@ def _why(draft: ViewDraft, record: str, form: Form | None) -> str:
 def _unseen(draft: ViewDraft, record: Record, repair: ViewRepair | None) -> LedgerLine:
     """A record that is nowhere in the units."""
     boundary = draft.view.boundary
-    if record.kind not in ("user", "assistant", "tool_result", "tool_use"):
+    if record.kind not in MESSAGE_KINDS:
         return LedgerLine(record=record.id, kind=record.kind, action="silent")
     if repair is not None:
         why, action = MEANING[repair.flaw], "dropped"
     elif boundary is not None:
-        why, action = f"before the boundary {boundary.id}", "summarised"
+        why, action = "before an earlier cut", "summarised"
     else:
         why, action = "nothing in it", "dropped"
     return LedgerLine(

@@ -105,14 +105,19 @@ class Policy(msgspec.Struct, frozen=True):
         share = self.compact + _LOOP_SHARE * (1 - self.compact) if in_loop else self.compact
         return int(share * budget)
 
-    def warn_at(self, budget: int) -> int:
-        """Return the tokens of a view that is nearly full: a turn before it is cut, as turns go."""
-        return int((self.compact - _FLUSH_SHARE) * budget)
+    def warn_at(self, budget: int, largest_turn: int) -> int:
+        """Return the tokens of messages from which on a person is warned of the next cut.
+
+        That is one turn of the largest size in view before the cut, and at the latest a tenth
+        before it.
+        """
+        due = self.full_at(budget)
+        return max(0, min(due - largest_turn, int(_WARN_SHARE * due)))
 
     def flush_at(self, budget: int) -> int:
         """Return the tokens of a view from which on notes are saved, always fewer than trigger a
         cut."""
-        return self.warn_at(budget)
+        return int((self.compact - _FLUSH_SHARE) * budget)
 
     def draft_at(self, budget: int) -> int:
         """Return the tokens of a view from which on the summary for its next cut is written ahead:
@@ -162,6 +167,8 @@ _CARRY_SHARE: Final = 0.4
 _INSTRUCTIONS_SHARE: Final = 0.06
 _DRAFT_SHARE: Final = 0.3
 """Of what a cut keeps. The rest is for the step that triggers the cut."""
+_WARN_SHARE: Final = 0.9
+"""Of the size at which a view is cut."""
 _MIN_YIELD: Final = 0.02
 """A batch at a cold moment that frees less of the budget is not worth an epoch."""
 _ENOUGH: Final = 0.4
@@ -272,7 +279,7 @@ def _cut(
     start = _tail(steps, pruned, room)
     if protected is not None and protected < start:
         newest = sum(pruned.sizes[max(0, protected) :])
-        if newest <= policy.warn_at(budget) - policy.carry_cap(budget):
+        if newest <= policy.flush_at(budget) - policy.carry_cap(budget):
             start = max(0, protected)
     return _decide(steps, pruned, start, reason, 1)
 

@@ -7,6 +7,7 @@ appended, the next projection sees the same view and decides nothing.
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -24,7 +25,7 @@ from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
 from holdfast.core.projection.units import messages_of, open_with_user
-from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.projection.view import ProjectionCache, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,15 @@ class Tokens(msgspec.Struct, frozen=True):
     counter: str
 
 
+class ViewLimits(msgspec.Struct, frozen=True):
+    """The sizes of messages that a view is measured by."""
+
+    compact_at: int
+    """Beyond it, the view is cut."""
+    warn_at: int
+    """From it on, a plan has a warning: one more turn may reach `compact_at`."""
+
+
 class Plan(msgspec.Struct, frozen=True, dict=True):
     """A request that fits, the reasons for its shape, and the records that keep it that way."""
 
@@ -80,6 +90,8 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """Records to append before the request is sent."""
     tokens_before: int
     """The size of the messages if nothing had been decided."""
+    limits: ViewLimits
+    """The sizes of messages at which a person is warned, and at which the view is cut."""
     warnings: tuple[str, ...]
     """Troubles that a person should know of."""
     protected_cut: int
@@ -185,6 +197,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     if decisions:
         ended = len({message.record for message in messages} & (view.reasoning - set(reasoning)))
         decisions = tuple(_with_reasoning(made, ended) for made in decisions)
+    limits = _limits(draft, budget, policy)
     return Plan(
         prompt=Prompt(
             messages=tuple(messages),
@@ -210,7 +223,8 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=decisions,
         tokens_before=before,
-        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget, policy)))),
+        limits=limits,
+        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, limits)))),
         protected_cut=protected_cut,
         prefixes=prefixes,
         reasoning=reasoning,
@@ -298,14 +312,21 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     return int(anew * min(1.0, correction.factor / learned.factor))
 
 
-def _fill_warning(tokens: int, budget: Budget, policy: Policy) -> str:
-    """Return the warning about a view that is nearly full; empty if it is not."""
-    if tokens <= policy.warn_at(budget.tokens):
+def _limits(draft: ViewDraft, budget: Budget, policy: Policy) -> ViewLimits:
+    """Return the limits of a view, of which each turn that is in it may come again."""
+    units, sizes = draft.units[draft.start :], draft.sizes[draft.start :]
+    bounds = [*turns_of(units), len(units)]
+    largest = max((sum(sizes[start:end]) for start, end in pairwise(bounds)), default=0)
+    return ViewLimits(policy.full_at(budget.tokens), policy.warn_at(budget.tokens, largest))
+
+
+def _fill_warning(tokens: int, limits: ViewLimits) -> str:
+    """Return the warning about a view that the next turn may fill; empty if there is room."""
+    if tokens <= limits.warn_at:
         return ""
-    share = tokens / budget.tokens
     return (
-        f"the messages take {share:.0%} of their budget of {budget.tokens:,} tokens; "
-        f"at {policy.compact:.0%} the oldest of them are shortened"
+        f"the messages take {tokens:,} tokens; the view is compacted when they take "
+        f"{limits.compact_at:,}"
     )
 
 

@@ -20,7 +20,6 @@ from holdfast.core.tokens.counting import (
     MESSAGE_TOKENS,
     Estimator,
     count_block,
-    count_text,
     count_tool,
 )
 from holdfast.core.tokens.images import UNKNOWN_RULE
@@ -142,7 +141,7 @@ class Scale:
         return Weight(counted, results)
 
     def text(self, text: str) -> int:
-        return count_text(text, self.counter, self.images) + MESSAGE_TOKENS if text else 0
+        return self.counter.count(text) + MESSAGE_TOKENS if text else 0
 
     def tools(self, tools: Sequence[Tool]) -> int:
         return sum(count_tool(tool, self.counter) for tool in tools)

@@ -73,7 +73,7 @@ MEANING: Final[dict[str, str]] = {
     "merged-roles": "two messages of one role in a row became one",
     "bad-unicode": "lone surrogates were replaced",
     "foreign-thinking": "thinking of another model, or without a signature, was left out",
-    "payload-in-text": "a data URI in a text became a picture, or a note of its size",
+    "payload-in-text": "a large data URI in a text became a note with a ref, or a picture",
     "no-opening": "a note stands where the first user message should be",
     "no-question": "a note stands where a new user message should be",
 }
@@ -326,12 +326,17 @@ class Thread:
     def _lift_payloads(
         self, record: Record, blocks: tuple[_B, ...]
     ) -> tuple[_B | Text | Image, ...]:
-        """The blocks without payloads in their texts: sent as text, a picture is thousands of
-        tokens and shows nothing."""
+        """The blocks without large payloads in their texts: sent as text, a picture is thousands
+        of tokens and shows nothing. A model's own message has no pictures."""
         if not any(map(has_payload, blocks)):
             return blocks
         self._repair("payload-in-text", record)
-        return tuple(lifted for block in blocks for lifted in without_payloads(block))
+        may_show = type(record) is not Assistant
+        return tuple(
+            lifted
+            for block in blocks
+            for lifted in without_payloads(block, record.id, may_show=may_show)
+        )
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

@@ -35,12 +35,17 @@ def is_proxied(records: Iterable[Record]) -> bool:
     return any(CHAIN_FIELD in record.extra for record in records)
 
 
-def terms_in_log(records: Iterable[Record]) -> tuple[str, tuple[Tool, ...]]:
-    """The system prompt and the tools of the last request on a path, from its beginning."""
+def newest_terms(newest: Iterable[Record]) -> tuple[str, tuple[Tool, ...]]:
+    """The system prompt and the tools of the last request on a path; shown the path backwards.
+
+    Reads no further than to the records that state both.
+    """
     terms: Json = {}
-    for record in records:
+    for record in newest:
         if isinstance(record, ModelChange):
             changed = record.extra.get(REQUEST_FIELD)
-            terms |= changed if isinstance(changed, dict) else {}
+            terms = {**(changed if isinstance(changed, dict) else {}), **terms}
+            if "tools" in terms and ("system" in terms or "instructions" in terms):
+                break
     system = terms.get("system", terms.get("instructions"))
     return text_of_system(system), read_tools(terms.get("tools"))

@@ -46,8 +46,6 @@ ANSWER_TOKENS: Final = 8
 """An answer's id and wrapping, beside its content."""
 TOOL_TOKENS: Final = 12
 """A tool's wrapping, beside its name, description and schema."""
-URI_TOKENS: Final = 4
-"""Tokens left of a data URI in a text: its scheme and media type."""
 PAYLOAD_TOKENS: Final = 100
 """A payload that is neither a picture nor a document."""
 PAGE_TOKENS: Final = 2_500
@@ -95,28 +93,16 @@ def tokens_max(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def count_text(text: str, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:
-    """A text's tokens, with the payloads in it counted as what they hold."""
-    total = place = 0
-    kept = []
-    for uri in data_uris(text):
-        kept.append(text[place : uri.start])
-        place = uri.end
-        total += URI_TOKENS + _payload(uri.data, uri.media_type, images)
-    return total + counter.count("".join((*kept, text[place:])) if place else text)
-
-
 def count_block(block: Block, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:
     """Count the tokens that a block adds to a request."""
     match block:
         case Text():
-            return count_text(block.text, counter, images)
+            return counter.count(block.text)
         case Image():
             return image_tokens(block, images)
         case ToolCall():
             arguments = arguments_json(block.arguments)
-            counted = counter.count(block.name) + count_text(arguments, counter, images)
-            return counted + CALL_TOKENS
+            return counter.count(block.name) + counter.count(arguments) + CALL_TOKENS
         case ToolAnswer():
             inside = sum(count_block(piece, counter, images) for piece in block.content)
             return inside + ANSWER_TOKENS
@@ -142,7 +128,7 @@ def count_tool(tool: Tool, counter: Counter) -> int:
 
 def count_prompt(prompt: Prompt, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:
     """A whole request: system text, tools and messages, without the room for the reply."""
-    system = count_text(prompt.system, counter, images) + MESSAGE_TOKENS if prompt.system else 0
+    system = counter.count(prompt.system) + MESSAGE_TOKENS if prompt.system else 0
     tools = sum(count_tool(tool, counter) for tool in prompt.tools)
     return (
         system + tools + sum(count_message(message, counter, images) for message in prompt.messages)
@@ -228,16 +214,15 @@ def _without_payload(
     if name in _DATA_NAMES and len(item) >= PAYLOAD_CHARS_MIN and _BASE64.fullmatch(item):
         payloads.append(_payload(item, media.lower(), images))
         return ""
-    place, kept = 0, []
-    for uri in data_uris(item):
-        payloads.append(_payload(uri.data, uri.media_type, images))
-        kept.append(item[place : uri.start])
-        place = uri.end
-    return "".join((*kept, item[place:])) if place else item
+    uri = next(data_uris(item), None) if item.startswith("data:") else None
+    if uri is None or uri.end < len(item) or "svg" in uri.media_type:
+        return item  # a text, whatever is in it
+    payloads.append(_payload(uri.data, uri.media_type, images))
+    return ""
 
 
 def _payload(data: str, media: str, images: ImageRule) -> int:
-    if media.startswith("image/") or is_image(data):
+    if is_image(data) or (media.startswith("image/") and "svg" not in media):
         return image_tokens(Image(data=data, media_type=media), images)
     if media == "application/pdf" or data.startswith("JVBERi"):
         return PAGE_TOKENS * max(1, math.ceil(payload_bytes(data) / PAGE_BYTES))

@@ -287,7 +287,8 @@ class DataUri(msgspec.Struct, frozen=True):
 
     @property
     def is_image(self) -> bool:
-        return self.media_type.startswith("image/") or is_image(self.data)
+        """True for a picture that providers know, by its first bytes. An SVG is a text."""
+        return is_image(self.data)
 
 
 _DATA_URI: Final = lazy_pattern(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
+    from holdfast.core.models.spending import PriceFor
     from holdfast.core.outputs.offload import Room
     from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.project import Plan
@@ -98,15 +99,20 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     floor: int = WINDOW_FLOOR_TOKENS
     """The smallest window to accept."""
     price: Price | None = None
-    list_price: Callable[[str], Price | None] = lambda _model: None
-    """The list price of any other model by name."""
+    """The price of the session's own model now."""
+    is_price_stated: bool = False
+    """The caller states it; it then holds for every call to that model, whenever it was made."""
+    list_price: PriceFor = lambda _model, _provider, _at: None
+    """The list price of any model, at its provider and at a moment; 0 for now."""
     summary_target: Target | None = None
     summary_window: Window | None = None
     """The target and window of another model for summaries; None for the session's own."""
 
-    def price_for(self, model: str) -> Price | None:
+    def price_for(self, model: str, provider: str = "", at: float = 0.0) -> Price | None:
         """The price of a model: the stated one for the session's own, list prices for others."""
-        return self.price if model == self.target.model else self.list_price(model)
+        if self.is_price_stated and model == self.target.model:
+            return self.price
+        return self.list_price(model, provider, at)
 
 
 class Bounds(msgspec.Struct, frozen=True):

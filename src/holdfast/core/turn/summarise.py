@@ -223,7 +223,7 @@ class Summariser:
             return outcome
         after: float = yield Now()
         usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
-        cost = cost_of(usage, run.settings.price_for(target.model))
+        cost = cost_of(usage, run.settings.price_for(target.model, target.provider))
         self._costs.append(cost)
         if outcome.raw_usage:
             self._usages.append(outcome.raw_usage)

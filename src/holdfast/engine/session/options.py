@@ -190,6 +190,7 @@ def run_settings(
         output_tool=output_tool,
         floor=floor,
         price=options.price or price_of(model.target.model, model.target.provider),
+        is_price_stated=options.price is not None,
         list_price=price_of,
         summary_target=summariser.target if summariser is not None else None,
         summary_window=summariser.window if summariser is not None else None,

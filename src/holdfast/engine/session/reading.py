@@ -13,7 +13,7 @@ from holdfast.core.flow.arguments import (
 )
 from holdfast.core.log.records import Assistant, Flush, ToolResult, User
 from holdfast.engine.session.status import status_of
-from holdfast.engine.session.totals import price_totals
+from holdfast.engine.session.totals import bill_of_run
 from holdfast.errors import NoSuchOutput
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def read_status(state: SessionState) -> Status:
     return status_of(
         state.plan_held(),
         totals,
-        price_totals(totals, state.run.settings),
-        state.run.options.policy,
+        bill_of_run(totals, state.run.settings),
         session=state.key.session,
         agent=state.key.agent,
         label=state.label(),

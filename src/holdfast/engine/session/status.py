@@ -9,9 +9,9 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.models.spending import Spent
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.models.window import Window
-    from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import ContextUnit
 
@@ -30,17 +30,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     """The model's context window."""
     tokens: int
-    """The size of the next request, system prompt and tools included."""
+    """The size of the view as it is now, system prompt and tools included: of the next request,
+    where no compaction is due."""
     basis: str
     """`measured`, `exact` or `estimated`."""
     budget: int
     """The room for messages."""
     messages_tokens: int
-    """Of the next request: the messages."""
+    """Of it: the messages."""
     compact_at: int
     """The size of the messages at which the next compaction comes."""
+    warn_at: int
+    """The size of the messages from which on `warnings` says that it is near."""
     messages: int
-    """Messages in the log, on the path to its head."""
+    """Messages in view."""
     turns: int
     """Turns so far."""
     calls: int
@@ -84,8 +87,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(
     plan: Plan,
     totals: SessionTotals,
-    price: tuple[float, int],
-    policy: Policy,
+    spent: Spent,
     *,
     session: str,
     agent: str,
@@ -94,8 +96,7 @@ def status_of(
     mode: str,
 ) -> Status:
     """Build the status from the next request, the totals so far and what they cost."""
-    cost, unpriced = price
-    compact_at = policy.full_at(plan.budget.tokens)
+    limits = plan.limits
     return Status(
         session=session,
         agent=agent,
@@ -106,19 +107,20 @@ def status_of(
         basis=plan.tokens.basis,
         budget=plan.budget.tokens,
         messages_tokens=plan.tokens.messages,
-        compact_at=compact_at,
+        compact_at=limits.compact_at,
+        warn_at=limits.warn_at,
         messages=sum(len(unit.parts) for unit in plan.units_kept),
         turns=totals.turns,
         calls=totals.calls,
         tools=totals.tools,
         compactions=totals.compactions,
         prunes=totals.prunes,
-        prompt_tokens=totals.prompt,
-        output_tokens=totals.output,
-        cache_share=totals.cache_share,
-        cost=cost,
-        unpriced=unpriced,
-        turns_left=_turns_left(plan.units_kept, plan.tokens.messages, compact_at),
+        prompt_tokens=spent.prompt,
+        output_tokens=spent.output,
+        cache_share=spent.cache_share,
+        cost=spent.cost or 0.0,
+        unpriced=spent.gaps,
+        turns_left=_turns_left(plan.units_kept, plan.tokens.messages, limits.compact_at),
         head=head,
         mode=mode,
         warnings=plan.warnings,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.checkpoint.render import render
+from holdfast.core.dialects.registry import target
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import (
     CHECKPOINT_CHARS,
@@ -16,17 +16,21 @@ from holdfast.core.limits import (
     TURN_WAIT_SECONDS,
     WINDOW_FLOOR_TOKENS,
 )
-from holdfast.core.log.records import Assistant, ModelChange
-from holdfast.core.models.window import Window, likely_window
+from holdfast.core.models.window import Window, likely_window, model_in
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.options import SessionOptions, check_window
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.base import camel
+from holdfast.engine.workspace.facts import (
+    NEAR_RECORDS,
+    TurnTerms,
+    default_dialect,
+    terms_of_proxy,
+)
 from holdfast.providers.callables import from_callable
 from holdfast.providers.known_models.lookup import window_of
-from holdfast.providers.models import model as find_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,25 +43,6 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Model
-
-NEAR_RECORDS: Final = 2_000
-"""The newest records, in which every surface looks for the model and the window of a session."""
-
-
-class TurnTerms(msgspec.Struct, frozen=True):
-    """The terms that turns of an agent work with in this program."""
-
-    target: Target
-    """The model that answers."""
-    options: SessionOptions
-    """The settings of its sessions."""
-    window: Window
-    """The context window that the settings state, or the model's."""
-    floor: int
-    """The smallest window to accept."""
-    is_stated: bool = True
-    """False where nobody chose them for this agent: another program may run its sessions."""
-
 
 TermsOf = Callable[[str], TurnTerms | None]
 """Returns the terms of an agent's turns; None where this program runs none."""
@@ -115,7 +100,7 @@ class WorkspaceContext:
             reply = {
                 "sessionKey": str(key),
                 **camel(msgspec.to_builtins(status)),
-                "model": self._model_name(key) or None,
+                "model": status.model or None,
                 "fill": round(status.fill, 4),
                 "share": round(status.share, 4),
             }
@@ -211,16 +196,19 @@ class WorkspaceContext:
     ) -> _ReadSession:
         """The session, open. To look at it nothing is stored, not even notes that are due."""
         store, settings, terms = self._base.store, self._settings, self.turn_terms(key)
-        model = settings.model or find_model("offline")
         size: int | Window | None = window or settings.window
         floor, chosen = None, SessionOptions()
-        if terms is not None and terms.is_stated:
+        if settings.model is not None:
+            model = settings.model
+        elif terms is not None and terms.is_stated:
             model = from_callable(_never_send, terms.target, terms.window)
             size, floor, chosen = size or terms.window, terms.floor, terms.options
-        elif size is None and settings.model is None:
-            size = self._window(key)
-            if size.confidence == "learned":  # it works in that one, however small
-                floor = min(WINDOW_FLOOR_TOKENS, size.tokens)
+        else:
+            aim, found, chosen = self._read_terms(key)
+            model = from_callable(_never_send, aim, found)
+            if size is None and found.confidence == "learned":  # it works in that, however small
+                floor = min(WINDOW_FLOOR_TOKENS, found.tokens)
+            size = size or found
         options = msgspec.structs.replace(
             chosen,
             window=size,
@@ -232,27 +220,19 @@ class WorkspaceContext:
         check_window(options, model)
         return _ReadSession(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
 
-    def _window(self, key: SessionKey) -> Window:
-        """The window that a session works in, as its log tells, or its model's."""
-        model, terms = self._model_name(key), self.turn_terms(key)
-        newest = list(islice(self._base.store.back(key), NEAR_RECORDS))
-        found = likely_window(newest[::-1], model)
-        if found is not None:
-            return Window(*found, "learned")
-        is_same = terms is not None and terms.target.model == model
-        return terms.window if terms is not None and is_same else window_of(model)
-
-    def _model_name(self, key: SessionKey) -> str:
-        """The model that is planned for: the given one, or the one that answered last."""
-        if self._settings.model is not None:
-            return self._settings.model.target.model
-        terms = self.turn_terms(key)
-        if terms is not None and terms.is_stated:
-            return terms.target.model
-        for record in islice(self._base.store.back(key), NEAR_RECORDS):
-            if isinstance(record, Assistant | ModelChange) and record.model:
-                return record.model
-        return terms.target.model if terms is not None else ""
+    def _read_terms(self, key: SessionKey) -> tuple[Target, Window, SessionOptions]:
+        """The model, the window and the options of a session that another program may run, as its
+        log tells them."""
+        store, terms = self._base.store, self.turn_terms(key)
+        newest = store.last(key, NEAR_RECORDS)
+        provider, model = model_in(newest)
+        found = likely_window(newest, model)
+        system, tools = terms_of_proxy(store, key, newest)
+        options = SessionOptions(system=system, tools=tools)
+        if found is None and terms is not None and model in ("", terms.target.model):
+            return terms.target, terms.window, options
+        aim = target(default_dialect(model), provider=provider, model=model)
+        return aim, Window(*found, "learned") if found else window_of(model), options
 
 
 def _never_send(_request: Json) -> object:

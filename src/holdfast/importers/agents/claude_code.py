@@ -212,7 +212,11 @@ def _read_tree(
 ) -> Imported:
     draft = Draft()
     kept = _newest_branch(tree, parents)
-    draft.skip("abandoned branch", "a newer branch took its place", len(tree) - len(kept))
+    places = {node.index for node in kept}
+    left = Draft()
+    for group in _calls([node for node in tree if node.index not in places]):
+        _carry(left, group, nodes)
+    draft.leave(left, len(tree) - len(kept))
     for group in _calls(kept):
         _carry(draft, group, nodes)
     copies = sum("toolUseResult" in node.value for node in kept)

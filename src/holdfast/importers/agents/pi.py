@@ -84,7 +84,11 @@ def _read(source: Source, kind: str) -> list[Imported]:
     if entries and entries[0].get("type") == "session":
         header, *entries = entries
     path = _path(entries, text_or_empty(header.get("id")))
-    draft.skip("abandoned branch", "a newer branch took its place", len(entries) - len(path))
+    left = Draft()
+    for place, entry in enumerate(entries):
+        if place not in path:
+            _carry(left, entry, _KeptPlaces(has_header=False))
+    draft.leave(left, len(entries) - len(path))
     kept = _KeptPlaces(has_header=bool(header))
     for place, entry in enumerate(entries):
         if place in path:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.importers.apis.chat import carry_system, first_messages, lists_in, tools_of
+from holdfast.importers.apis.chat import (
+    are_known,
+    carry_system,
+    first_messages,
+    lists_in,
+    tools_of,
+)
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -93,6 +99,8 @@ def detect(source: Source) -> bool:
         return False
     if any("tool_calls" in item or "function_call" in item for item in messages):
         return False
+    if not are_known(messages):
+        return False
     if "system" in body or any("input_schema" in tool for tool in mappings(body.get("tools"))):
         return True
     return any(
@@ -113,6 +121,7 @@ def read(source: Source) -> list[Imported]:
         draft.tools = tools_of(body.get("tools"))
         model = text_or_empty(body.get("model")) or None
         carry_messages(draft, listing(body["messages"]), model=model)
+        blocks.pass_over(draft, body, ("messages", "system", "tools"))
         sessions.append((name, draft))
     return finish(source, "anthropic", sessions)
 

@@ -201,8 +201,16 @@ def first_messages(source: Source) -> list[Json]:
     return nested or source.head
 
 
+def are_known(messages: Iterable[Json]) -> bool:
+    """Return whether every block of the messages is of a kind that can be read."""
+    found = (block for message in messages for block in mappings(message.get("content")))
+    return all(map(blocks.is_known, found))
+
+
 def detect(source: Source) -> bool:
     messages = first_messages(source)
+    if not are_known(messages):
+        return False
     roles = [message.get("role") for message in messages]
     known = sum(role in _ROLES for role in roles if is_text(role))
     is_said = any(
@@ -218,6 +226,7 @@ def read(source: Source) -> list[Imported]:
         draft = Draft()
         draft.tools = tools_of(body.get("tools") or body.get("functions"))
         carry_messages(draft, body["messages"], model=text_or_empty(body.get("model")) or None)
+        blocks.pass_over(draft, body, ("messages", "tools", "functions"))
         sessions.append((text_or_empty(body.get("session_id")) or name, draft))
     return finish(source, "openai-chat", sessions)
 

@@ -287,8 +287,11 @@ def read_qwen(source: Source) -> list[Imported]:
     lines = [line.value for line in source.lines]
     draft = Draft()
     path = _qwen_path(lines)
-    off = [one for place, one in enumerate(lines) if place not in path]
-    draft.skip("abandoned branch", "a newer branch took its place", len(off))
+    left = Draft()
+    for place, line in enumerate(lines):
+        if place not in path:
+            _carry_qwen(left, line)
+    draft.leave(left, len(lines) - len(path))
     for place, line in enumerate(lines):
         if place in path:
             _carry_qwen(draft, line)

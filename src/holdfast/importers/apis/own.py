@@ -51,7 +51,11 @@ def read(source: Source) -> list[Imported]:
         else:
             records.append(found)
     path = _path(records)
-    draft.skip("abandoned branch", "a rewind left it", len(records) - len(path))
+    left, places = Draft(), set(map(id, path))
+    for record in records:
+        if id(record) not in places and not isinstance(record, Header):
+            left.carry(record)
+    draft.leave(left, len(records) - len(path))
     kept = list(without_doubles(path))
     draft.skip("tool_use line", "a second copy of a call in its message", len(path) - len(kept))
     for record in kept:

@@ -45,6 +45,19 @@ memory; one that has a value a line is not."""
 
 _ENDINGS: Final = lazy_pattern(r"(?i)(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared)){1,8}$")
 
+KNOWN_BLOCKS: Final = frozenset(
+    (
+        *("text", "input_text", "output_text", "summary_text", "refusal", "search_result"),
+        *("image", "image_url", "input_image", "document", "file", "input_file", "video_url"),
+        *("audio", "input_audio", "output_audio", "container_upload", "thinking", "reasoning"),
+        *("redacted_thinking", "tool_use", "tool_result", "server_tool_use", "mcp_tool_use"),
+        *("mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "compaction"),
+        *("code_execution_tool_result", "bash_code_execution_tool_result", "tool_call"),
+        *("text_editor_code_execution_tool_result", "tool_search_tool_result", "toolCall"),
+        *("function_call", "tool-result", "tool-call", "tool_reference"),
+    )
+)
+"""Kinds of blocks in the messages of the providers' APIs and of those who store them."""
 HEAD_LINES: Final = 64
 """Lines that a detector may look at."""
 _SOMETHING: Final = lazy_pattern(rb"\S")
@@ -80,6 +93,8 @@ class Imported(msgspec.Struct, frozen=True):
     """The tools that were offered: `name`, `description`, `parameters` (a JSON schema)."""
     folder: str = ""
     """The working directory, where the source tells it."""
+    abandoned: list[Record] = []
+    """The replies of branches that were left: part of the bill, not of the conversation."""
 
 
 class Importer(msgspec.Struct, frozen=True):
@@ -197,10 +212,16 @@ class Draft:
         self._names: dict[str, str] = {}
         self._open: dict[str, str] = {}
         self._invented: set[str] = set()
+        self._abandoned: list[Record] = []
 
     def skip(self, what: str, why: str, count: int = 1) -> None:
         if count > 0:
             self._skipped[what, why] += count
+
+    def leave(self, branches: Draft, lines: int) -> None:
+        """Leave out branches that a newer one took the place of. Their replies were paid for."""
+        self.skip("abandoned branch", "a newer branch took its place", lines)
+        self._abandoned += [record for record in branches.records if isinstance(record, Assistant)]
 
     def add(self, record: Record) -> None:
         """Take a record; an id that is no good, or taken, is left to the store."""
@@ -208,6 +229,7 @@ class Draft:
             record = msgspec.structs.replace(record, id="")
         stored = self._storable(record)
         if stored is not None:
+            self._note_unknown(stored)
             self._ids |= {record.id} - {""}
             self.records.append(stored)
 
@@ -294,7 +316,18 @@ class Draft:
             skipped=[Skipped(what, why, count) for (what, why), count in found.items()],
             system=scrub(self.system),
             tools=self.tools,
+            abandoned=self._abandoned,
         )
+
+    def _note_unknown(self, record: Record) -> None:
+        """Count the blocks that are kept although nobody knows how to read them."""
+        if not isinstance(record, User | Assistant | ToolResult):
+            return
+        content = record.content if isinstance(record.content, list) else ()
+        for block in content:
+            kind = block.get("type")
+            if is_text(kind) and kind not in KNOWN_BLOCKS:
+                self.skip(f"block of the kind {kind[:40]!r}", "kept as it is, but not understood")
 
     def _takes(self, record_id: str) -> bool:
         try:

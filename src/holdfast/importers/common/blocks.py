@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.importers.common.base import is_text, mapping, text_or_empty
+from holdfast.importers.common.base import KNOWN_BLOCKS, is_text, mapping, text_or_empty
 from holdfast.importers.common.parsing import NOT_JSON, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from holdfast.core.log.records import Content, Json
     from holdfast.importers.common.base import Draft
 
@@ -100,6 +102,18 @@ def blocks_of(value: object) -> list[Json]:
     if isinstance(content, str):
         return [text(content)] if content.strip() else []
     return content or []
+
+
+def is_known(block: Json) -> bool:
+    """Return whether a block is of a kind that some provider's API defines."""
+    return block.get("type") is None or block.get("type") in KNOWN_BLOCKS
+
+
+def pass_over(draft: Draft, body: Json, read: Collection[str]) -> None:
+    """Count what stands beside the messages and is not read. Settings of one value are none."""
+    for name, value in body.items():
+        if name not in read and isinstance(value, list | dict) and value:
+            draft.skip(f"field `{name[:60]}`", "beside the messages; it is not read")
 
 
 def with_ids(draft: Draft, content: Content) -> Content:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from holdfast.stores.changes import Changes
     from holdfast.stores.jsonl.log import FileLog
 
-_VERSION: Final = 7
+_VERSION: Final = 8
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1

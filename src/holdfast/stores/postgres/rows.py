@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COUNTS: Final = ("turns", "calls", "tools", "unknown")
 """The totals that nearly every append changes: columns, which are cheaper to add to."""
-_BY_MODEL: Final = ("replies", "helpers")
+_BY_MODEL: Final = ("replies", "helpers", "stated")
 """The totals that are kept for each model."""
 _SUMS: Final = [
     name

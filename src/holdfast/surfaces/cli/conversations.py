@@ -10,19 +10,22 @@ import msgspec
 
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Tool, read_tools
-from holdfast.core.models.window import Window
-from holdfast.core.proxy.terms import is_proxied, terms_in_log
+from holdfast.core.models.spending import total_of
+from holdfast.core.models.window import Window, model_in
+from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
-from holdfast.surfaces.request_preview import model_in, session_records
+from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.models.totals import SessionTotals
     from holdfast.importers import Imported
     from holdfast.surfaces.cli.app import App
 
@@ -42,6 +45,10 @@ class Conversation(msgspec.Struct, frozen=True):
     folder: str = ""
     """The agent's working directory, where the source tells it."""
     label: str = ""
+    totals: SessionTotals | None = None
+    """The sums over everything, also over branches that `records` do not have."""
+    key: SessionKey | None = None
+    """The session of the store; None for a file."""
 
     @property
     def address(self) -> str:
@@ -158,13 +165,10 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         raise
     with app.out.busy(f"reading {key}"):
         records = session_records(app.store, key, window)
-        system: str = ""
-        tools: tuple[Tool, ...] = ()
-        if is_proxied(records):
-            # The terms may have been logged long before what is shown.
-            system, tools = terms_in_log(app.store.read(key))
+        system, tools = terms_of_proxy(app.store, key, records)
+        totals = app.store.totals(key)
     provider, model = model_in(records)
-    return Conversation(str(key), records, system, tools, provider, model)
+    return Conversation(str(key), records, system, tools, provider, model, totals=totals, key=key)
 
 
 def _of_import(found: Imported, path: str) -> Conversation:
@@ -176,6 +180,7 @@ def _of_import(found: Imported, path: str) -> Conversation:
         path=path,
         folder=found.folder,
         label=found.label,
+        totals=total_of([*found.records, *found.abandoned]),
     )
 
 

@@ -20,6 +20,7 @@ _PATTERNS: Final = {
     "summary": "M0 8 L8 0",
     "context": "M0 4 H8 M4 0 V8",
     "user": "",
+    "program": "M0 3H6",
     "assistant": "M2 2 h1 v1 h-1 z M6 6 h1 v1 h-1 z",
     "tool_result": "M0 8 L8 0 M-2 2 L2 -2 M6 10 L10 6",
     "other": "M0 2 H8 M0 6 H8",

@@ -9,8 +9,6 @@ from urllib.parse import urlencode
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.engine.session.totals import price_calls
-from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import small_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -25,7 +23,7 @@ from holdfast.surfaces.console.layout import (
     table,
     tokens,
 )
-from holdfast.surfaces.console.plans import cost_text, last_call, running_text
+from holdfast.surfaces.console.plans import cost_text, facts_of, running_text
 from holdfast.surfaces.http.route import JsonBody, Name, Route
 from holdfast.surfaces.http.session_types import LabelText, SessionsQuery, cursor_after
 from holdfast.surfaces.http.sessions import create_session, list_sessions
@@ -158,9 +156,8 @@ def _count_failed(call: HttpCall) -> dict[str, int]:
 
 def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
     key = SessionKey(info.agent, info.id)
-    last = last_call(call.store, key, call.workspace.context.turn_terms(key))
-    totals = call.store.totals(key)
-    cost, _unpriced = price_calls(totals, price_of, model_default=last.model)
+    found = facts_of(call, key)
+    last = found.last
     return _Line(
         info=info,
         key=key,
@@ -168,9 +165,9 @@ def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
         share=last.share,
         used=last.size,
         window=last.window_tokens,
-        cost=cost,
-        cost_text=cost_text(totals, last.model),
-        compactions=totals.compactions,
+        cost=found.spent.cost or 0.0,
+        cost_text=cost_text(found.spent),
+        compactions=found.totals.compactions,
         failed=failed.get(str(key), 0),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -10,14 +9,11 @@ import msgspec
 from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
-from holdfast.core.models.window import Window, likely_window
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
-from holdfast.engine.workspace.context import NEAR_RECORDS
 from holdfast.errors import HoldfastError
-from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
@@ -30,10 +26,9 @@ from holdfast.surfaces.http.route import (
 )
 from holdfast.surfaces.request_preview import (
     RequestTerms,
-    model_in,
-    plan_json,
-    preview,
-    session_records,
+    facts_json,
+    read_request,
+    terms_of_session,
     terms_of_turn,
 )
 
@@ -45,8 +40,8 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.projection.policy import Policy
     from holdfast.engine.session.prepare import Prepared
-    from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpCall
+    from holdfast.surfaces.request_preview import RequestFacts
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 
@@ -116,11 +111,11 @@ def _status(call: HttpCall) -> HttpAnswer:
 def _context(call: HttpCall) -> HttpAnswer:
     """The fate of every record in the next request, and the sums. Nothing is stored, so that any
     window, model or policy can be tried."""
-    prepared = prepare_context(call)
-    found = plan_json(prepared.plan)
+    found = read_context(call)
+    shown = facts_json(found)
     if call.query.request:
-        found = {"request": request_for(call, prepared), **found}
-    return HttpAnswer(call.workspace.mask_value(msgspec.to_builtins(found)))
+        shown = {"request": request_for(call, found.prepared), **shown}
+    return HttpAnswer(call.workspace.mask_value(msgspec.to_builtins(shown)))
 
 
 def request_for(call: HttpCall, prepared: Prepared) -> Json:
@@ -133,7 +128,7 @@ def request_for(call: HttpCall, prepared: Prepared) -> Json:
     return render(bare, prepared.plan.target)
 
 
-def prepare_context(call: HttpCall) -> Prepared:
+def read_context(call: HttpCall) -> RequestFacts:
     """The next request of the session in the address, under the terms in the query."""
     key = call.session()
     query: ContextQuery = call.query
@@ -154,7 +149,7 @@ def prepare_context(call: HttpCall) -> Prepared:
         idle=query.idle,
         policy=read_policy(query.policy, now.policy),
     )
-    return prepare_next(call.store, key, terms)
+    return read_request(call.store, key, terms)
 
 
 def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
@@ -163,40 +158,7 @@ def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
     base = call.workspace.context.request(key)
     if base is not None:
         return terms_of_turn(base)
-    turns = call.workspace.context.turn_terms(key)
-    records = list(call.store.last(key, NEAR_RECORDS))
-    provider, model = model_in(records)
-    found = likely_window(records, model)
-    if found is not None:
-        return RequestTerms(model=model, provider=provider, own=Window(*found, "learned"))
-    if turns is None or model not in ("", turns.target.model):
-        return RequestTerms(model=model, provider=provider)
-    target = turns.target
-    return RequestTerms(model=target.model, provider=target.provider, own=turns.window)
-
-
-def prepare_next(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
-    """The next request of a session; for the model that answered last, if the terms name none."""
-    if terms.base is None:
-        provider, model = _model_of(store, key)
-        terms = msgspec.structs.replace(
-            terms, model=terms.model or model, provider=provider or terms.provider
-        )
-    return preview(session_records(store, key, terms.window or _window_tokens(terms)), terms)
-
-
-def _model_of(store: SessionStore, key: SessionKey) -> tuple[str, str]:
-    """The provider and model that answered last; reads no further than to them."""
-    newest = (model_in([record]) for record in islice(store.back(key), NEAR_RECORDS))
-    return next((found for found in newest if found[1]), ("", ""))
-
-
-def _window_tokens(terms: RequestTerms) -> int:
-    """The window that records are read for, where none is stated: no smaller than its own."""
-    base = terms.base
-    if base is not None and terms.model in ("", base.target.model):
-        return base.window.tokens
-    return (terms.own or window_of(terms.model)).tokens
+    return terms_of_session(call.store, key, call.workspace.context.turn_terms(key))
 
 
 def read_policy(text: str, now: Policy) -> Policy:

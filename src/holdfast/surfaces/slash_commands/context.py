@@ -133,21 +133,22 @@ def _context(chat: ChatContext, argument: str) -> CommandAnswer:
         return _ledger(chat.session.plan(), is_whole=rest.strip().casefold() == "all")
     if word:
         raise WrongArgument("/context list shows every record")
-    return _usage(chat.session.plan(), chat.session.status())
+    return _usage(chat.session.plan())
 
 
-def _usage(plan: Plan, status: Status) -> CommandAnswer:
-    share = status.share
+def _usage(plan: Plan) -> CommandAnswer:
     window = plan.window.tokens
+    share = plan.tokens.total / window
+    messages = sum(len(unit.parts) for unit in plan.units_kept)
     rows = [_part_row(name, tokens, window, tone) for name, tokens, tone in parts_of(plan)]
     return answer(
-        f"Context usage: ~{status.tokens:,} / {window:,} tokens",
+        f"Context usage: ~{plan.tokens.total:,} / {window:,} tokens",
         line(Cell(meter(share), tone_of(share)), f" {100 * share:.1f}%"),
-        f"Messages: {status.messages:,}",
+        f"Messages: {messages:,}",
         "",
         StyledTable(("Part", ">Tokens", ">Share", ""), tuple(rows)),
         dim(
-            f"sizes are {status.basis}; window: {plan.window.source}. "
+            f"sizes are {plan.tokens.basis}; window: {plan.window.source}. "
             "/context list shows every record"
         ),
     )
@@ -158,7 +159,7 @@ def parts_of(plan: Plan) -> list[tuple[str, int, Tone]]:
     tokens, budget = plan.tokens, plan.budget
     sums: dict[str, int] = {}
     for entry in plan.ledger:
-        name = _PART_NAMES.get(entry.kind, "other")
+        name = _PART_NAMES.get(entry.speaker or entry.kind, "other")
         sums[name] = sums.get(name, 0) + entry.after
     sums["other"] = max(0, tokens.messages - sum(sums.values()) + sums.get("other", 0))
     parts: list[tuple[str, int, Tone]] = [
@@ -180,6 +181,7 @@ def parts_of(plan: Plan) -> list[tuple[str, int, Tone]]:
 _PART_NAMES: Final = {
     "summary": "summary",
     "user": "your messages",
+    "program": "added by programs",
     "assistant": "replies and calls",
     "tool_use": "replies and calls",
     "tool_result": "tool results",

@@ -91,9 +91,9 @@ def test_a_folder_is_sorted_by_cost_and_priced_call_by_call(
     assert "claude-opus-4-5 +1" in rows[0]
     assert "2026-02-01" in rows[0]
     assert "the same Bash again" in rows[0]
-    total = done.out.splitlines()[-1]
+    total, billed = done.out.splitlines()[-2:]
     assert "3 conversations, 5 calls" in total
-    assert "$6.32 (not counted: 1 call without usage)" in total
+    assert "$6.32 (not counted: 1 call without usage)" in billed
 
 
 def test_without_arguments_the_newest_transcripts_are_inspected(

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, Prune, User, encode
 from holdfast.core.log.replay import with_ids
+from holdfast.core.models.window import model_in
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
+from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import window_of
-from holdfast.surfaces.request_preview import default_dialect, model_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,9 @@ def index_part(reports: Sequence[InspectReport], linked: int, escape: Callable[[
         ("conversations", f"{totals.conversations:,}"),
         ("calls", f"{totals.calls:,}"),
         ("cost", f"${totals.cost:,.2f}"),
-        ("tokens in all", f"{totals.tokens:,}"),
+        ("tokens of conversation", f"{totals.tokens:,}"),
+        ("tokens billed, in", f"{totals.prompt:,}"),
+        ("tokens billed, out", f"{totals.output:,}"),
         ("compactions", f"{totals.compactions:,}"),
     )
     inner = "".join(
@@ -53,7 +55,7 @@ def _row(report: InspectReport, is_linked: bool, place: int, escape: Callable[[s
     looked = report.inspection
     waste, tokens = report.waste
     title = escape(report.title or report.name)
-    calls = looked.spent.calls + looked.spent.unknown
+    calls = looked.spent.all_calls
     words = f"<a href='#c{place}'>{title}</a>" if is_linked else title
     return (
         f"<tr><td class=num>{escape(cost_cell(report))}"
@@ -75,9 +77,13 @@ def _days(totals: Totals) -> str:
         ("Cost by day", [(day, dollars, f"${dollars:,.2f}") for day, dollars, _ in days]),
         ("Calls by day", [(day, float(calls), f"{calls:,} calls") for day, _, calls in days]),
     )
-    return "".join(
+    drawn = "".join(
         _chart(title, values) for title, values in charts if any(v for _, v, _ in values)
     )
+    if totals.cost_without_day < 0.005:
+        return drawn
+    words = "on abandoned branches, and for summaries and notes: in no bar"
+    return f"{drawn}<p class=dim>${totals.cost_without_day:,.2f} {words}.</p>"
 
 
 def _chart(title: str, values: Sequence[tuple[str, float, str]]) -> str:

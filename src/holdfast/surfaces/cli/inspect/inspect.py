@@ -13,6 +13,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.inspection import InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import cache_for
+from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import UsageError
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.answers import Cell, Row
@@ -30,7 +31,6 @@ from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
 from holdfast.surfaces.cli.inspect.tables import BAR_CHARS, bars
 from holdfast.surfaces.formatting import bar, count, local_time
-from holdfast.surfaces.request_preview import default_dialect
 
 if TYPE_CHECKING:
     import argparse
@@ -119,6 +119,7 @@ def _report(
         system=system,
         tools=tools,
         price_for=_price_for(args.model, model),
+        totals=found.totals,
         top=args.top,
     )
     # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
@@ -268,6 +269,9 @@ def _show_calls(looked: Inspection, app: App) -> None:
         f"{spent.calls:,} calls: {spent.prompt:,} tokens in, {share:.1%} of them from the cache; "
         f"{spent.output:,} out"
     )
+    if looked.abandoned_calls:
+        words = "on abandoned branches, or for summaries and notes"
+        out.line(f"of them, {count(looked.abandoned_calls, 'call')} {words}")
     if spent.unknown:
         out.line(f"{count(spent.unknown, 'call')} more without a reported usage: not in any sum")
     for each in spent.models if len(spent.models) > 1 or spent.unpriced else ():

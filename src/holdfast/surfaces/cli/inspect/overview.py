@@ -32,6 +32,10 @@ class Totals(msgspec.Struct, frozen=True):
 
     conversations: int
     tokens: int
+    """The conversations as they are, each counted once."""
+    prompt: int
+    """Tokens that the calls read: a conversation is sent again with each of them."""
+    output: int
     calls: int
     compactions: int
     cost: float
@@ -40,7 +44,12 @@ class Totals(msgspec.Struct, frozen=True):
     unpriced: int
     """Calls to models without a price."""
     by_day: tuple[tuple[str, float, int], ...]
-    """For each day with a call: the day, dollars, calls."""
+    """For each day with a call of a conversation: the day, dollars, calls."""
+
+    @property
+    def cost_without_day(self) -> float:
+        """The cost of calls on no day: on abandoned branches, for summaries and notes."""
+        return self.cost - sum(dollars for _day, dollars, _calls in self.by_day)
 
     @property
     def cost_text(self) -> str:
@@ -78,7 +87,9 @@ def sum_reports(reports: Sequence[InspectReport]) -> Totals:
     return Totals(
         conversations=len(reports),
         tokens=sum(each.tokens for each in looked),
-        calls=sum(each.spent.calls + each.spent.unknown for each in looked),
+        prompt=sum(each.spent.prompt for each in looked),
+        output=sum(each.spent.output for each in looked),
+        calls=sum(each.spent.all_calls for each in looked),
         compactions=sum(each.compactions for each in looked),
         cost=sum(each.spent.cost or 0.0 for each in looked),
         unknown=sum(each.spent.unknown for each in looked),
@@ -127,8 +138,9 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
     out.line()
     out.line(
         f"{count(totals.conversations, 'conversation')}, {count(totals.calls, 'call')}, "
-        f"{count(totals.compactions, 'compaction')}, {totals.tokens:,} tokens, {totals.cost_text}"
+        f"{count(totals.compactions, 'compaction')}, {totals.tokens:,} tokens of conversation"
     )
+    out.line(f"billed: {totals.prompt:,} tokens in, {totals.output:,} out, {totals.cost_text}")
     dearest = by_cost(reports)[0]
     out.note(f"look at one of them: holdfast inspect {shlex.quote(dearest.address)}")
     out.note("cuts: compactions that the agent made; +: calls of unknown cost come on top")
@@ -139,7 +151,7 @@ def _row(report: InspectReport) -> Row:
     waste, tokens = report.waste
     return (
         cost_cell(report),
-        f"{looked.spent.calls + looked.spent.unknown:,}",
+        f"{looked.spent.all_calls:,}",
         f"{looked.compactions:,}" if looked.compactions else "",
         f"{looked.tokens:,}",
         local_time(looked.started)[:10] if looked.started else "",

@@ -19,6 +19,7 @@ _COLOURS = {
     "system prompt": "#64748b",
     "tool schemas": "#94a3b8",
     "user": "#16a34a",
+    "added by programs": "#65a30d",
     "assistant": "#2563eb",
     "thinking": "#7c3aed",
     "tool calls": "#0891b2",

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.dialects.registry import DIALECTS, target
+from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
-from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
-from holdfast.core.projection.inspection import inspect
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
-from holdfast.engine.session.prepare import cache_for
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
@@ -27,7 +24,15 @@ from holdfast.surfaces.cli.conversations import (
 )
 from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
-from holdfast.surfaces.request_preview import RequestTerms, as_json, default_dialect, preview
+from holdfast.surfaces.request_preview import (
+    RequestFacts,
+    RequestTerms,
+    facts_json,
+    preview,
+    read_request,
+    terms_of_session,
+    whole_ledger,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
-    from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.formatting import Tone
 
 _TONES: dict[str, Tone] = {
@@ -92,43 +96,13 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
-    found = conversation(app, args.session, window=args.window, format_=args.format)
-    prepared = _prepare(args, found, app)
+    conversing = conversation(app, args.session, window=args.window, format_=args.format)
+    found = _read(args, conversing, app)
     if app.out.is_json:
-        app.out.json(as_json(prepared))
+        app.out.json({"request": found.prepared.request, **facts_json(found)})
         return 0
-    ledger = prepared.plan.ledger
-    if args.explain:
-        whole = found if found.path else conversation(app, args.session)
-        ledger = _whole_ledger(ledger, whole)
-    _show(prepared, app, ledger, is_explained=args.explain)
+    _show(found, app, is_explained=args.explain)
     return 0
-
-
-def _whole_ledger(ledger: Sequence[LedgerLine], whole: Conversation) -> tuple[LedgerLine, ...]:
-    """Return the ledger with the records before an earlier cut, which the plan did not look at.
-
-    They are counted together; the first of them has their tokens.
-    """
-    known = {line.record for line in ledger}
-    earlier = [
-        LedgerLine(record.id, record.kind, "summarised", why="before an earlier cut")
-        for record in whole.records
-        if record.id not in known and isinstance(record, User | Assistant | ToolResult)
-    ]
-    lines = [*earlier, *ledger]
-    records = {record.id: record for record in whole.records}
-    unweighed = {
-        line.record for line in lines if line.action == "summarised" and not line.before
-    } & records.keys()
-    aim = target(default_dialect(whole.model), provider=whole.provider, model=whole.model)
-    found = [record for record in whole.records if record.id in unweighed]
-    tokens = inspect(found, scale=cache_for(aim).scale).tokens if found else 0
-    first = found[0].id if found else ""
-    return tuple(
-        msgspec.structs.replace(line, before=tokens) if line.record == first else line
-        for line in lines
-    )
 
 
 def _join_runs(ledger: Sequence[LedgerLine]) -> list[LedgerLine]:
@@ -155,7 +129,7 @@ def _run_of(line: LedgerLine) -> tuple[str, str]:
     return (line.action, line.why) if line.action == "summarised" else ("", line.record)
 
 
-def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
+def _read(args: argparse.Namespace, found: Conversation, app: App) -> RequestFacts:
     system, tools = system_and_tools(args, found)
     terms = RequestTerms(
         window=args.window,
@@ -170,13 +144,17 @@ def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepare
         idle=args.idle,
     )
     with app.out.busy("projecting"):
-        return preview(found.records, terms)
+        if found.key is None:
+            prepared = preview(found.records, terms)
+            return RequestFacts(prepared, whole_ledger(prepared.plan, found.records))
+        told = terms_of_session(app.store, found.key)
+        if told.model == terms.model:
+            terms = msgspec.structs.replace(terms, own=told.own)
+        return read_request(app.store, found.key, terms, is_whole=args.explain)
 
 
-def _show(
-    prepared: Prepared, app: App, ledger: tuple[LedgerLine, ...], *, is_explained: bool
-) -> None:
-    plan, out = prepared.plan, app.out
+def _show(found: RequestFacts, app: App, *, is_explained: bool) -> None:
+    plan, ledger, out = found.plan, found.ledger, app.out
     out.table(("part", ">tokens", "what it is"), _sums(plan))
     out.line()
     if is_explained:
@@ -193,6 +171,8 @@ def _show(
     for action, (records, before, after) in totals(ledger).items():
         if action != "silent":
             out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
+    if found.unlisted:
+        out.note(f"{count(found.unlisted, 'more record')}, older or on other branches")
     for warning in plan.warnings:
         out.warn(warning)
     if plan.repairs:

@@ -26,16 +26,16 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.sessions import select
-from holdfast.surfaces.http.context import prepare_next, terms_now
+from holdfast.surfaces.http.context import terms_now
 from holdfast.surfaces.http.route import HttpQuery, NoQuery, Route
+from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.projection.ledger import LedgerLine
-    from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.request_preview import RequestTerms
+    from holdfast.surfaces.request_preview import RequestFacts, RequestTerms
 
 _LINES: Final = 100
 """Lines of the ledger on a page."""
@@ -52,6 +52,7 @@ _LABELS: Final = {
     "summary": "carry-over summary",
     "context": "injected context",
     "user": "user",
+    "program": "added by programs",
     "assistant": "assistant",
     "tool_result": "tool results",
     "other": "other messages",
@@ -85,7 +86,7 @@ def categories(plan: Plan) -> list[tuple[str, str, int]]:
     label and tokens. Their sum is the request and its reserves."""
     sizes: Counter[str] = Counter()
     for line in plan.ledger:
-        sizes[_KINDS.get(line.kind, "other")] += line.after
+        sizes[line.speaker or _KINDS.get(line.kind, "other")] += line.after
     found = plan.tokens
     sizes["other"] += found.messages - sum(sizes.values())  # what no single record takes
     sizes |= {"system": found.system, "tools": found.tools, "hidden": found.hidden}
@@ -93,11 +94,11 @@ def categories(plan: Plan) -> list[tuple[str, str, int]]:
     return [(kind, label, sizes[kind]) for kind, label in _LABELS.items() if sizes[kind] > 0]
 
 
-def window_picture(plan: Plan, policy: Policy) -> Html:
+def window_picture(plan: Plan) -> Html:
     """Return the window as a bar with its budget and thresholds, and a legend with the numbers."""
     parts, window = categories(plan), plan.window.tokens
     budget = plan.budget
-    compact = budget.static + policy.full_at(budget.tokens)
+    compact = budget.static + plan.limits.compact_at
     marks = [
         (f"compaction at {number(compact)}", compact),
         (f"budget {number(budget.static + budget.tokens)}", budget.static + budget.tokens),
@@ -115,7 +116,8 @@ def show_now(call: HttpCall) -> HttpAnswer:
     """The window as one bar, and the records that take the most room."""
     key = call.session()
     terms = terms_now(call, key)
-    plan = prepare_next(call.store, key, terms).plan
+    found = read_request(call.store, key, terms)
+    plan = found.plan
     title, top = heading(call, key, "/context")
     used = plan.tokens
     half = plan.window.tokens // 2
@@ -131,7 +133,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
             f" of {tokens(plan.window.tokens)} ({source}); {used.basis}, by {used.counter}.",
         ),
         pattern_sheet(),
-        window_picture(plan, terms.policy),
+        window_picture(plan),
         tag(
             "p",
             tag(
@@ -149,7 +151,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
         _largest(call, key, plan),
         _by_tool(call, plan),
         _recall_table(call, key),
-        _fate_sums(key, plan),
+        _fate_sums(key, found),
     )
 
 
@@ -213,7 +215,7 @@ def _by_tool(call: HttpCall, plan: Plan) -> Html | None:
     return table(("tool", ">tokens"), rows, "Results in view, by tool")
 
 
-def _fate_sums(key: SessionKey, plan: Plan) -> Html:
+def _fate_sums(key: SessionKey, found: RequestFacts) -> Html:
     rows = [
         row(
             tag("a", action, href=session_path(key, "/context/fate", action=action)),
@@ -222,11 +224,23 @@ def _fate_sums(key: SessionKey, plan: Plan) -> Html:
             number(after),
             numbers=(1, 2, 3),
         )
-        for action, (count, before, after) in totals(plan.ledger).items()
+        for action, (count, before, after) in totals(found.ledger).items()
     ]
-    return table(
-        ("fate", ">records", ">tokens before", ">tokens after"), rows, "The fate of every record"
+    return join(
+        table(
+            ("fate", ">records", ">tokens before", ">tokens after"),
+            rows,
+            "The fate of every record",
+        ),
+        _note_unlisted(found),
     )
+
+
+def _note_unlisted(found: RequestFacts) -> Html | None:
+    if not found.unlisted:
+        return None
+    words = f"{number(found.unlisted)} more records are older, or on other branches."
+    return tag("p", words, class_="dim")
 
 
 def kind_text(call: HttpCall, line: LedgerLine) -> str:
@@ -267,14 +281,14 @@ def _record_link(key: SessionKey, line: LedgerLine) -> object:
 def show_fate(call: HttpCall) -> HttpAnswer:
     """Every record: tokens before and after, what was done, why, and the way back."""
     key, query = call.session(), call.query
-    plan = prepare_next(call.store, key, terms_now(call, key)).plan
-    chosen = [line for line in plan.ledger if query.action in ("", line.action)]
+    found = read_request(call.store, key, terms_now(call, key))
+    chosen = [line for line in found.ledger if query.action in ("", line.action)]
     newest = max(0, len(chosen) - _LINES)
     start = min(query.start if query.start is not None else newest, max(0, len(chosen) - 1))
     lines = chosen[start : start + _LINES]
     title, top = heading(call, key, "/context/fate")
     heads = ("record", "kind", "fate", ">before", ">after", "why", "way back")
-    actions: tuple[str, ...] = ("", *sorted(totals(plan.ledger)))
+    actions: tuple[str, ...] = ("", *sorted(totals(found.ledger)))
     return page(
         title,
         top,
@@ -294,7 +308,8 @@ def show_fate(call: HttpCall) -> HttpAnswer:
             _pages(key, query.action, start, len(chosen)),
         ),
         table(heads, [_fate_row(call, key, line) for line in lines], "Ledger"),
-        _repairs(call, plan),
+        _note_unlisted(found),
+        _repairs(call, found.plan),
     )
 
 

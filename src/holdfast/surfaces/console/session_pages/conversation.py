@@ -25,7 +25,7 @@ from holdfast.surfaces.console.layout import (
     see_other,
     session_path,
 )
-from holdfast.surfaces.console.plans import heading, try_prepare
+from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import RecordView
 from holdfast.surfaces.http.context import OutputQuery, terms_now
 from holdfast.surfaces.http.problems import Problem
@@ -133,10 +133,10 @@ def draw(view: RecordView, newest_first: Iterable[Record]) -> tuple[list[Html], 
 
 def fates(call: HttpCall, key: SessionKey) -> dict[str, LedgerLine]:
     """Return the fate of each record in the next request, by its id."""
-    prepared = try_prepare(call.store, key, terms_now(call, key))
-    if isinstance(prepared, str):
+    found = try_request(call.store, key, terms_now(call, key))
+    if isinstance(found, str):
         return {}
-    return {line.record: line for line in prepared.plan.ledger if line.record}
+    return {line.record: line for line in found.ledger if line.record}
 
 
 def _live(key: SessionKey, last: str) -> Html:

@@ -12,8 +12,8 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import NEED_KINDS
 from holdfast.core.evaluation.report import describe_cut
 from holdfast.core.log.records import Assistant
+from holdfast.core.models.window import model_in
 from holdfast.core.projection.inspection import inspect
-from holdfast.core.proxy.terms import is_proxied, terms_in_log
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.simulation.evaluate import (
     EVALUATION_WINDOW,
@@ -22,6 +22,7 @@ from holdfast.engine.simulation.evaluate import (
     evaluate,
 )
 from holdfast.engine.simulation.sessions import NAMED_POLICIES
+from holdfast.engine.workspace.facts import default_dialect, terms_of_proxy
 from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import small_bar
@@ -37,18 +38,17 @@ from holdfast.surfaces.console.layout import (
     table,
     tokens,
 )
-from holdfast.surfaces.console.plans import heading
+from holdfast.surfaces.console.plans import cost_text, heading
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.route import HttpQuery, Route
-from holdfast.surfaces.request_preview import default_dialect, model_in, session_records
+from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
     from holdfast.core.evaluation.losses import Loss
     from holdfast.core.evaluation.report import Evaluation
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.models.messages import Tool
     from holdfast.core.projection.inspection import Inspection
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
@@ -97,7 +97,9 @@ def show_inspection(call: HttpCall) -> HttpAnswer:
             ("turns", number(looked.turns)),
             ("steps", number(looked.steps)),
             ("same results again", tag("span", tokens(looked.doubled_tokens), id="doubled")),
-            ("compactions", number(looked.compactions)),
+            ("compactions", tag("span", number(looked.compactions), id="compactions")),
+            ("calls", tag("span", number(looked.spent.all_calls), id="calls")),
+            ("cost", tag("span", cost_text(looked.spent), id="bill")),
         ),
         *_groups(call, looked),
         *_items(call, key, looked),
@@ -115,17 +117,15 @@ def _records(call: HttpCall, key: SessionKey) -> list[Record] | None:
 
 def _inspect(call: HttpCall, key: SessionKey, records: list[Record]) -> Inspection:
     provider, model = model_in(records)
-    system: str = ""
-    tools: tuple[Tool, ...] = ()
-    if is_proxied(records):
-        system, tools = terms_in_log(entry.record for entry in call.store.read_all(key))
+    system, tools = terms_of_proxy(call.store, key, records)
     scale = cache_for(target(default_dialect(model), provider=provider, model=model)).scale
     return inspect(
         records,
         scale=scale,
         system=system,
         tools=tools,
-        price_for=lambda name, seller, at: price_of(name or model, seller, at),
+        price_for=price_of,
+        totals=call.store.totals(key),
         top=_TOP,
     )
 

@@ -10,11 +10,14 @@ from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.records import Assistant
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import Boundaries
-from holdfast.core.models.prompt_diff import compare_prompts
+from holdfast.core.models.prompt_diff import compare_blocks, prompt_blocks, share_out
 from holdfast.core.models.usage import read_usage
+from holdfast.core.models.window import model_in
+from holdfast.core.projection.sizes import Correction
 from holdfast.core.text.cut import cut
-from holdfast.core.tokens.estimate import estimate
 from holdfast.engine.outputs import payload_of
+from holdfast.engine.session.prepare import cache_for
+from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.charts import pattern_sheet
@@ -22,10 +25,10 @@ from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import number, session_path, tokens
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.session_pages.context import window_picture
-from holdfast.surfaces.http.context import prepare_next, request_for, terms_now
+from holdfast.surfaces.http.context import request_for, terms_now
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, Route
-from holdfast.surfaces.request_preview import default_dialect, model_in, preview
+from holdfast.surfaces.request_preview import next_request, preview
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -65,7 +68,8 @@ def show_request(call: HttpCall) -> HttpAnswer:
         raise Problem(
             400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
         )
-    prepared = prepare_next(call.store, key, msgspec.structs.replace(terms, dialect=query.dialect))
+    terms = msgspec.structs.replace(terms, dialect=query.dialect)
+    prepared = next_request(call.store, key, terms)
     masked: Any = call.workspace.mask_value(request_for(call, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     title, top = heading(call, key, "/context/request")
@@ -119,8 +123,9 @@ def show_changes(call: HttpCall) -> HttpAnswer:
     try:
         terms = terms_now(call, key)
         after = plan_before(store, key, reply, terms) if reply else None
-        plan = after or prepare_next(store, key, terms).plan
-        diff = compare_prompts(plan_before(store, key, previous, terms).prompt, plan.prompt)
+        plan = after or next_request(store, key, terms).plan
+        before = plan_before(store, key, previous, terms)
+        diff = compare_blocks(weigh_blocks(before), weigh_blocks(plan))
     except CannotFit as error:
         body.append(tag("p", call.workspace.mask(str(error)), class_="problem"))
         return layout.page(title, *body)
@@ -129,7 +134,7 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         _sums(diff, reply),
         tag("h3", "What this request had"),
         pattern_sheet(),
-        window_picture(plan, terms.policy),
+        window_picture(plan),
         _part(call, key, "Removed, or said in other words", "-", diff.removed),
         _part(call, key, "Added", "+", diff.added),
         tag(
@@ -193,8 +198,8 @@ def _moves(key: SessionKey, previous: Assistant, reply: Assistant | None) -> Htm
 
 
 def _sums(diff: PromptDiff, reply: Assistant | None) -> Html:
-    same, removed = _weight(diff.same), _weight(diff.removed)
-    added, end = _weight(diff.added), _weight(diff.same_end)
+    same, removed = _size(diff.same), _size(diff.removed)
+    added, end = _size(diff.added), _size(diff.same_end)
     usage = read_usage(reply.usage, reply.provider or "") if reply is not None else None
     verdict = "It only grew: a prompt cache can read all of the request before."
     if not diff.is_growth:
@@ -216,8 +221,24 @@ def _sums(diff: PromptDiff, reply: Assistant | None) -> Html:
     )
 
 
-def _weight(blocks: tuple[PromptBlock, ...]) -> int:
-    return sum(estimate(block.data.decode("utf-8", "replace")) for block in blocks)
+def _size(blocks: tuple[PromptBlock, ...]) -> int:
+    return sum(block.tokens for block in blocks)
+
+
+def weigh_blocks(plan: Plan) -> list[PromptBlock]:
+    """Return the blocks of a request with their sizes, which add up to its size."""
+    scale, prompt = cache_for(plan.target).scale, plan.prompt
+    weights = [scale.tools((tool,)) for tool in prompt.tools]
+    weights += [scale.text(prompt.system)] if prompt.system else []
+    correction = Correction(plan.tokens.factor, plan.tokens.per_result)
+    weights += [
+        correction.tokens(scale.block(block))
+        for message in prompt.messages
+        for block in message.blocks
+    ]
+    shares = share_out(plan.tokens.total, [max(1, weight) for weight in weights])
+    blocks = prompt_blocks(prompt)
+    return [block._replace(tokens=size) for block, size in zip(blocks, shares, strict=True)]
 
 
 def _part(

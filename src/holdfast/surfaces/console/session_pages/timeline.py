@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune, Rewind
-from holdfast.core.models.prices import cost_of
+from holdfast.core.models.spending import call_cost
+from holdfast.core.models.totals import is_call
 from holdfast.core.models.usage import Usage, read_usage
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import WIDTH, legend, pattern_sheet
@@ -24,7 +25,7 @@ from holdfast.surfaces.console.layout import (
     table,
     tokens,
 )
-from holdfast.surfaces.console.plans import heading, last_call
+from holdfast.surfaces.console.plans import cost_text, facts_of, heading
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.route import HttpQuery, Route
 
@@ -89,7 +90,9 @@ class CallColumn(msgspec.Struct, frozen=True):
         )
 
 
-def collect_columns(call: HttpCall, key: SessionKey, before: str) -> tuple[list[CallColumn], str]:
+def collect_columns(
+    call: HttpCall, key: SessionKey, before: str, model_default: str = ""
+) -> tuple[list[CallColumn], str]:
     """Return the calls before a record, oldest first, and the record to go on from; empty at the
     beginning of the session."""
     records: list[Record] = []
@@ -114,7 +117,7 @@ def collect_columns(call: HttpCall, key: SessionKey, before: str) -> tuple[list[
         mark = _mark(record)
         if mark and not is_known:  # a model that is stated again changes nothing
             marks.append(call.workspace.mask(mark))
-        column = _column(call, record)
+        column = _column(call, record, model_default)
         if column is None:
             continue
         gap = column.ts - found[-1].ts if found else 0.0
@@ -141,8 +144,8 @@ def _mark(record: Record) -> str:
             return ""
 
 
-def _column(call: HttpCall, record: Record) -> CallColumn | None:
-    if not isinstance(record, Assistant):
+def _column(call: HttpCall, record: Record, model_default: str) -> CallColumn | None:
+    if not isinstance(record, Assistant) or not is_call(record):
         return None
     usage = read_usage(record.usage, record.provider or "")
     if usage is None:
@@ -152,31 +155,35 @@ def _column(call: HttpCall, record: Record) -> CallColumn | None:
         ts=record.ts,
         model=call.workspace.mask(record.model or ""),
         usage=usage,
-        cost=cost_of(usage, price_of(record.model, record.provider, record.ts)),
+        cost=call_cost(record, price_of, model_default),
     )
 
 
 def show_time(call: HttpCall) -> HttpAnswer:
     """The skyline of the session, and the same numbers as a table."""
     key = call.session()
-    columns, earlier = collect_columns(call, key, call.query.before)
+    found = facts_of(call, key)
+    columns, earlier = collect_columns(call, key, call.query.before, found.last.model)
     title, top = heading(call, key, "/context/time")
     body: list[object] = [top, tag("h2", "Over time")]
     if not columns:
         body.append(tag("p", "No call with a known size yet."))
         return page(title, *body)
-    window = last_call(call.store, key, call.workspace.context.turn_terms(key)).window_tokens
+    window, spent = found.last.window_tokens, found.spent
     priced = [column.cost for column in columns if column.cost is not None]
-    prompt = sum(column.usage.prompt for column in columns)
-    cached = sum(column.usage.cached_read for column in columns)
     body += [
         tag(
             "p",
-            f"{number(len(columns))} calls, ",
-            tag("b", money(sum(priced)), id="cost"),
-            f" by list prices, {number(len(columns) - len(priced))} without a price. "
-            f"{cached / max(1, prompt):.0%} of the input came from the prompt cache. "
-            f"The window is {tokens(window)}.",
+            f"{number(spent.all_calls)} calls on every branch, summaries and notes included, ",
+            tag("b", cost_text(spent), id="cost"),
+            f" by list prices. {spent.cache_share or 0:.0%} of their input came from the prompt "
+            f"cache. The window is {tokens(window)}.",
+        ),
+        tag(
+            "p",
+            f"Shown: {number(len(columns))} calls of the path, ",
+            tag("b", money(sum(priced)), id="shown-cost"),
+            f", {number(len(columns) - len(priced))} of them without a price.",
         ),
         pattern_sheet(),
         _skyline(call, key, columns, window),
@@ -191,7 +198,7 @@ def show_time(call: HttpCall) -> HttpAnswer:
         tag(
             "p",
             "▼ cut · ○ idle for five minutes or more · ■ another model or window · "
-            "dashed: the window" + (" · line: the cost so far" if priced else ""),
+            "dashed: the window" + (" · line: the cost of the calls shown" if priced else ""),
             class_="dim",
         )
     )
@@ -249,8 +256,8 @@ def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window:
         viewBox=f"0 0 {WIDTH} {_HEIGHT}",
         class_="skyline",
         role="group",
-        aria_label="Tokens of each call, the window and the cost so far; a triangle marks a cut "
-        "before a call, a circle an idle time, a square another model or window",
+        aria_label="Tokens of each call, the window and the sum of their costs; a triangle marks a "
+        "cut before a call, a circle an idle time, a square another model or window",
     )
 
 
@@ -268,7 +275,7 @@ def _window_line(columns: list[CallColumn], window: int, step: float, scale: flo
 
 
 def _cost_line(columns: list[CallColumn], step: float) -> list[Html]:
-    """The sum of the costs so far, on an axis of its own that ends at the whole."""
+    """The sum of the costs of the calls shown, on an axis of its own that ends at the whole."""
     total = sum(column.cost or 0.0 for column in columns)
     if not total:
         return []
@@ -280,7 +287,13 @@ def _cost_line(columns: list[CallColumn], step: float) -> list[Html]:
     x = min(WIDTH - 4, len(columns) * step)
     return [
         tag("polyline", points=" ".join(points), class_="sum"),
-        tag("text", f"cost so far: {money(total)}", x=round(x, 1), y=_TOP - 8, class_="label end"),
+        tag(
+            "text",
+            f"these calls: {money(total)}",
+            x=round(x, 1),
+            y=_TOP - 8,
+            class_="label end",
+        ),
     ]
 
 
@@ -297,7 +310,7 @@ def _model_mark(x: float) -> Html:
 
 
 def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
-    heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", ">so far", "before it")
+    heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", ">sum", "before it")
     sums = accumulate(column.cost or 0.0 for column in columns)
     rows = [
         row(

@@ -20,7 +20,7 @@ from holdfast.surfaces.console.layout import (
     session_path,
     table,
 )
-from holdfast.surfaces.console.plans import heading, try_prepare
+from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import IN_VIEW
 from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
@@ -30,9 +30,8 @@ from holdfast.surfaces.http.route import Route
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.projection.project import Plan
-    from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.request_preview import RequestTerms
+    from holdfast.surfaces.request_preview import RequestFacts, RequestTerms
 
 _CHANGES: Final = 60
 """Records in the list of those with another fate."""
@@ -57,21 +56,21 @@ def show_what_if(call: HttpCall) -> HttpAnswer:
     key, query = call.session(), call.query
     now = terms_now(call, key)
     other = _terms(now, query)
-    before = try_prepare(call.store, key, now)
-    after = try_prepare(call.store, key, other)
+    before = try_request(call.store, key, now)
+    after = try_request(call.store, key, other)
     title, top = heading(call, key, "/context/what-if")
     body: list[object] = [top, tag("h2", "What if"), _form(key, now, before, query)]
     for name, found in (("Today", before), ("What if", after)):
         if isinstance(found, str):
             body.append(tag("p", call.workspace.mask(f"{name}: {found}"), class_="problem"))
     if not isinstance(before, str) and not isinstance(after, str):
-        body.append(_compare(before.plan, after.plan))
+        body.append(_compare(before, after))
         body.append(pattern_sheet())
         body.append(tag("h3", "Today"))
-        body.append(window_picture(before.plan, now.policy))
+        body.append(window_picture(before.plan))
         body.append(tag("h3", "What if"))
-        body.append(window_picture(after.plan, other.policy))
-        body.append(_changes(call, key, before.plan, after.plan))
+        body.append(window_picture(after.plan))
+        body.append(_changes(call, key, before, after))
     return page(title, *body)
 
 
@@ -91,7 +90,9 @@ def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
     )
 
 
-def _form(key: SessionKey, now: RequestTerms, before: Prepared | str, query: WhatIfQuery) -> Html:
+def _form(
+    key: SessionKey, now: RequestTerms, before: RequestFacts | str, query: WhatIfQuery
+) -> Html:
     today = now.window if isinstance(before, str) else before.plan.window.tokens
     fields = [
         tag(
@@ -129,8 +130,9 @@ def _field_value(value: float | str | None) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value or "")
 
 
-def _compare(before: Plan, after: Plan) -> Html:
-    first, second = totals(before.ledger), totals(after.ledger)
+def _compare(today: RequestFacts, other: RequestFacts) -> Html:
+    first, second = totals(today.ledger), totals(other.ledger)
+    before, after = today.plan, other.plan
     rows = [
         _pair("window", before.window.tokens, after.window.tokens),
         _pair("next request", before.tokens.total, after.tokens.total, id="compare-total"),
@@ -167,7 +169,7 @@ def _cost(plan: Plan) -> str:
     return "no price known" if dollars is None else money(dollars)
 
 
-def _changes(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> Html:
+def _changes(call: HttpCall, key: SessionKey, before: RequestFacts, after: RequestFacts) -> Html:
     """Records that have another fate; a plan for a larger window may name more records."""
     known = {line.record: line.action for line in before.ledger}
     found = [

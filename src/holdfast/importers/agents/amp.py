@@ -1,0 +1,91 @@
+"""Amp: a thread as one document, with messages in Anthropic's shape and results of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    mapping,
+    mappings,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import seconds
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+
+_USAGE: Final = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "cacheCreationInputTokens": "cache_creation_input_tokens",
+    "cacheReadInputTokens": "cache_read_input_tokens",
+}
+"""Amp's names for the counts that Anthropic reports."""
+
+
+def detect(source: Source) -> bool:
+    thread = mapping(source.value)
+    messages = mappings(thread.get("messages"))
+    if not messages:
+        return False
+    has_results = any(
+        "toolUseID" in block for message in messages for block in mappings(message.get("content"))
+    )
+    is_thread = text_or_empty(thread.get("id")).startswith("T-")
+    return has_results or (is_thread and "v" in thread)
+
+
+def read(source: Source) -> list[Imported]:
+    thread = mapping(source.value)
+    draft = Draft()
+    draft.label = text_or_empty(thread.get("title"))
+    for message in mappings(thread.get("messages")):
+        _carry(draft, message)
+    blocks.pass_over(draft, thread, ("messages",))
+    return [draft.finish(source, "amp", text_or_empty(thread.get("id")))]
+
+
+def _carry(draft: Draft, message: Json) -> None:
+    sent = mapping(message.get("meta")).get("sentAt") or message.get("created")
+    about: dict[str, Any] = {"ts": seconds(sent)}
+    found = mappings(message.get("content"))
+    if isinstance(message.get("content"), str):
+        found = [blocks.text(message["content"])]
+    answers = [block for block in found if block.get("type") == "tool_result"]
+    for answer in answers:
+        run = mapping(answer.get("run"))
+        status = run.get("status")
+        is_error = status not in (None, "done", "in-progress")
+        value = run.get("result") if "result" in run else run.get("error", answer.get("content"))
+        content = value if isinstance(value, str) else blocks.as_text(value)
+        call_id = draft.answer_id(answer.get("toolUseID") or answer.get("tool_use_id"))
+        draft.result(call_id, content, is_error=is_error, **about)
+    said = blocks.blocks_of([block for block in found if block not in answers])
+    for block in said:
+        block.pop("complete", None)
+    if not said:
+        return
+    if message.get("role") == "assistant":
+        usage = mapping(message.get("usage"))
+        state = mapping(message.get("state"))
+        draft.assistant(
+            blocks.with_ids(draft, said),
+            provider="anthropic",
+            model=text_or_empty(usage.get("model")) or None,
+            usage={name: usage[own] for own, name in _USAGE.items() if own in usage} or None,
+            stop_reason=text_or_empty(state.get("stopReason")) or None,
+            **about,
+        )
+    elif message.get("role") == "user":
+        draft.user(said, **about)
+    else:
+        role = str(message.get("role"))[:40]
+        draft.skip(f"message with the role {role!r}", "no such role in this format")
+
+
+IMPORTER: Final = Importer("amp", "Amp threads (~/.local/share/amp/threads/T-*.json)", detect, read)

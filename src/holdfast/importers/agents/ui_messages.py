@@ -1,0 +1,187 @@
+"""UI messages of the Vercel AI SDK: a message is a list of parts, and a call holds its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    finish,
+    is_text,
+    mapping,
+    mappings,
+    names_for,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import seconds
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+
+_ROLES: Final = ("system", "user", "assistant")
+_FRAME: Final = ("source-url", "source-document", "source")
+"""Types of parts that the screen shows and no model sees."""
+
+
+def detect(source: Source) -> bool:
+    messages = [
+        message
+        for chat in _chats(source, is_head=True)
+        for message in mappings(chat.get("messages"))[:8]
+    ]
+    return bool(messages) and all(
+        message.get("role") in _ROLES
+        and (isinstance(message.get("parts"), list) or "toolInvocations" in message)
+        and all(is_text(part.get("type")) for part in mappings(message.get("parts")))
+        for message in messages
+    )
+
+
+def _chats(source: Source, *, is_head: bool = False) -> list[Json]:
+    value = source.value
+    if isinstance(value, dict):
+        return [value] if isinstance(value.get("messages"), list) else []
+    if isinstance(value, list):
+        if any("messages" in message for message in mappings(value)):
+            return [
+                message for message in mappings(value) if isinstance(message.get("messages"), list)
+            ]
+        return [{"messages": value}]
+    lines = source.head if is_head else [line.value for line in source.lines]
+    if any("messages" in line for line in lines):
+        return [line for line in lines if isinstance(line.get("messages"), list)]
+    return [{"messages": lines}] if lines else []
+
+
+def read(source: Source) -> list[Imported]:
+    found = _chats(source)
+    sessions: list[tuple[str, Draft]] = []
+    for chat, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        draft.label = text_or_empty(chat.get("title"))
+        for message in mappings(chat.get("messages")):
+            _carry(draft, message)
+        blocks.pass_over(draft, chat, ("messages",))
+        sessions.append((text_or_empty(chat.get("id")) or name, draft))
+    return finish(source, "vercel-ui", sessions)
+
+
+def _carry(draft: Draft, message: Json) -> None:
+    parts = mappings(message.get("parts"))
+    if not parts:
+        parts = blocks.blocks_of(message.get("content"))
+        parts += [
+            {"type": "tool-invocation", "toolInvocation": call}
+            for call in mappings(message.get("toolInvocations"))
+        ]
+    about: dict[str, Any] = {
+        "record_id": text_or_empty(message.get("id")),
+        "ts": seconds(
+            message.get("createdAt") or mapping(message.get("metadata")).get("createdAt")
+        ),
+    }
+    match message.get("role"):
+        case "assistant":
+            model = text_or_empty(mapping(message.get("metadata")).get("model")) or None
+            _carry_steps(draft, parts, {**about, "model": model})
+        case "user":
+            draft.user(_said(draft, parts), **about)
+        case "system":
+            texts = (text_or_empty(part.get("text")) for part in parts)
+            draft.system = "\n\n".join(filter(None, (draft.system, *texts)))
+        case role:
+            draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+
+
+def _carry_steps(draft: Draft, parts: list[Json], about: dict[str, Any]) -> None:
+    """A message of the model holds several calls to it: each step is a message of its own."""
+    said: list[Json] = []
+    answers: list[tuple[str, Any, bool]] = []
+
+    def end() -> None:
+        if said:
+            draft.assistant(list(said), **about)
+            about["record_id"] = ""
+        for call_id, content, is_error in answers:
+            draft.result(call_id, content, is_error=is_error, ts=about["ts"])
+        said.clear()
+        answers.clear()
+
+    for part in parts:
+        call = _call(part)
+        if part.get("type") == "step-start" or (call is None and answers):
+            end()
+        if call is None:
+            said += _said(draft, [part])
+            continue
+        call_id, name, arguments, outcome = call
+        call_id = draft.call_id(call_id)
+        said.append(blocks.call(call_id, name, arguments))
+        if outcome is not None:
+            answers.append((call_id, *outcome))
+    end()
+
+
+def _call(part: Json) -> tuple[str, str, object, tuple[Any, bool] | None] | None:
+    """Return the id, the tool, the arguments and the outcome of a call; None for other parts."""
+    kind = text_or_empty(part.get("type"))
+    if kind == "tool-invocation":
+        call = mapping(part.get("toolInvocation"))
+        is_done = call.get("state") == "result"
+        outcome = (_content(call.get("result")), False) if is_done else None
+        name = text_or_empty(call.get("toolName"))
+        return text_or_empty(call.get("toolCallId")), name, call.get("args"), outcome
+    if kind != "dynamic-tool" and not (kind.startswith("tool-") and "toolCallId" in part):
+        return None
+    name = text_or_empty(part.get("toolName")) or kind.removeprefix("tool-")
+    outcome = None
+    if "output" in part:
+        outcome = (_content(part["output"]), False)
+    elif part.get("state") in ("output-error", "output-denied") or "errorText" in part:
+        outcome = (text_or_empty(part.get("errorText")) or "denied", True)
+    given = part.get("input", part.get("rawInput"))
+    return text_or_empty(part.get("toolCallId")), name, given, outcome
+
+
+def _content(value: object) -> Any:
+    inner = mapping(value).get("content")
+    if isinstance(inner, list):  # as MCP tools answer
+        return blocks.content_of(inner)
+    return blocks.as_text(value)
+
+
+def _said(draft: Draft, parts: list[Json]) -> list[Json]:
+    said: list[Json] = []
+    for part in parts:
+        kind = text_or_empty(part.get("type"))
+        if kind == "text":
+            said.append(blocks.text(text_or_empty(part.get("text"))))
+        elif kind == "reasoning":
+            words = text_or_empty(part.get("text") or part.get("reasoning"))
+            said += [blocks.thinking(words)] if words else []
+        elif kind == "file":
+            said.append(_file(part))
+        elif kind in _FRAME or kind.startswith("data-"):
+            draft.skip(f"part `{kind[:60]}`", "for the screen; no model saw it")
+        elif kind != "step-start":
+            said += blocks.blocks_of([part])
+    return said
+
+
+def _file(part: Json) -> Json:
+    media_type = text_or_empty(part.get("mediaType") or part.get("mimeType"))
+    address = text_or_empty(part.get("url"))
+    if not address and is_text(part.get("data")):
+        address = f"data:{media_type};base64,{part['data']}"
+    if media_type.startswith("image/"):
+        return blocks.image_at(address)
+    return {"type": "file", "media_type": media_type, "url": address}
+
+
+IMPORTER: Final = Importer(
+    "vercel-ui", "UI messages of the Vercel AI SDK, as chats store them", detect, read
+)

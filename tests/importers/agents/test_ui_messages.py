@@ -1,0 +1,65 @@
+"""UI messages hold calls with their results, in the shapes of versions 4 and 5 of the SDK."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.core.log.records import Assistant, ToolResult, text_of, tool_calls
+from holdfast.importers import detect, read
+
+FIVE = [
+    {"type": "step-start"},
+    {"type": "reasoning", "text": "hm"},
+    {
+        "type": "tool-weather",
+        "toolCallId": "c1",
+        "state": "output-available",
+        "input": {"city": "Bonn"},
+        "output": {"degrees": 7},
+    },
+    {
+        "type": "dynamic-tool",
+        "toolName": "lookup",
+        "toolCallId": "c2",
+        "state": "output-error",
+        "input": {},
+        "errorText": "gone",
+    },
+    {"type": "source-url", "url": "https://x"},
+    {"type": "step-start"},
+    {"type": "text", "text": "Seven degrees."},
+]
+FOUR = [
+    {
+        "type": "tool-invocation",
+        "toolInvocation": {
+            "state": "result",
+            "toolCallId": "c1",
+            "toolName": "weather",
+            "args": {"city": "Bonn"},
+            "result": {"degrees": 7},
+        },
+    },
+    {"type": "text", "text": "Seven degrees."},
+]
+
+
+@pytest.mark.parametrize("parts", [FIVE, FOUR], ids=["v5", "v4"])
+def test_every_step_is_a_message_with_its_results(parts: list[object]) -> None:
+    asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Weather?"}]}
+    data = json.dumps([asked, {"id": "m2", "role": "assistant", "parts": parts}]).encode()
+    assert detect(data, "chat.json") == "vercel-ui"
+    (found,) = read(data, "chat.json")
+    replies = [record for record in found.records if isinstance(record, Assistant)]
+    results = [record for record in found.records if isinstance(record, ToolResult)]
+    assert len(replies) == 2
+    names = [call["name"] for call in tool_calls(replies[0].content)]
+    assert names == ["weather", "lookup"][: len(results)]
+    assert results[0].content == '{"degrees":7}'
+    assert [result.is_error for result in results] == [False, True][: len(results)]
+    assert text_of(replies[1].content) == "Seven degrees."
+    assert found.records.index(results[0]) < found.records.index(replies[1])
+    if parts is FIVE:
+        assert [(one.what, one.count) for one in found.skipped] == [("part `source-url`", 1)]
