@@ -65,15 +65,137 @@ EPILOGUE = "\nIf you need specific details from before compaction"
 REFUSED = "the user said:\n"
 """How the tool of these sessions words a refusal with a reason."""
 STOP = frozenset(
-    (
-        "a about above after again all also am an and any are as at be because been before being "
-        "below between both but by can could did do does doing done down during each few for from "
-        "further had has have having he her here hers him his how i if in into is it its itself "
-        "just let like made make me more most my need needed needs new no nor not now of off on "
-        "once only or other our out over own same she should so some still such than that the "
-        "their them then there these they this those through to too under until up use used user "
-        "using very was we were what when where which while who why will with would you your"
-    ).split()
+    [
+        "a",
+        "about",
+        "above",
+        "after",
+        "again",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "below",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "done",
+        "down",
+        "during",
+        "each",
+        "few",
+        "for",
+        "from",
+        "further",
+        "had",
+        "has",
+        "have",
+        "having",
+        "he",
+        "her",
+        "here",
+        "hers",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "itself",
+        "just",
+        "let",
+        "like",
+        "made",
+        "make",
+        "me",
+        "more",
+        "most",
+        "my",
+        "need",
+        "needed",
+        "needs",
+        "new",
+        "no",
+        "nor",
+        "not",
+        "now",
+        "of",
+        "off",
+        "on",
+        "once",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "own",
+        "same",
+        "she",
+        "should",
+        "so",
+        "some",
+        "still",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "too",
+        "under",
+        "until",
+        "up",
+        "use",
+        "used",
+        "user",
+        "using",
+        "very",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
 )
 WAYS = ("ours", "newest tokens", "real summary", "whole past")
 
@@ -148,11 +270,26 @@ def half_of(name: str) -> str:
 def request_after(
     cut: Cut, window: int, count: int, *, cap: int | None = None, tail: float = TAIL_SHARE
 ) -> tuple[str, int, float]:
-    """The text of the request after `count` cuts, its tokens, and the CPU of the last cut."""
+    """The text of the request after `count` cuts, its tokens, and the CPU of the last cut.
+
+    With a `cap` it is the largest of a few tries that are within it: a projection counts as the
+    provider would, and the cap is in tokens of the text.
+    """
+    if cap is None:
+        return _cut_at(cut, window, count, Policy())
+    carry, found = cap - int(cap * tail), ("", 0, 0.0)
+    for _try in range(5):
+        made = _cut_at(cut, window, count, _capped(cap, carry, window, tail))
+        if found[1] < made[1] <= cap:
+            found = made
+        if 0.98 * cap <= made[1] <= cap:
+            break
+        carry = max(100, carry + int(0.99 * cap) - made[1])
+    return found
+
+
+def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> tuple[str, int, float]:
     counter = counter_for("claude")
-    policy = Policy()
-    if cap is not None:
-        policy = _capped(cap, window, tail)
     log: list[Record] = []
     bare = [_bare(record) for record in cut.past]
     places = [len(bare) * n // count for n in range(1, count + 1)]
@@ -171,14 +308,15 @@ def request_after(
     return text, counter.count(text), seconds
 
 
-def _capped(cap: int, window: int, tail: float) -> Policy:
-    """A policy whose request after a cut takes about `cap` tokens, most of them carried over."""
+def _capped(cap: int, carry: int, window: int, tail: float) -> Policy:
+    """A policy whose cut keeps a share of `cap`, and carries over `carry` tokens."""
     keeps = max(1_000, int(cap * tail))
     return Policy(
-        carry_tokens=max(0, cap - keeps),
+        carry_tokens=carry,
         carry_share=1.0,
         low_water=min(0.39, keeps / window),
         keep_tokens=0,
+        protected_steps=1,
     )
 
 
@@ -189,9 +327,7 @@ def _bare(record: Record) -> Record:
     return record
 
 
-def _project(
-    log: list[Record], window: int, counter: Any, policy: Policy, how: Pressure
-) -> Plan:
+def _project(log: list[Record], window: int, counter: Any, policy: Policy, how: Pressure) -> Plan:
     request = ProjectionRequest(
         log,
         Window(window, "simulated"),
@@ -408,13 +544,14 @@ def table(results: list[dict[str, Any]]) -> str:
                 if not score.hits:
                     continue
                 cells = [_percent(score.hits[name]) for name in measures]
-                sessions = sum(
-                    (one["window"], one["cuts"]) == (window, count) for one in results
-                )
+                sessions = sum((one["window"], one["cuts"]) == (window, count) for one in results)
                 cells.append(f"{score.tokens // max(1, sessions):,}")
                 lines.append(f"| {window:,} | {count} | {way} | {' | '.join(cells)} |")
     seconds = [one["seconds"] for one in results if one["cuts"] == 1]
-    lines += ["", f"CPU of a cut, mean of {len(seconds)}: {1000 * sum(seconds) / max(1, len(seconds)):.0f} ms"]
+    lines += [
+        "",
+        f"CPU of a cut, mean of {len(seconds)}: {1000 * sum(seconds) / max(1, len(seconds)):.0f} ms",
+    ]
     return "\n".join(lines)
 
 
@@ -434,11 +571,7 @@ def main() -> None:
     parser.add_argument("--write-caps", action="store_true")
     arguments = parser.parse_args()
     root = data_folders(arguments.data, ["claude-code"])[0].parents[1]
-    cuts = [
-        cut
-        for cut in read_cuts(root)
-        if arguments.half in ("all", half_of(cut.name))
-    ]
+    cuts = [cut for cut in read_cuts(root) if arguments.half in ("all", half_of(cut.name))]
     caps = json.loads(V010.read_text()) if V010.exists() and not arguments.free else {}
     jobs = [
         (cut, window, count, caps.get(f"{cut.name} {window} {count}"), arguments.tail)

@@ -16,8 +16,8 @@ from tests.engine.session.test_session_recovery import Refusal
 from tests.engine.sessions import Bench, boundaries, check_requests, texts
 from tests.support.runs import examples
 
-from holdfast.core.extract.carryover import carry_digests
-from holdfast.core.extract.digest import Digest
+from holdfast.core.narrative.carryover import carry_digests
+from holdfast.core.narrative.digest import Digest
 from holdfast.core.extract.user_words import MESSAGES, read_quotes
 from holdfast.core.flow.events import CallStarted, CompactionFinished, CompactionStarted
 from holdfast.core.log.records import Assistant, ToolResult, User

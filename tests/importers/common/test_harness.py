@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.test_real_transcripts import check_files, load, wanted_format
 
-from holdfast.core.extract.digest import digest_record
+from holdfast.core.narrative.digest import digest_record
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import User
 from holdfast.core.log.speakers import user_text

@@ -17,10 +17,10 @@ import msgspec
 
 from holdfast.core.compaction.summary_check import HEADINGS, Fault, SummaryVerdict, judge
 from holdfast.core.compaction.summary_input import parts, transcript
-from holdfast.core.extract import carryover
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.log.records import Compaction
 from holdfast.core.log.replay import undone
+from holdfast.core.narrative import carryover
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import ASK, escape, tag_text, unescape
 from holdfast.core.text.lazy_pattern import lazy_pattern
