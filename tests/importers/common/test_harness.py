@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.test_real_transcripts import check_files, load, wanted_format
 
-from holdfast.core.narrative.digest import digest_record
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import User
 from holdfast.core.log.speakers import user_text
+from holdfast.core.narrative.digest import digest_record
 from holdfast.importers.common.harness import user_extra
 
 REMINDER = "<system-reminder>\nThe file changed. Always read it again.\n</system-reminder>"
@@ -46,7 +46,7 @@ def test_text_of_a_program_is_nobodys_words(content: Any) -> None:
     assert record.extra == {"meta": True}
     assert user_text(record) == ""
     assert digest is not None
-    assert (digest.said, digest.rules) == ("", ())
+    assert {passage.kind for passage in digest.passages} <= {"program"}
     assert facts.title == ""
 
 
@@ -91,7 +91,8 @@ def test_no_transcript_begins_with_the_text_of_a_program() -> None:
             for record in session.records:
                 facts.add(0, record)
                 digest = digest_record(record) if isinstance(record, User) else None
-                for words in (*digest.rules, digest.said) if digest is not None else ():
+                passages = digest.passages if digest is not None else ()
+                for words in (one.text for one in passages if one.kind == "user"):
                     assert not MARKUP.match(words) or words.startswith(TASKS), words[:80]
             assert not MARKUP.match(facts.title) or facts.title.startswith(TASKS), facts.title
 

@@ -87,7 +87,7 @@ def carry_over(
     previous: str | None = None,
     prose: str = "",
 ) -> CarryOver:
-    """Return a carry-over of `records` within `cap_tokens`; `previous` is that of an earlier cut."""
+    """Return a carry-over of `records` within `cap_tokens`; `previous` is an earlier one."""
     digests = [found for record in records if (found := digest_record(record)) is not None]
     return carry_digests(
         digests, cap_tokens=cap_tokens, counter=counter, previous=previous, prose=prose
@@ -210,7 +210,8 @@ def _notes(root: str, omitted: int) -> list[str]:
 
 def _read_notes(lines: Sequence[str]) -> tuple[str, int, list[str]]:
     """The folder that `_notes` names, the number of lines left out, and the other lines."""
-    root, omitted, told = "", 0, []
+    told: list[str] = []
+    root, omitted = "", 0
     for line in filter(str.strip, lines):
         if not told and (match := _RELATIVE.fullmatch(line)):
             root = match[1]

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.fair_share import fair_share, first_and_newest, within_tokens
+from holdfast.core.extract.fair_share import fair_share, within_tokens
 from holdfast.core.narrative.calls import LINE_CHARS
-from holdfast.core.narrative.digest import Kind
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.narrative.digest import Digest, Outcome, Passage
+    from holdfast.core.narrative.digest import Digest, Kind, Outcome, Passage
     from holdfast.core.tokens.counting import Counter
 
 MARKS: Final[dict[Kind, str]] = {
@@ -49,6 +48,9 @@ _EDGE_LINES: Final = 3
 
 _USER_SHARE: Final = 0.6
 """Of the room, what the user's words take at most where there is more to tell."""
+_SMALL_TOKENS: Final = 3_000
+_SMALL_SHARE: Final = 0.9
+"""The same where there is less room than that for all of the story."""
 _CALLS_SHARE: Final = 0.25
 """Of the room, what lines of calls may take before anything that was said gives way."""
 _USER_TOKENS_MIN: Final = 24
@@ -75,6 +77,7 @@ is the last word of the agent before the user speaks, `task` a result that tells
 asked about, `failed` and `short` are outcomes."""
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
+_TRIES: Final = 8
 _OFTEN: Final = 3
 """A line that stands in so many results is the program's and tells nothing."""
 
@@ -233,7 +236,8 @@ def tell(
     sizes = {at: counter.count(_marked(line, line.text)) + 1 for at, line in users.items()}
     wanted = sum(counter.count(_whole(lines[at])) + 1 for at in others) if others else 0
     spare = max(0, room - min(wanted, rest))
-    said = _tell_users(users, sizes, max(int(room * _USER_SHARE), spare), counter)
+    share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
+    said = _tell_users(users, sizes, max(int(room * share), spare), counter)
     left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
     told = {**said, **_tell_others(lines, others, left, counter)}
     return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
@@ -244,18 +248,8 @@ def tell(
 def _tell_users(
     users: dict[int, Line], sizes: dict[int, int], room: int, counter: Counter
 ) -> dict[int, str]:
-    """The user's messages: whole where they fit, else the longest shortened first; where there are
-    too many, the first and the newest."""
-    places = list(users)
-    count = len(places)
-    while count:
-        kept = first_and_newest(places, count)
-        chosen = [sizes[at] for at in kept]
-        if sum(chosen) <= room or fair_share(chosen, room) >= _USER_TOKENS_MIN:
-            break
-        count = min(count - 1, count * 19 // 20)
-    else:
-        return {}
+    """The user's messages: whole where they fit, else the longest shortened first."""
+    kept = _that_fit(list(users), sizes, room)
     share = fair_share([sizes[at] for at in kept], room)
     told = {}
     for at in kept:
@@ -266,6 +260,22 @@ def _tell_users(
         if text:
             told[at] = _marked(line, text)
     return told
+
+
+def _that_fit(places: list[int], sizes: dict[int, int], room: int) -> list[int]:
+    """The messages of which each still gets enough room to say something. Where there are too many,
+    long ones go before short ones, and older ones before newer; the first goes last."""
+    need = sum(min(sizes[at], _USER_TOKENS_MIN) for at in places)
+    long = [at for at in places if sizes[at] > _USER_TOKENS_MIN]
+    short = [at for at in places if sizes[at] <= _USER_TOKENS_MIN]
+    order = [at for group in (long, short) for at in group if at != places[0]]
+    gone: set[int] = set()
+    for at in (*order, *places[:1]):
+        if need <= room:
+            break
+        gone.add(at)
+        need -= min(sizes[at], _USER_TOKENS_MIN)
+    return [at for at in places if at not in gone]
 
 
 def _tell_others(
@@ -289,21 +299,30 @@ def _tell_others(
     cap, calls = _call_chars(lines, calls, tokens, int(room * _CALLS_SHARE))
     kept = set(calls)
     rooms = [item for item in rooms if not item.is_outcome or item.line in kept]
-    for _again in range(8):
+    aim, told = room, {}
+    for _again in range(_TRIES):
         taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
-        level = _level(rooms, room - taken)
+        level = _level(rooms, aim - taken)
         told = _write(lines, calls, rooms, cap, level)
         size = sum(counter.count(text) + 1 for text in told.values())
-        if size <= room:
-            wider = min(LINE_CHARS, 2 * cap)
-            if cap >= LINE_CHARS or room - size < room // 20 or level < float("inf"):
-                return told
-            cap = wider
-            continue
-        room -= max(1, size - room)
-        if room <= 0:
-            return {}
-    return told if size <= room else {}
+        if size > room:  # counts of pieces are not quite those of the whole
+            aim = min(aim - 1, int(aim * room / size * 0.98))
+        elif cap < LINE_CHARS and level == float("inf") and room - size > room // 20:
+            cap = min(LINE_CHARS, 2 * cap)
+        else:
+            return told
+    return _newest(told, room, counter)
+
+
+def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
+    """As many of the newest lines as fit."""
+    kept = {}
+    for at in sorted(told, reverse=True):
+        room -= counter.count(told[at]) + 1
+        if room < 0:
+            break
+        kept[at] = told[at]
+    return kept
 
 
 def _outcome_role(line: Line) -> str:

@@ -156,8 +156,6 @@ class RunState:
         """Secrets that are stored as handles."""
         self.secret_watch = SecretWatch(self.vault)
         """Looks for credentials that nobody registered."""
-        self.recent_replies: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _none
-        """Returns the lines of the running summary after some records, each with its record."""
         self.searches_memory = False
         """Search the memory for everything the user says."""
         self.keeps_outputs = False
@@ -291,7 +289,6 @@ class RunState:
             at_most=min(caps) if caps else None,
             pressure=pressure,
             prose=prose,
-            recent_replies=lambda: self.recent_replies(records),
             pending=pending,
         )
 
@@ -334,10 +331,6 @@ class RunState:
             write=max(write, 1.0) if target.cache == "none" else write,
             is_broken=is_other,
         )
-
-
-def _none(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
-    return ()
 
 
 def cut_in(plan: Plan) -> Compaction | None:
