@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply
     from holdfast.core.tokens.counting import Counter
 
-HEADINGS: Final = (
-    *("Goal", "Constraints", "Progress", "Decisions", "Open items", "Files", "Identifiers"),
-)
+HEADINGS: Final = (*("Goal", "Constraints", "Progress", "Decisions", "Ruled out", "Open items"),)
 """The headings that a summary is asked for."""
 
 Fault = Literal[

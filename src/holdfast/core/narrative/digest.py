@@ -42,7 +42,7 @@ those that calls were given."""
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 _SHORT_CHARS: Final = 240
 """A result up to this length is told as it is."""
-_FAILED_CHARS: Final = 1_200
+_FAILED_CHARS: Final = 3_000
 _REPORT_CHARS: Final = 12_000
 _LONG_CHARS: Final = 1_200
 _PASSAGE_CHARS: Final = 60_000

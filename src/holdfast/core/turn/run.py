@@ -59,8 +59,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The writer of summaries: a model, in addition to the carry-over, or no model at all."""
     summary_calls: int = 3
     """The most model calls that one compaction may make."""
-    summary_tokens: int = 1_500
-    """The longest summary."""
+    summary_tokens: int = 6_000
+    """The longest summary, where a quarter of the carry-over is not less."""
     background_summary: bool = False
     """Have the model write the summary for the next cut ahead, while the session waits for tools or
     the user. The model has to take two calls at once."""

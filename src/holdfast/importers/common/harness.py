@@ -84,6 +84,25 @@ def refusal(content: Content) -> str | None:
     return text[place + len(reason) :].strip()
 
 
+_SUMMARY_STARTS: Final = ("\nSummary:\n", "<summary>\n", "\n<summary>")
+_SUMMARY_ENDS: Final = (
+    "\nIf you need specific details from before compaction",
+    "\nPlease continue the conversation from where we left",
+    "</summary>",
+)
+"""What Claude Code writes around the summary of its model: a preamble with the model's notes to
+itself, and an order to continue."""
+
+
+def bare_summary(text: str) -> str:
+    """Return a client's summary without what the client writes around it."""
+    starts = [at + len(start) for start in _SUMMARY_STARTS if (at := text.find(start)) >= 0]
+    bare = text[min(starts) :] if starts else text
+    ends = [at for end in _SUMMARY_ENDS if (at := bare.find(end)) >= 0]
+    bare = (bare[: min(ends)] if ends else bare).strip()
+    return bare or text
+
+
 def user_extra(content: Content, extra: Json) -> dict[str, Any]:
     """The `extra` of a user record, with the parts of the content that the user wrote."""
     if META in extra or ORIGINAL_PROMPT in extra:
