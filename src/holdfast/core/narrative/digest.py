@@ -53,8 +53,8 @@ _SAME_SHARE: Final = 0.7
 _WORD: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
-_TELLING: Final = lazy_pattern(r"[^\W_]")
-_RUN: Final = lazy_pattern(r"([^\w\n.])\1{2,}")
+_TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~)).*[^\W_]")
+_RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
@@ -174,7 +174,7 @@ def plain(text: str) -> str:
     """A text without lines that have no word and without drawn lines; of a very long one, its
     ends."""
     text = cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text
-    return _RUN.sub(r"\1\1", "\n".join(filter(_TELLING.search, text.splitlines()))).strip()
+    return _RUN.sub(r"\1\1", "\n".join(filter(_TELLING.match, text.splitlines()))).strip()
 
 
 def _digest_user(record: User) -> Digest:
