@@ -59,7 +59,7 @@ LANGUAGES: Final[dict[str, dict[str, str]]] = {
         "rule": "Todos los importes siguen en céntimos, pase lo que pase.",
         "next": "Queda: la plantilla de la factura todavía muestra la suma bruta.",
         "ticket": "SHOP-412 No se concede el envío gratis. Los clientes se quejan desde la versión "
-        "de marzo. Se acepta cuando un pedido de exactamente 50 EUR va sin gastos y pasa su prueba. "
+        "de marzo. Se acepta cuando un pedido de exactamente 50 EUR va gratis y pasa su prueba. "
         "No cambies la lista de precios, es del equipo de finanzas y la revisa cada trimestre.",
     },
 }

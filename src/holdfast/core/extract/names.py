@@ -123,7 +123,7 @@ def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
     return " ".join(kept)
 
 
-class Named(Protocol):
+class HasNames(Protocol):
     """Something that holds names, and whether it is a step of the agent."""
 
     @property
@@ -135,7 +135,7 @@ class Named(Protocol):
         """Return whether it counts for the age of names."""
 
 
-def rank_names(digests: Sequence[Named]) -> list[str]:
+def rank_names(digests: Sequence[HasNames]) -> list[str]:
     """All names, best first: the recent, the repeated, those used in calls, and the short."""
     scores: dict[str, float] = {}
     get, age = scores.get, 0

@@ -26,7 +26,7 @@ from holdfast.core.extract.file_lists import (
 )
 from holdfast.core.extract.names import identifiers, rank_names
 from holdfast.core.narrative.digest import digest_record
-from holdfast.core.narrative.state import State, read_state
+from holdfast.core.narrative.state import WorkState, read_state
 from holdfast.core.narrative.story import lines_of, read_lines, tell
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.narrative.digest import Digest
-    from holdfast.core.narrative.story import Line
+    from holdfast.core.narrative.story import StoryLine
     from holdfast.core.tokens.counting import Counter
 
 _PROSE_SHARE: Final = 0.25
@@ -73,8 +73,8 @@ class _Earlier(msgspec.Struct, frozen=True):
     prose: str = ""
     root: str = ""
     omitted: int = 0
-    lines: tuple[Line, ...] = ()
-    state: State = State()
+    lines: tuple[StoryLine, ...] = ()
+    state: WorkState = WorkState()
     names: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
@@ -187,7 +187,7 @@ def read_back(text: str) -> _Earlier:
         root=root,
         omitted=omitted,
         lines=tuple(read_lines(told)),
-        state=State(
+        state=WorkState(
             open_tasks=tuple(
                 line.removeprefix("- ") for line in sections[OPEN] if line.startswith("- ")
             ),
@@ -240,7 +240,7 @@ def _prose(earlier: str, new: str, room: int, counter: Counter) -> str:
 
 
 def _state_sections(
-    state: State,
+    state: WorkState,
     earlier: _Earlier,
     digests: Sequence[Digest],
     pending: Sequence[str],

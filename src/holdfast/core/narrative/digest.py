@@ -79,7 +79,7 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """True for one line of the agent before a call, which mostly announces it."""
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class CallOutcome(msgspec.Struct, frozen=True, gc=False):
     """What came of a call."""
 
     call: str
@@ -95,7 +95,7 @@ class Digest(msgspec.Struct, frozen=True):
 
     record: str
     passages: tuple[Passage, ...] = ()
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
     is_step: bool = False
     names: Mapping[str, float] = {}
     """Each name with its weight."""
@@ -198,7 +198,9 @@ def _digest_reply(record: Assistant) -> Digest:
     for text in texts:
         names |= weigh(identifiers(text), _REPLY_WEIGHT)
     boxes = tasks.checkboxes("\n".join(texts))
-    passages = _spoken(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
+    passages = _said_passages(
+        plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls
+    )
     digest = Digest(
         record.id,
         passages=tuple(passages),
@@ -211,7 +213,7 @@ def _digest_reply(record: Assistant) -> Digest:
     return _with_calls(digest, calls, passages)
 
 
-def _spoken(thought: str, text: str, *, is_last: bool) -> list[Passage]:
+def _said_passages(thought: str, text: str, *, is_last: bool) -> list[Passage]:
     """Thinking and text, once where they say the same, without the line that announces a call."""
     said = text
     if not is_last and "\n" not in text and text.endswith((":", "：")) and len(text) < _SHORT_CHARS:
@@ -295,7 +297,9 @@ def _digest_result(record: ToolResult) -> Digest:
     return Digest(
         record.id,
         passages=passages,
-        outcome=Outcome(record.tool_use_id, is_failed, record.refused is not None, told, is_prose),
+        outcome=CallOutcome(
+            record.tool_use_id, is_failed, record.refused is not None, told, is_prose
+        ),
         names=weigh(identifiers(searched), 1.0),
         new_task=tasks.new_id(text),
         outputs=_output(record),

@@ -22,7 +22,7 @@ _COMMAND_CHARS: Final = 160
 _RESULT_CHARS: Final = 300
 
 
-class State(msgspec.Struct, frozen=True):
+class WorkState(msgspec.Struct, frozen=True):
     """The state that the records show."""
 
     open_tasks: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class State(msgspec.Struct, frozen=True):
     """Every file that a call named."""
 
 
-def read_state(digests: Sequence[Digest], earlier: State) -> State:
+def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
     """Return the state after these records; `earlier` is the state before them."""
     open_tasks = [tasks.Task(text) for text in earlier.open_tasks]
     changed = dict.fromkeys((*earlier.changed, *earlier.uncommitted))
@@ -57,7 +57,7 @@ def read_state(digests: Sequence[Digest], earlier: State) -> State:
             continue
         change = changes.pop(outcome.call, None)
         if change is not None and not outcome.is_failed:
-            open_tasks = _changed(open_tasks, change, digest.new_task)
+            open_tasks = _apply_change(open_tasks, change, digest.new_task)
         for touch in touched.pop(outcome.call, ()):
             if outcome.is_failed or outcome.is_refused:
                 continue
@@ -75,7 +75,7 @@ def read_state(digests: Sequence[Digest], earlier: State) -> State:
         ran[key] = ran.get(key, 0) + 1
         if ran[key] > 1:
             check = _check_line(command, outcome.text, is_failed=outcome.is_failed)
-    return State(
+    return WorkState(
         open_tasks=tuple(
             _task_line(task) for task in open_tasks if task.status in ("open", "doing")
         ),
@@ -100,7 +100,7 @@ def _with_tasks(known: list[Task], digest: Digest) -> list[Task]:
     return known
 
 
-def _changed(known: list[Task], change: tasks.Change, new_id: str) -> list[Task]:
+def _apply_change(known: list[Task], change: tasks.Change, new_id: str) -> list[Task]:
     if change.id:
         return tasks.apply_change(known, change)
     added = tasks.Task(change.text, change.status or "open", "entry", new_id)

@@ -1,6 +1,6 @@
 """What happened, line by line in order of time, within a number of tokens.
 
-Each line says who speaks. A call and what came of it are one line. Where there is too little room,
+Each line says who speaks. A call and what came of it are item line. Where there is too little room,
 lines give way in fair shares: the longest and the oldest first, what a call was given before what
 was said, the agent's words before the user's. Nothing is told twice, and of what was done again
 the newest outcome stands.
@@ -22,7 +22,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.narrative.digest import Digest, Kind, Outcome, Passage
+    from holdfast.core.narrative.digest import CallOutcome, Digest, Kind, Passage
     from holdfast.core.tokens.counting import Counter
 
 MARKS: Final[dict[Kind, str]] = {
@@ -82,7 +82,7 @@ _OFTEN: Final = 3
 """A line that stands in so many results is the program's and tells nothing."""
 
 
-class Line(msgspec.Struct):
+class StoryLine(msgspec.Struct):
     """A line of the story before it is shortened."""
 
     kind: Kind
@@ -99,11 +99,11 @@ class Line(msgspec.Struct):
     """Its entry in the table of weights."""
 
 
-def lines_of(digests: Iterable[Digest], earlier: Sequence[Line] = ()) -> list[Line]:
+def lines_of(digests: Iterable[Digest], earlier: Sequence[StoryLine] = ()) -> list[StoryLine]:
     """The lines of all that was said and done, after those that an earlier narrative has."""
-    lines: list[Line] = list(earlier)
-    open_calls: dict[str, Line] = {}
-    outcomes: list[tuple[Line, Outcome]] = []
+    lines: list[StoryLine] = list(earlier)
+    open_calls: dict[str, StoryLine] = {}
+    outcomes: list[tuple[StoryLine, CallOutcome]] = []
     asked = ""
     for digest in digests:
         for passage in digest.passages:
@@ -120,7 +120,9 @@ def lines_of(digests: Iterable[Digest], earlier: Sequence[Line] = ()) -> list[Li
         if outcome.is_prose:
             is_task = call is not None and _is_about(call.text, asked)
             lines.append(
-                Line("report", outcome.text, digest.record, role="task" if is_task else "report")
+                StoryLine(
+                    "report", outcome.text, digest.record, role="task" if is_task else "report"
+                )
             )
         if call is not None:
             call.is_failed, call.is_refused = outcome.is_failed, outcome.is_refused
@@ -129,13 +131,13 @@ def lines_of(digests: Iterable[Digest], earlier: Sequence[Line] = ()) -> list[Li
     return _without_repeats(_with_answers(lines))
 
 
-def _line(passage: Passage, record: str) -> Line:
+def _line(passage: Passage, record: str) -> StoryLine:
     key = passage.text
     if passage.kind == "call":
         # A list of tasks replaces the one before, whatever stands in it.
         key = passage.key.partition(" ")[0] if passage.is_list else passage.key
     role = "aside" if passage.is_aside else _role(passage.kind)
-    return Line(passage.kind, passage.text, record, passage.call, key, role=role)
+    return StoryLine(passage.kind, passage.text, record, passage.call, key, role=role)
 
 
 def _role(kind: Kind) -> str:
@@ -148,7 +150,7 @@ def _is_about(call: str, asked: str) -> bool:
     return any(len(word) >= 4 and word in asked for word in call.casefold().split()[1:40])
 
 
-def _tell_outcomes(outcomes: Sequence[tuple[Line, Outcome]]) -> None:
+def _tell_outcomes(outcomes: Sequence[tuple[StoryLine, CallOutcome]]) -> None:
     """Give each call what its result says, without the lines that many results have."""
     texts = [
         [] if item.is_prose else [line for line in item.text.splitlines() if line.strip()]
@@ -176,9 +178,9 @@ def _shape(line: str) -> str:
     return " ".join("#" if _VARYING.search(word) else word for word in line[:400].split())
 
 
-def _with_answers(lines: list[Line]) -> list[Line]:
+def _with_answers(lines: list[StoryLine]) -> list[StoryLine]:
     """Mark the agent's last words before each message of the user."""
-    last: Line | None = None
+    last: StoryLine | None = None
     for line in lines:
         if line.kind == "text":
             last = line
@@ -189,11 +191,11 @@ def _with_answers(lines: list[Line]) -> list[Line]:
     return lines
 
 
-def _without_repeats(lines: list[Line]) -> list[Line]:
+def _without_repeats(lines: list[StoryLine]) -> list[StoryLine]:
     """Tell once what was done or said several times, at its last place; an outcome that a later
     call of the same kind did not repeat stays, marked."""
-    newest: dict[tuple[str, str], Line] = {}
-    kept: list[Line] = []
+    newest: dict[tuple[str, str], StoryLine] = {}
+    kept: list[StoryLine] = []
     for line in reversed(lines):
         later = newest.get((line.kind, line.key)) if line.key else None
         if later is None:
@@ -226,14 +228,14 @@ class _Room(msgspec.Struct):
 
 
 def tell(
-    lines: Sequence[Line], room: int, rest: int, counter: Counter, root: str
+    lines: Sequence[StoryLine], room: int, rest: int, counter: Counter, root: str
 ) -> tuple[list[str], int]:
     """The lines as they are told within `room` tokens, and the number of those left out; `rest` is
     what all but the user's may take."""
     lines = [_below(line, root) for line in lines]
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
-    sizes = {at: counter.count(_marked(line, line.text)) + 1 for at, line in users.items()}
+    sizes = {at: counter.count(_mark(line, line.text)) + 1 for at, line in users.items()}
     wanted = sum(counter.count(_whole(lines[at])) + 1 for at in others) if others else 0
     spare = max(0, room - min(wanted, rest))
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
@@ -246,7 +248,7 @@ def tell(
 
 
 def _tell_users(
-    users: dict[int, Line], sizes: dict[int, int], room: int, counter: Counter
+    users: dict[int, StoryLine], sizes: dict[int, int], room: int, counter: Counter
 ) -> dict[int, str]:
     """The user's messages: whole where they fit, else the longest shortened first."""
     kept = _that_fit(list(users), sizes, room)
@@ -256,9 +258,9 @@ def _tell_users(
         line = users[at]
         text = line.text
         if sizes[at] > share:
-            text = within_tokens(text, share - 1, counter, partial(_marked, line))
+            text = within_tokens(text, share - 1, counter, partial(_mark, line))
         if text:
-            told[at] = _marked(line, text)
+            told[at] = _mark(line, text)
     return told
 
 
@@ -279,7 +281,7 @@ def _that_fit(places: list[int], sizes: dict[int, int], room: int) -> list[int]:
 
 
 def _tell_others(
-    lines: Sequence[Line], places: Sequence[int], room: int, counter: Counter
+    lines: Sequence[StoryLine], places: Sequence[int], room: int, counter: Counter
 ) -> dict[int, str]:
     if room <= 0 or not places:
         return {}
@@ -325,7 +327,7 @@ def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]
     return kept
 
 
-def _outcome_role(line: Line) -> str:
+def _outcome_role(line: StoryLine) -> str:
     if line.is_failed:
         return "failed"
     return "short" if len(line.outcome) <= _LONG_CHARS else "long"
@@ -341,7 +343,7 @@ def _room_of(
 
 
 def _call_chars(
-    lines: Sequence[Line], calls: list[int], tokens: dict[int, int], room: int
+    lines: Sequence[StoryLine], calls: list[int], tokens: dict[int, int], room: int
 ) -> tuple[int, list[int]]:
     """The most characters of each call, and the calls that can be told: all of them where one
     short line for each fits, else the newest."""
@@ -359,7 +361,7 @@ def _call_chars(
     return low, kept[::-1]
 
 
-def _call_tokens(line: Line, tokens: int, chars: int) -> int:
+def _call_tokens(line: StoryLine, tokens: int, chars: int) -> int:
     share = min(1.0, chars / max(1, len(line.text)))
     return int(tokens * share) + 4
 
@@ -369,43 +371,43 @@ def _level(rooms: Sequence[_Room], room: float) -> float:
     active = list(rooms)
     while active:
         level = _water(active, room - 4.0 * len(active))
-        dropped = [one for one in active if one.weight * level < one.least]
+        dropped = [item for item in active if item.weight * level < item.least]
         if not dropped:
             return level
         # The least of them go, and what they had is shared out again.
-        dropped.sort(key=lambda one: one.weight)
+        dropped.sort(key=lambda item: item.weight)
         gone = set(map(id, dropped[: max(1, len(dropped) // 4)]))
-        active = [one for one in active if id(one) not in gone]
+        active = [item for item in active if id(item) not in gone]
     return 0.0
 
 
 def _water(rooms: Sequence[_Room], room: float) -> float:
-    if sum(one.chars * one.per_char for one in rooms) <= room:
+    if sum(item.chars * item.per_char for item in rooms) <= room:
         return float("inf")
-    slope = sum(one.weight * one.per_char for one in rooms)
-    for one in sorted(rooms, key=lambda one: one.chars / one.weight):
-        if slope <= 0 or one.chars / one.weight * slope >= room:
+    slope = sum(item.weight * item.per_char for item in rooms)
+    for item in sorted(rooms, key=lambda item: item.chars / item.weight):
+        if slope <= 0 or item.chars / item.weight * slope >= room:
             break
-        room -= one.chars * one.per_char
-        slope -= one.weight * one.per_char
+        room -= item.chars * item.per_char
+        slope -= item.weight * item.per_char
     return max(0.0, room / slope) if slope > 0 else float("inf")
 
 
 def _write(
-    lines: Sequence[Line], calls: Sequence[int], rooms: Sequence[_Room], cap: int, level: float
+    lines: Sequence[StoryLine], calls: Sequence[int], rooms: Sequence[_Room], cap: int, level: float
 ) -> dict[int, str]:
     told: dict[int, str] = {}
     outcomes: dict[int, str] = {}
-    for one in rooms:
-        line = lines[one.line]
-        chars = one.chars if level == float("inf") else int(one.weight * level)
-        if chars < one.least:
+    for item in rooms:
+        line = lines[item.line]
+        chars = item.chars if level == float("inf") else int(item.weight * level)
+        if chars < item.least:
             continue
-        text = _outcome(line) if one.is_outcome else line.text
-        if one.is_outcome:
-            outcomes[one.line] = cut(text, chars, marker=_dots).text
+        text = _outcome(line) if item.is_outcome else line.text
+        if item.is_outcome:
+            outcomes[item.line] = cut(text, chars, marker=_dots).text
         else:
-            told[one.line] = _marked(line, cut(text, chars, marker=_dots).text)
+            told[item.line] = _mark(line, cut(text, chars, marker=_dots).text)
     for at in calls:
         line = lines[at]
         text = cut(line.text, max(cap, _CALL_CHARS_MIN), keep="head", marker=ellipsis).text
@@ -416,7 +418,7 @@ def _write(
     return told
 
 
-def _tell_outcome(line: Line, text: str) -> str:
+def _tell_outcome(line: StoryLine, text: str) -> str:
     if line.is_refused:
         return f"{_ARROW}{_REFUSED}"
     if line.is_failed:
@@ -425,7 +427,7 @@ def _tell_outcome(line: Line, text: str) -> str:
     return f"{_ARROW}{text}" if text else ""
 
 
-def _outcome(line: Line) -> str:
+def _outcome(line: StoryLine) -> str:
     return "" if line.is_refused else line.outcome
 
 
@@ -433,16 +435,16 @@ def _dots(_omitted: int, _total: int, _unit: str) -> str:
     return " … "
 
 
-def _whole(line: Line) -> str:
-    return _marked(line, f"{line.text} {line.outcome}")
+def _whole(line: StoryLine) -> str:
+    return _mark(line, f"{line.text} {line.outcome}")
 
 
-def _marked(line: Line, text: str) -> str:
+def _mark(line: StoryLine, text: str) -> str:
     """A line with its mark; a line of the text that looks like another's is set in."""
     return f"{MARKS[line.kind]}{_UNSAFE_LINE.sub(' ', text) if _UNSAFE_LINE.search(text) else text}"
 
 
-def _below(line: Line, root: str) -> Line:
+def _below(line: StoryLine, root: str) -> StoryLine:
     if not root or line.kind != "call":
         return line
     return msgspec.structs.replace(
@@ -452,9 +454,9 @@ def _below(line: Line, root: str) -> Line:
     )
 
 
-def read_lines(texts: Iterable[str]) -> list[Line]:
+def read_lines(texts: Iterable[str]) -> list[StoryLine]:
     """The lines that `tell` made, as lines that can be shortened further."""
-    lines: list[Line] = []
+    lines: list[StoryLine] = []
     for text in texts:
         mark = next((mark for mark in _KINDS if text.startswith(mark)), None)
         if mark is None:
@@ -462,7 +464,7 @@ def read_lines(texts: Iterable[str]) -> list[Line]:
                 lines[-1].text += f"\n{text}"
             continue
         kind = _KINDS[mark]
-        lines.append(Line(kind, text.removeprefix(mark), role=_role(kind)))
+        lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
     for line in lines:
         line.key = line.text
     return lines

@@ -213,7 +213,7 @@ def _not_shown(digest: Digest, shown: set[str]) -> Digest:
     """A digest without the words that stay in view."""
     if digest.record not in shown:
         return digest
-    return replace(digest, passages=tuple(one for one in digest.passages if one.kind != "user"))
+    return replace(digest, passages=tuple(item for item in digest.passages if item.kind != "user"))
 
 
 def _without_broken_thinking(record: Record) -> Record:
