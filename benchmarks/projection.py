@@ -38,7 +38,7 @@ WINDOW = Window(12_500)
 AIM = target("openai-chat", model=MODEL)
 ANY_NUMBER = target("anthropic", model=MODEL)
 """An API that takes any number of messages."""
-READERS = ("holdfast.core.extract", "holdfast.core.sentences")
+READERS = ("holdfast.core.extract", "holdfast.core.narrative")
 BEFORE = 2.56
 """The ratio of a first cut on 2026-11-18, before its loops were made shorter."""
 NAMES = [f"{word}{n}" for n in range(400) for word in ("alpha", "src/mod_", "getValue", "beta ")]
@@ -99,7 +99,7 @@ def _counter() -> Any:
 def forget_reading(cache: ProjectionCache) -> None:
     """Leave the cache the sizes, and nothing of what was read for a carry-over."""
     cache.scale._digests.clear()
-    cache.scale._glances.clear()
+    cache.scale._names.clear()
     read = [name for name in sys.modules if name.startswith(READERS)]
     for function in (value for name in read for value in vars(sys.modules[name]).values()):
         if hasattr(function, "cache_clear"):

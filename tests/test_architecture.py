@@ -69,6 +69,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "flow",
             "sentences",
             "extract",
+            "narrative",
         ),
         *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),
         "queues",

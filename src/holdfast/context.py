@@ -7,7 +7,7 @@ from holdfast.core.checkpoint.render import (
     render as render,
 )
 from holdfast.core.checkpoint.state import State as State
-from holdfast.core.extract.carryover import carry_over as carry_over
+from holdfast.core.narrative.carryover import carry_over as carry_over
 from holdfast.core.limits import (
     CHECKPOINT_CUT_CHARS as CHECKPOINT_CUT_CHARS,
     EXCERPT_CHARS as EXCERPT_CHARS,

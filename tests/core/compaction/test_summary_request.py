@@ -22,8 +22,8 @@ from holdfast.core.compaction.summary_request import (
     prose_of,
     read_ask,
 )
-from holdfast.core.extract.carryover import carry_over
 from holdfast.core.log.records import Compaction, Record, Undo, User
+from holdfast.core.narrative.carryover import carry_over
 from holdfast.core.text.fences import TAGS, escape, is_wrapped, tag_text, unescape, unwrap
 from holdfast.core.tokens.counting import Estimator
 

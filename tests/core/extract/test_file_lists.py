@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.growth import is_superlinear
 
-from holdfast.core.extract.digest import FileList
-from holdfast.core.extract.file_lists import common_folder, file_lines, read_files
+from holdfast.core.extract.file_lists import FileList, common_folder, file_lines, read_files
 
 PATHS = st.lists(
     st.lists(st.sampled_from(["a", "b", "src", ""]), min_size=1, max_size=60).map(

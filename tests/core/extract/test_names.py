@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.extract.digest import Digest
 from holdfast.core.extract.names import identifiers, mentions, rank_names, weigh
+from holdfast.core.narrative.digest import Digest
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.extract.carryover import carry_over
 from holdfast.core.extract.statements import find_reasons
 from holdfast.core.log.records import Assistant
+from holdfast.core.narrative.carryover import carry_over
 from holdfast.core.tokens.counting import Estimator
 
 

@@ -87,8 +87,8 @@ def test_old_files_and_words_are_carried_over_however_many_steps_ago() -> None:
         said([*first, *steps(1, 140, 300), User(content="Go on.")]), 200_000, pressure="cut"
     )
     (made,) = (one for one in plan.decisions if isinstance(one, Compaction))
-    assert "> Mind the oldest file." in made.summary
-    assert "## Files read\nsrc/oldest.py" in made.summary
+    assert "User: Mind the oldest file." in made.summary
+    assert "• read src/oldest.py" in made.summary
 
 
 def test_carry_over_that_had_no_room_is_stored_whole() -> None:

@@ -1,4 +1,4 @@
-"""The user's instructions are in every later request, once, as long as they fit their share."""
+"""The user's messages are in every later request, once, as long as they fit their share."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ LIVES: Final = {"quick": 1, "test": 2, "nightly": 60}[RUN]
 WINDOWS: Final = (32_000, 64_000, 200_000)[: 3 if RUN == "nightly" else 1]
 WORDINGS: Final = (
     "Never touch {0}.",
-    "Do not rename {0}, please.",
-    "Always run {0} before a commit.",
-    "The deadline of {0} is in May.",
-    "Leave {0} alone.",
-    "{0} is off limits.",
-    "Make sure that {0} stays small.",
-    "We decided to keep {0}.",
-    "Only Ines may approve {0}.",
+    "{0} hat Zeit bis Mai.",
+    "请不要改动 {0}。",
+    "Solo Inés aprueba {0}.",
+    "{0} – нельзя.",
 )
+"""What a user lays down, in any language."""
 TALK: Final = "That was quick, thanks. Have a look at the rest of it and go on from there. "
 
 
@@ -87,20 +84,19 @@ def a_step(rng: random.Random, number: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
-def test_instructions_that_fit_are_in_every_later_request_once(seed: int) -> None:
+def test_short_messages_are_in_every_later_request_once(seed: int) -> None:
     """Random lives: long and short messages, pasted ones, long turns, cold and warm caches."""
     rng = random.Random(seed)
     life = Life(rng.choice((24_000, 32_000, 64_000)))
     laid_down: list[str] = []
     for number in range(35):
-        words = [TALK] * rng.choice((0, 0, 1, 5, 40))
         if len(laid_down) < 22:
-            rule = rng.choice(WORDINGS).format(f"heron_{number}.py")
-            laid_down.append(rule)
-            words.insert(rng.randint(0, len(words)), f"{rule} ")
+            laid_down.append(rng.choice(WORDINGS).format(f"heron_{number}.py"))
+            life.add(User(content=laid_down[-1]), Assistant(content="Noted."))
+        words = [TALK] * rng.choice((1, 5, 40))
         if rng.random() < 0.05:
             words.append("".join(f"{line} went by\n" for line in range(rng.choice((900, 9_000)))))
-        shown = life.add(User(content="".join(words) or "Go on."))
+        shown = life.add(User(content="".join(words)))
         for step in range(rng.choice((0, 1, 2, 12))):
             idle = rng.choice((1.0, 1.0, 1.0, 1_000.0))
             shown = life.add(*a_step(rng, number * 100 + step), idle=idle)
@@ -110,37 +106,34 @@ def test_instructions_that_fit_are_in_every_later_request_once(seed: int) -> Non
     assert life.cuts > 2
 
 
-def test_instructions_without_room_are_counted_and_can_be_found() -> None:
+def test_messages_without_room_are_counted_and_can_be_found() -> None:
     """The request says that there are more, and how to get them."""
     rng = random.Random(1)
-    life = Life(24_000, Policy(instructions_share=0.01))
-    for number in range(90):
+    life = Life(24_000)
+    for number in range(200):
         life.add(User(content=f"{TALK * 8}Never touch heron_{number}.py."))
         shown = life.add(*a_step(rng, number), Assistant(content="Done."))
     assert life.cuts > 2
-    assert "others not listed: search this session's history for them)" in shown
-    assert "Never touch heron_0.py." in shown
-    assert "Never touch heron_89.py." in shown
+    assert "others not told: search this session's history for them)" in shown
+    assert "heron_0.py." in shown
+    assert "heron_199.py." in shown
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_giant_message_pushes_no_instruction_out(window: int) -> None:
-    """Those before it and those inside it are in every request, while it is the newest message,
-    and later."""
+def test_giant_message_pushes_no_other_message_out(window: int) -> None:
+    """Messages before it, its beginning and its end are in every request, while it is the newest
+    message, and later."""
     half = "".join(f"line {number} went by.\n" for number in range(400_000 // 40))
-    giant = f"{half}\nAlways keep egret_flag on.\n{half}"
-    for before in (["Never touch heron.py. The ticket is QK-77."], []):
-        life = Life(window)
-        for text in before:
-            life.add(User(content=text), Assistant(content="Fine."))
-        wanted = ["Always keep egret_flag on."]
-        wanted += ["Never touch heron.py.", "The ticket is QK-77."] if before else []
-        rng = random.Random(2)
-        texts = [life.add(User(content=giant)), life.add(*a_step(rng, 1))]
-        texts.append(life.add(Assistant(content="Read."), User(content="And now?")))
-        texts += [life.add(*a_step(rng, number)) for number in range(2, 8)]
-        for text in texts:
-            assert {rule: text.count(rule) for rule in wanted} == dict.fromkeys(wanted, 1)
+    giant = f"Always keep egret_flag on.\n{half}{half}\nAnd mind the gannet_flag."
+    wanted = ["Always keep egret_flag on.", "And mind the gannet_flag.", "Never touch heron.py."]
+    life = Life(window)
+    life.add(User(content="Never touch heron.py."), Assistant(content="Fine."))
+    rng = random.Random(2)
+    texts = [life.add(User(content=giant)), life.add(*a_step(rng, 1))]
+    texts.append(life.add(Assistant(content="Read."), User(content="And now?")))
+    texts += [life.add(*a_step(rng, number)) for number in range(2, 8)]
+    for text in texts:
+        assert {rule: text.count(rule) for rule in wanted} == dict.fromkeys(wanted, 1)
 
 
 def test_message_of_the_turn_is_not_quoted_beside_itself() -> None:

@@ -292,7 +292,7 @@ def test_a_folder_that_cannot_be_written_costs_no_turn(bench: Bench, tmp_path: P
     assert bench.do(session.notes())
 
 
-def test_what_the_assistant_said_lately_is_in_what_a_cut_leaves(bench: Bench) -> None:
+def test_replies_are_in_what_a_cut_leaves(bench: Bench) -> None:
     shelves = "Then it went to a shelf in the hall. " * 120
     answers = [f"Parcel {number} weighs {number + 2} kg exactly. {shelves}" for number in range(8)]
     model = ScriptedModel(answers, otherwise="well", window=200_000)
@@ -302,7 +302,6 @@ def test_what_the_assistant_said_lately_is_in_what_a_cut_leaves(bench: Bench) ->
     bench.do(session.compact())
     bench.say(session, "what do you know?")
     text = texts(model.requests[-1])
-    assert "## What the assistant said lately" in text
     assert "Parcel 4 weighs 6 kg exactly." in text
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.test_real_transcripts import check_files, load, wanted_format
 
-from holdfast.core.extract.digest import digest_record
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import User
 from holdfast.core.log.speakers import user_text
-from holdfast.importers.common.harness import user_extra
+from holdfast.core.narrative.digest import digest_record
+from holdfast.importers.common.harness import bare_summary, refusal, user_extra
 
 REMINDER = "<system-reminder>\nThe file changed. Always read it again.\n</system-reminder>"
 MARKUP = re.compile(r"<[A-Za-z][\w -]*>|Caveat: The messages below|# AGENTS\.md instructions")
@@ -46,7 +46,7 @@ def test_text_of_a_program_is_nobodys_words(content: Any) -> None:
     assert record.extra == {"meta": True}
     assert user_text(record) == ""
     assert digest is not None
-    assert (digest.said, digest.rules) == ("", ())
+    assert {passage.kind for passage in digest.passages} <= {"program"}
     assert facts.title == ""
 
 
@@ -91,8 +91,31 @@ def test_no_transcript_begins_with_the_text_of_a_program() -> None:
             for record in session.records:
                 facts.add(0, record)
                 digest = digest_record(record) if isinstance(record, User) else None
-                for words in (*digest.rules, digest.said) if digest is not None else ():
+                passages = digest.passages if digest is not None else ()
+                for words in (one.text for one in passages if one.kind == "user"):
                     assert not MARKUP.match(words) or words.startswith(TASKS), words[:80]
             assert not MARKUP.match(facts.title) or facts.title.startswith(TASKS), facts.title
 
     check_files(check)
+
+
+def test_a_refused_call_says_so_in_a_field() -> None:
+    said = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected. "
+        "To tell you how to proceed, the user said:\nnever push to main, open a PR"
+    )
+    assert refusal(said) == "never push to main, open a PR"
+    assert refusal([{"type": "text", "text": said}]) == "never push to main, open a PR"
+    assert refusal(said.partition(" To tell")[0]) == ""
+    assert refusal("exit 1: the user said: no") is None
+
+
+def test_a_summary_loses_what_the_client_wrote_around_it() -> None:
+    bare = "1. Primary Request and Intent:\n   - Fix the tests"
+    whole = (
+        "This session is being continued from a previous conversation.\n\nAnalysis:\nLet me see."
+        f"\n\nSummary:\n{bare}\n\nIf you need specific details from before compaction, read x."
+    )
+    assert bare_summary(whole) == bare
+    assert bare_summary(bare) == bare
+    assert bare_summary("Summary:") == "Summary:"

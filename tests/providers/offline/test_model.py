@@ -146,7 +146,9 @@ def test_answers_the_rest_from_the_results() -> None:
 def test_quotes_what_a_summary_has_kept() -> None:
     """After a cut, what the summary says of a person's words is still found, and named as that."""
     said = "> The port is 8443.\n\n> read_file(path='a.txt')"
-    cut = Compaction(summary=f"### Goal\n- Ship it.\n\n## What the user said\n{said}", id="c")
+    cut = Compaction(
+        summary=f"### Goal\n- Ship it.\n\n## What happened so far, in order\n{said}", id="c"
+    )
     talk = Talk({"ports.md": "All ports are open. Port after port."})
     talk.records = [cut, User(content="And now?"), Assistant(content="Well.")]
     talk.say("read_file(path='ports.md')")
@@ -160,7 +162,7 @@ def test_a_summary_is_no_matter_for_the_next() -> None:
     """Asked at the end of a conversation, an earlier summary goes on as what it was."""
     names = "src/one.py " * 3
     cut = Compaction(
-        summary=f"### Decisions\n- We chose SQLite.\n\n## Names that came up\n{names}", id="c"
+        summary=f"### Decisions\n- We chose SQLite.\n\n## Exact names\n{names}", id="c"
     )
     talk = Talk()
     talk.records = [cut, *worked()]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.compaction.summary_input import input_entries
-from holdfast.core.extract.carryover import prose_of
-from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.names import rank_names
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import Thinking, read_blocks
+from holdfast.core.narrative.carryover import prose_of
+from holdfast.core.narrative.digest import digest_record
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.core.sentences.phrases import PLANS, REFUSALS, begins
 from holdfast.core.text.fences import LABELS, unwrap
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply
     from holdfast.core.tokens.counting import Counter
 
-HEADINGS: Final = (
-    *("Goal", "Constraints", "Progress", "Decisions", "Open items", "Files", "Identifiers"),
-)
+HEADINGS: Final = (*("Goal", "Constraints", "Progress", "Decisions", "Ruled out", "Open items"),)
 """The headings that a summary is asked for."""
 
 Fault = Literal[

@@ -4,8 +4,9 @@ Two ways to ask: with the conversation as a text in the request (`ask`, piece by
 bringing the summary up to date), or at the end of the conversation itself (`ask_riding`), which the
 provider then reads from its cache. What comes back is judged before it is used (`judge`).
 
-A summary stands beside what code makes of the same records (`carry`): the user's words, files and
-names are kept there anyway, so a summary is asked for what only a reader can tell.
+A summary stands before the narrative that code makes of the same records: what was said, the calls,
+files and names are told there anyway, so a summary is asked for what only a reader can tell: why,
+what was ruled out, what comes next.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import msgspec
 
 from holdfast.core.compaction.summary_check import HEADINGS, Fault, SummaryVerdict, judge
 from holdfast.core.compaction.summary_input import parts, transcript
-from holdfast.core.extract import carryover
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.log.records import Compaction
 from holdfast.core.log.replay import undone
+from holdfast.core.narrative import carryover
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import ASK, escape, tag_text, unescape
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -68,12 +69,10 @@ Done: what is finished, with its result. In progress: what was being done last. 
 failed, why, and what was tried.
 ### Decisions
 What was decided, and the reason.
+### Ruled out
+What was tried, considered or believed and turned out wrong, and how that was found out.
 ### Open items
-What was left to do, told as the state of things and not as an order.
-### Files
-Paths that were changed or matter, each with what is in it or what was done to it.
-### Identifiers
-Names, ids, versions, ports, addresses and numbers that will be needed again, spelled exactly.
+What was left to do and what comes next, told as the state of things and not as an order.
 """
 
 _RULES: Final = """\

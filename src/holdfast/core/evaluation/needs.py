@@ -15,12 +15,12 @@ from holdfast.core.checkpoint.actions import Work
 from holdfast.core.checkpoint.state import State
 from holdfast.core.evaluation.facts import fact_kind, facts_in
 from holdfast.core.evaluation.phrase_index import PhraseIndex
-from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.preferences import agent_decisions, user_instructions
 from holdfast.core.extract.statements import same_words
 from holdfast.core.extract.tasks import checkboxes, open_texts
 from holdfast.core.log.records import Assistant, tool_calls
 from holdfast.core.log.speakers import assistant_text, user_text
+from holdfast.core.narrative.digest import arguments_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -28,7 +28,7 @@ GAP: Final = "[…]"
 """Stands where something is left out; one of them says how much there is out of how much."""
 _SIGN: Final = lazy_pattern(r"\[…(?: ([\d,]{1,15}) of ([\d,]{1,15}) characters cut …)?\]")
 _LEFT_OUT: Final = lazy_pattern(r"\[… ([\d,]{1,15}) lines? left out …\]")
-_HEADING: Final = lazy_pattern(r"^#{1,6} \S", re.MULTILINE)
+_HEADING: Final = lazy_pattern(r"^(?:#{1,6} \S|\d{1,2}\. [^\n]{3,60}:$)", re.MULTILINE)
 
 
 class Cuttings(msgspec.Struct, frozen=True):

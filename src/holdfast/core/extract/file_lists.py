@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter as Counted
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.extract.digest import FileList
+import msgspec
+
 from holdfast.core.extract.touched_files import PATH_CHARS
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.extract.digest import Digest
-    from holdfast.core.extract.touched_files import Touch
     from holdfast.core.tokens.counting import Counter
 
 _EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
@@ -26,6 +25,13 @@ _HEADING: Final = "## Files changed"
 """The longer of the two headings."""
 
 
+class FileList(msgspec.Struct, frozen=True):
+    """Paths, newest last, and the number of older ones left out."""
+
+    paths: tuple[str, ...] = ()
+    omitted: int = 0
+
+
 def lines_within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
     kept = []
     for line in lines:
@@ -34,50 +40,6 @@ def lines_within(lines: Sequence[str], room: int, counter: Counter) -> list[str]
             break
         kept.append(line)
     return kept
-
-
-def find_files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
-    """The files that were changed and those that were only read, each list with the newest last."""
-    seen: dict[str, None] = {}
-    changed: set[str] = set()
-    here: set[str] = set()
-    open_calls: dict[str, tuple[Touch, ...]] = {}
-    earlier: list[Digest] = []
-    for digest in digests:  # of a long log thousands: each is asked for as little as can be
-        if digest.calls:
-            open_calls.update(digest.calls)
-        if not digest.record:
-            earlier.append(digest)
-            seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
-            changed.update(digest.changed.paths)
-        if digest.answers is None or digest.answers not in open_calls:
-            continue
-        touches = open_calls.pop(digest.answers)
-        for touch in touches if not digest.is_failed else ():
-            here.add(touch.path)
-            seen.pop(touch.path, None)
-            seen[touch.path] = None
-            if touch.is_change:
-                changed.add(touch.path)
-    return (
-        FileList(
-            tuple(path for path in seen if path in changed),
-            _count_earlier([digest.changed for digest in earlier], here),
-        ),
-        FileList(
-            tuple(path for path in seen if path not in changed),
-            _count_earlier([digest.read for digest in earlier], here),
-        ),
-    )
-
-
-def _count_earlier(lists: Sequence[FileList], here: set[str]) -> int:
-    """The number of files that earlier carry-overs left out, unless their records are here."""
-    return sum(
-        files.omitted
-        for files in lists
-        if files.omitted and not (files.paths and here.issuperset(files.paths))
-    )
 
 
 def newest_files(files: FileList, room: int, counter: Counter) -> FileList:

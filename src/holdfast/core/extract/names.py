@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter as Counted
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
 
 _NAME: Final = lazy_pattern(
@@ -124,7 +123,19 @@ def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
     return " ".join(kept)
 
 
-def rank_names(digests: Sequence[Digest]) -> list[str]:
+class HasNames(Protocol):
+    """Something that holds names, and whether it is a step of the agent."""
+
+    @property
+    def names(self) -> Mapping[str, float]:
+        """Each name with its weight."""
+
+    @property
+    def is_step(self) -> bool:
+        """Return whether it counts for the age of names."""
+
+
+def rank_names(digests: Sequence[HasNames]) -> list[str]:
     """All names, best first: the recent, the repeated, those used in calls, and the short."""
     scores: dict[str, float] = {}
     get, age = scores.get, 0

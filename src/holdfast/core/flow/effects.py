@@ -144,6 +144,8 @@ class Outcome(msgspec.Struct, frozen=True):
     is_error: bool = False
     details: Any = None
     seconds: float = 0.0
+    refused: str | None = None
+    """The reason for which it was not run; None where it was."""
 
 
 class Sleep(msgspec.Struct, frozen=True):

@@ -152,6 +152,9 @@ class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
     """The name of the tool."""
     is_error: bool = False
     """True where the tool failed."""
+    refused: str | None = None
+    """The words with which a person refused the call, which then did not run; empty where they
+    gave none."""
     details: Any = None
     """A value for programs; no model sees it."""
     output_ref: OutputRef | None = None

@@ -9,28 +9,27 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.core.extract.carryover import carry_digests, instruction_share, prose_of
-from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
-from holdfast.core.extract.user_words import InstructionRoom
 from holdfast.core.log.records import Assistant, Compaction, User
-from holdfast.core.models.messages import Text, ToolCall, arguments_json
+from holdfast.core.models.messages import ToolCall, arguments_json
+from holdfast.core.narrative.carryover import carry_digests, prose_of
+from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.projection.view import turn_records
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction, Scale
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
-_HORIZON_STEPS: Final = 80
-"""A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
+_TOLD_SHARE: Final = 0.4
+"""Of the tokens that a cut takes away, what the story of them may take."""
 _FENCE_TOKENS: Final = 60
 """Tokens of the label and the tags around a carry-over."""
 
@@ -51,6 +50,7 @@ class Past:
         self._scale = scale
         self._correction = correction
         self._budget = budget
+        self._made: tuple[Sequence[ContextUnit], tuple[object, ...], str] | None = None
         self._cut: tuple[Sequence[ContextUnit], int, tuple[set[str], int]] | None = None
 
     @functools.cached_property
@@ -71,32 +71,38 @@ class Past:
         `rest` caps what is in it beside the user's words and a model's summary. `beside` are
         the user's messages that stay in view, as they are shown.
         """
+        # A cut is sized before it is made, and asks for the same text twice.
+        made = (start, tokens, rest, tuple(part.record for part in beside))
+        if self._made is not None and self._made[0] is units and self._made[1] == made:
+            return self._made[2]
         factor = self._correction.factor
-        shown = {part.record for unit in units[start:] for part in unit.parts}
-        lines = self._request.recent_replies()
         text = carry_digests(
             self._digests(units, start, beside),
             previous=self._previous(),
             prose=self._request.prose,
-            lately=[line for record, line in lines if record not in shown],
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
-            rest_tokens=None if rest is None else max(0, math.floor(rest / factor)),
-            lists=self._instruction_room(tokens),
+            rest_tokens=self._rest_tokens(units, start, rest),
+            shown=self._names_shown(units, start),
             counter=self._scale.counter,
         ).text
-        return text or LEAST_SUMMARY
+        self._made = (units, made, text or LEAST_SUMMARY)
+        return self._made[2]
 
-    def _instruction_room(self, tokens: int) -> InstructionRoom:
-        """The room of the list of instructions: their share of the budget, before anything else in
-        a carry-over that has to be small."""
-        policy, factor = self._request.policy, self._correction.factor
-        is_full = tokens >= policy.carry_cap(self._budget)
-        most = math.floor(policy.instruction_cap(self._budget) / factor)
-        cap = max(0, math.floor(tokens / factor) - _FENCE_TOKENS)
-        if not is_full or not cap:
-            return InstructionRoom(min(most, cap), min(most, cap))
-        return InstructionRoom(most, min(most, instruction_share(cap)))
+    def _rest_tokens(self, units: Sequence[ContextUnit], start: int, rest: int | None) -> int:
+        """The tokens that may tell what was not said by the user: never more than a part of what
+        goes, beside what an earlier carry-over took, so that a cut makes the view smaller."""
+        gone = self._scale.units(units[:start]).counted
+        before = self._boundary.carry or self._boundary.summary if self._boundary else ""
+        most = int(gone * _TOLD_SHARE) + self._scale.counter.count(before)
+        return most if rest is None else min(most, max(0, int(rest / self._correction.factor)))
+
+    def _names_shown(self, units: Sequence[ContextUnit], start: int) -> set[str]:
+        """The names in the units that stay."""
+        parts = (part for unit in units[start:] for part in unit.parts)
+        records = (self.by_id.get(part.record) for part in parts)
+        digests = self._scale.digests(record for record in records if record is not None)
+        return {name for digest in digests for name in digest.names}
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
@@ -112,8 +118,8 @@ class Past:
     def names_held(self, unit: ContextUnit, wanted: set[str]) -> set[str]:
         """The names in a unit that are among those `wanted`."""
         records = (self.by_id.get(part.record) for part in unit.parts)
-        digests = (self._scale.digest(record) for record in records if record is not None)
-        return {name for item in digests if item is not None for name in item.names.keys() & wanted}
+        names = (self._scale.names(record) for record in records if record is not None)
+        return {name for held in names for name in held & wanted}
 
     def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
         """The ids of the first and the last record of the units before `start`."""
@@ -147,15 +153,9 @@ class Past:
     def _digests(
         self, units: Sequence[ContextUnit], start: int, beside: Sequence[MessagePart]
     ) -> list[Digest]:
-        """Return the digests of the records that are cut; of old ones, only the user's words."""
-        shown = {part.record: _words(part) for part in beside}
-        records = [*self._words_beside(), *self.records(units, start)]
-        steps, near = 0, len(records)
-        while near and steps <= _HORIZON_STEPS:
-            near -= 1
-            steps += type(records[near]) is Assistant
-        near += steps > _HORIZON_STEPS
-        digests = self._scale.digests(records[:near], records[near:])
+        """Return the digests of the records that are cut."""
+        shown = {part.record for part in beside}
+        digests = self._scale.digests([*self._words_beside(), *self.records(units, start)])
         return [_not_shown(item, shown) for item in digests] if shown else digests
 
     def _words_beside(self) -> list[User]:
@@ -228,16 +228,11 @@ def names_called(unit: ContextUnit) -> list[str]:
     ]
 
 
-def _words(part: MessagePart) -> str:
-    return " ".join(word for b in part.blocks if isinstance(b, Text) for word in b.text.split())
-
-
-def _not_shown(digest: Digest, shown: Mapping[str, str]) -> Digest:
+def _not_shown(digest: Digest, shown: set[str]) -> Digest:
     """A digest without the words that stay in view."""
-    text = shown.get(digest.record)
-    if text is None:
+    if digest.record not in shown:
         return digest
-    return replace(digest, said="", rules=tuple(rule for rule in digest.rules if rule not in text))
+    return replace(digest, passages=tuple(item for item in digest.passages if item.kind != "user"))
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
-from holdfast.core.extract.condense import cut_message
 from holdfast.core.extract.fair_share import fair_share
 from holdfast.core.extract.names import mentions
 from holdfast.core.limits import (
@@ -116,8 +115,7 @@ def shorten(part: MessagePart, keep: int) -> MessagePart:
     a thousand images becomes as short as any other.
     """
     cap = fair_share([_length(block) for block in part.blocks], keep)
-    is_said = part.source == "user"
-    blocks = (_shorten_block(block, cap, part.record, is_said) for block in part.blocks)
+    blocks = (_shorten_block(block, cap, part.record) for block in part.blocks)
     kept = tuple(block for block in blocks if block is not None)
     kept = _join_texts(kept, keep, part.record)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
@@ -162,11 +160,10 @@ def _join_texts(blocks: tuple[Block, ...], keep: int, record: str) -> tuple[Bloc
     return (*first, *(block for block in blocks if type(block) is not Text))
 
 
-def _shorten_block(block: Block, cap: int, record: str, is_said: bool) -> Block | None:
+def _shorten_block(block: Block, cap: int, record: str) -> Block | None:
     match block:
         case Text(text):
-            shorten_text = cut_message if is_said else cut
-            shorter = shorten_text(text, cap, marker=name_record(record)).text
+            shorter = cut(text, cap, marker=name_record(record)).text
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
             shorter_call = _shorten_arguments(arguments, cap, record)

@@ -10,7 +10,7 @@ from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.projection.policy import Policy, PromptCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
@@ -49,7 +49,5 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     """Decide by the policy, leave the view alone, or cut it now."""
     prose: str = ""
     """A model's summary of the records that are cut; it stands before the carry-over."""
-    recent_replies: Callable[[], Sequence[tuple[str, str]]] = tuple
-    """Returns the lines of a running summary, each with its record. Called only for a cut."""
     pending: Sequence[str] = ()
     """Open tasks, for the carry-over."""

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.extract.digest import digest_record, glance
-from holdfast.core.log.records import User
 from holdfast.core.models.messages import Image, ToolAnswer, arguments_json
+from holdfast.core.narrative.digest import digest_record, names_of
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (
     MESSAGE_TOKENS,
@@ -27,9 +26,9 @@ from holdfast.core.tokens.images import UNKNOWN_RULE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
+    from holdfast.core.narrative.digest import Digest
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.tokens.counting import Counter
     from holdfast.core.tokens.images import ImageRule
@@ -72,7 +71,7 @@ class Scale:
         self._parts: dict[int, tuple[MessagePart, Weight]] = {}
         self._units: dict[int, tuple[ContextUnit, Weight]] = {}
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
-        self._glances: dict[int, tuple[Record, Digest | None]] = {}
+        self._names: dict[int, tuple[Record, frozenset[str]]] = {}
 
     def digest(self, record: Record) -> Digest | None:
         """Return the digest of a record for a carry-over, if it could add to one."""
@@ -81,24 +80,17 @@ class Scale:
             found = self._digests[id(record)] = (record, digest_record(record))
         return found[1]
 
-    def glance(self, record: Record) -> Digest | None:
-        """The part of it that is still looked at when the record is old."""
-        found = self._glances.get(id(record))
+    def names(self, record: Record) -> frozenset[str]:
+        """Return every name in a record."""
+        found = self._names.get(id(record))
         if found is None:
-            found = self._glances[id(record)] = (record, glance(record))
+            found = self._names[id(record)] = (record, names_of(record))
         return found[1]
 
-    def digests(self, old: Iterable[Record], new: Iterable[Record]) -> list[Digest]:
-        """The digests of records that add to a carry-over: of old ones the user's words in full,
-        and of the others a glance."""
-        known, seen, none = self._digests.get, self._glances.get, ()
-        found = [
-            (known(id(rec), none) or (rec, self.digest(rec)))[1]
-            if type(rec) is User
-            else (seen(id(rec), none) or (rec, self.glance(rec)))[1]
-            for rec in old
-        ]
-        found += [(known(id(rec), none) or (rec, self.digest(rec)))[1] for rec in new]
+    def digests(self, records: Iterable[Record]) -> list[Digest]:
+        """The digests of records that add to a carry-over."""
+        known, none = self._digests.get, ()
+        found = [(known(id(rec), none) or (rec, self.digest(rec)))[1] for rec in records]
         return [item for item in found if item is not None]
 
     def part(self, part: MessagePart) -> Weight:
@@ -149,14 +141,14 @@ class Scale:
     @property
     def cache_size(self) -> int:
         """Return the number of cached sizes."""
-        return max(len(self._parts), len(self._digests), len(self._glances))
+        return max(len(self._parts), len(self._digests))
 
     def forget(self) -> None:
         """Let go of everything that was weighed."""
         self._parts.clear()
         self._units.clear()
         self._digests.clear()
-        self._glances.clear()
+        self._names.clear()
 
     def base(self, model: str) -> Calibration:
         """Return the starting correction for a model."""

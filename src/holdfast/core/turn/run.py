@@ -28,7 +28,7 @@ from holdfast.core.turn.drafts import DraftState
 from holdfast.errors import BadSetting, CannotFit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
@@ -58,8 +58,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The writer of summaries: a model, in addition to the carry-over, or no model at all."""
     summary_calls: int = 3
     """The most model calls that one compaction may make."""
-    summary_tokens: int = 1_500
-    """The longest summary."""
+    summary_tokens: int = 6_000
+    """The longest summary, where a quarter of the carry-over is not less."""
     background_summary: bool = False
     """Have the model write the summary for the next cut ahead, while the session waits for tools or
     the user. The model has to take two calls at once."""
@@ -160,8 +160,6 @@ class RunState:
         """Secrets that are stored as handles."""
         self.secret_watch = SecretWatch(self.vault)
         """Looks for credentials that nobody registered."""
-        self.recent_replies: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _none
-        """Returns the lines of the running summary after some records, each with its record."""
         self.searches_memory = False
         """Search the memory for everything the user says."""
         self.keeps_outputs = False
@@ -303,7 +301,6 @@ class RunState:
             at_most=min(caps) if caps else None,
             pressure=pressure,
             prose=prose,
-            recent_replies=lambda: self.recent_replies(records),
             pending=pending,
         )
 
@@ -363,10 +360,6 @@ def _cache_offer(settings: RunSettings) -> CacheOffer:
         return offer if offer.lifetimes else CacheOffer((AUTOMATIC,), offer.read)
     stated = [each for each in offer.lifetimes if each.name == target.cache]
     return CacheOffer(tuple(stated or (LIFETIMES[target.cache],)), offer.read)
-
-
-def _none(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
-    return ()
 
 
 def cut_in(plan: Plan) -> Compaction | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.compaction import summary_request
-from holdfast.core.extract.carryover import prose_cap
 from holdfast.core.failures.classify import Symptoms, classify
 from holdfast.core.flow.effects import CallModel, Cancelled, Deny, Emit, FailedCall, Now
 from holdfast.core.flow.events import CallFailed, CallFinished, CallStarted
@@ -15,6 +14,7 @@ from holdfast.core.memory import notes
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import add_up, read_usage
+from holdfast.core.narrative.carryover import prose_cap
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.errors import CannotFit
 

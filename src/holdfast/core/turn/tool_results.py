@@ -39,7 +39,7 @@ def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
         denied = yield Emit(ToolStarted(call))
         if isinstance(denied, Deny):
             refusal = f"[Not run: {denied.reason}]"
-            outcomes.append(Outcome(call.id, refusal, is_error=True))
+            outcomes.append(Outcome(call.id, refusal, is_error=True, refused=denied.reason))
             yield from _finish(run, call, outcomes[-1])
         else:
             allowed.append(call)
@@ -122,6 +122,7 @@ def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:
         name=call.name,
         content=outcome.content,
         is_error=outcome.is_error,
+        refused=outcome.refused,
         details=outcome.details,
     )
     record = yield from store(run, result)

@@ -11,7 +11,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.log.records import Assistant, Flush, Rewind, tool_calls
-from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.engine.memory import notes
 from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.memory.running_summary import Sidecar
     from holdfast.ports import Clock, Notes, SessionStore
 
 _FAILURES: Final = (HoldfastError, OSError)
@@ -65,12 +65,6 @@ class SideFiles:
         self.catch_up(records)
         if any(isinstance(rec, Assistant) and not tool_calls(rec.content) for rec in records):
             self.update_summary()
-
-    def recent_replies(self, records: Sequence[Record]) -> Sequence[tuple[str, str]]:
-        """The assistant's lines of the running summary, with their records, up to the newest of
-        `records`. No file is read: flows call this, and flows touch nothing outside."""
-        newest = advance(self._sidecar or Sidecar(), records)
-        return [(item.record, item.text) for item in newest.items if item.speaker == "assistant"]
 
     def update_summary(self) -> None:
         """Bring the running summary up to date, and its file as well."""

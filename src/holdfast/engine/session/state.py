@@ -101,7 +101,6 @@ class SessionState:
         self.is_settled = False
         """True once the run knows everything that the log says of it."""
         self._settle_by_newest()
-        self.run.recent_replies = self.side_files.recent_replies
         self.log.on_append(self.side_files.on_append)
 
     @property

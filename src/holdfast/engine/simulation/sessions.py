@@ -15,7 +15,6 @@ import msgspec
 
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.log.records import Compaction, Prune, Record
-from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
@@ -96,7 +95,6 @@ class _SessionCourse:
         self._sent = 0
         """The size of the last request; the reply to it reports that."""
         self._decided = 0
-        self._sidecar = Sidecar()
         self._state: State | None = None
 
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
@@ -132,14 +130,9 @@ class _SessionCourse:
             prompt_cache=self._rules.state(idle),
             floor=0,
             prose=prose,
-            recent_replies=self._recent_replies,
             pending=pending,
         )
         return project(request, self._cache)
-
-    def _recent_replies(self) -> Sequence[tuple[str, str]]:
-        newest = advance(self._sidecar, self._since)
-        return [(item.record, item.text) for item in newest.items if item.speaker == "assistant"]
 
     def _with_side_files(self, plan: Plan, made: Compaction, idle: float | None) -> Plan:
         """Plan the cut again with the open tasks and a summary, as a session does."""
@@ -165,7 +158,6 @@ class _SessionCourse:
         made = next((rec for rec in decisions if isinstance(rec, Compaction)), None)
         if made is None:
             return
-        self._sidecar = advance(self._sidecar, self._since)
         self._since = self._since[-1:]
         log = self._log
         kept = (at for at in range(len(log) - 1, -1, -1) if log[at].id == made.first_kept)

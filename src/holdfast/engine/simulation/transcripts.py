@@ -14,11 +14,11 @@ import msgspec
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.facts import facts_in
-from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.units import ContextUnit

@@ -36,6 +36,7 @@ from holdfast.importers.common.base import (
     text_or_empty,
     unique_names,
 )
+from holdfast.importers.common.harness import bare_summary
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
@@ -328,7 +329,7 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
     kept = (mapping(about.get("preservedSegment")).get("headUuid"), *listed)
     draft.add(
         Compaction(
-            summary=summary,
+            summary=bare_summary(summary),
             first_kept=next((uuid for uuid in kept if is_text(uuid) and draft.has(uuid)), None),
             tokens_before=integer(about.get("preTokens")),
             method="model",

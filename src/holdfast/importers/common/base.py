@@ -21,7 +21,7 @@ from holdfast.core.log.records import Assistant, Json, Label, Record, ToolResult
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadId, BadRecord, UsageError
-from holdfast.importers.common.harness import user_extra
+from holdfast.importers.common.harness import refusal, user_extra
 from holdfast.importers.common.parsing import (
     NOT_JSON,
     Line,
@@ -252,6 +252,7 @@ class Draft:
         """A tool's result; its tool is looked up where the source does not name it."""
         name = more.pop("name", None) or self._names.get(call_id) or None
         self._open.pop(call_id, None)
+        more.setdefault("refused", refusal(content))
         self.add(
             ToolResult(tool_use_id=call_id, content=content, name=name, id=record_id, ts=ts, **more)
         )

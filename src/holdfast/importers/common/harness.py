@@ -53,6 +53,56 @@ _OPENINGS: Final = (
 """Sentences that such a message begins with; all of it is the program's."""
 
 
+_REFUSALS: Final = (
+    "The user doesn't want to proceed with this tool use.",
+    "The user doesn't want to take this action right now.",
+    "exec command rejected by user",
+    "rejected by user",
+    "aborted by user",
+    "[Operation Cancelled]",
+    "The user rejected permission to use this specific tool call",
+    "The user dismissed this question",
+)
+"""Sentences that the clients put in place of the result of a call that the user refused."""
+_REASONS: Final = (
+    "the user said:",
+    "with the following feedback:",
+    "The user provided the following reason for the rejection:",
+)
+"""Those that the user's own words follow."""
+
+
+def refusal(content: Content) -> str | None:
+    """Return the user's words in the result of a refused call; None where it was not refused."""
+    text = "\n".join(_texts(content)).strip()
+    if not text.startswith(_REFUSALS):
+        return None
+    places = [(text.find(reason), reason) for reason in _REASONS if reason in text]
+    if not places:
+        return ""
+    place, reason = min(places)
+    return text[place + len(reason) :].strip()
+
+
+_SUMMARY_STARTS: Final = ("\nSummary:\n", "<summary>\n", "\n<summary>")
+_SUMMARY_ENDS: Final = (
+    "\nIf you need specific details from before compaction",
+    "\nPlease continue the conversation from where we left",
+    "</summary>",
+)
+"""What Claude Code writes around the summary of its model: a preamble with the model's notes to
+itself, and an order to continue."""
+
+
+def bare_summary(text: str) -> str:
+    """Return a client's summary without what the client writes around it."""
+    starts = [at + len(start) for start in _SUMMARY_STARTS if (at := text.find(start)) >= 0]
+    bare = text[min(starts) :] if starts else text
+    ends = [at for end in _SUMMARY_ENDS if (at := bare.find(end)) >= 0]
+    bare = (bare[: min(ends)] if ends else bare).strip()
+    return bare or text
+
+
 def user_extra(content: Content, extra: Json) -> dict[str, Any]:
     """The `extra` of a user record, with the parts of the content that the user wrote."""
     if META in extra or ORIGINAL_PROMPT in extra:

@@ -15,11 +15,11 @@ import msgspec
 
 from holdfast.core.compaction.summary_request import read_ask
 from holdfast.core.dialects.registry import target
-from holdfast.core.extract.carryover import prose_of
 from holdfast.core.memory.notes import NOTES_MAX, SILENT, ask_for_notes
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.models.window import Window
+from holdfast.core.narrative.carryover import prose_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.calls import ToolOrder, example, read_orders
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request

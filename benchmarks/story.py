@@ -1,0 +1,473 @@
+"""What a reader of the request after a cut can still tell, on real sessions that were compacted.
+
+    .venv/bin/python benchmarks/story.py [--data FOLDER] [--half tuned|judged|all] [--json FILE]
+
+No model is called. Each shared session that its own tool compacted is cut by code at that place.
+The request after the cut is compared with the newest tokens of the same size, the summary that
+the tool's model wrote, and the whole past, by six measures: questions with their evidence
+(`../shared/probes`), statements of the real summary, names that the next 30 calls use, the user's
+messages, the user's words in refusals, and size. Figures: docs/benchmarks/story.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+import time
+from bisect import bisect_right
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.policies import data_folders
+
+from holdfast import Assistant, Policy, ToolResult, User, Window, importers
+from holdfast.context import ProjectionCache, ProjectionRequest, Scale, project
+from holdfast.models import target
+from holdfast.records import Compaction, text_of, tool_calls
+from holdfast.simulation import facts_in, text_in
+from holdfast.tokens import counter_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast import Record
+    from holdfast.context import Plan, Pressure
+
+HERE = Path(__file__).resolve().parent
+V010 = HERE / "story_v0.1.0.json"
+"""Tokens of the request after each cut as v0.1.0 made it: the cap, session by session."""
+WINDOWS = (32_000, 64_000, 200_000)
+CUTS = (1, 3, 10)
+NEXT_CALLS = 30
+TAIL_SHARE = 0.25
+"""Of a capped request: what stays whole of the newest part."""
+SECTIONS = re.compile(r"request|error|problem|pending|current|next", re.IGNORECASE)
+HEADING = re.compile(r"^(?:#{1,4} *)?\**\d+\. \**([A-Z][^:\n]{3,60}):?\**:?\s*$")
+SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n")
+WORD = re.compile(r"[^\W_]+(?:['’][a-z]+)?")
+NAME_LISTS = re.compile(
+    r"^## (?:Names that came up|Files changed|Files read|Exact names)[^\n]*\n(?:(?!## ).*\n?)*",
+    re.MULTILINE,
+)
+"""Sections of ours that are lists of names or files: a statement cannot stand in them."""
+EPILOGUE = "\nIf you need specific details from before compaction"
+"""What the tool adds behind every summary says nothing about the session."""
+REFUSED = "the user said:\n"
+"""How the tool of these sessions words a refusal with a reason."""
+STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a about above after again all also am an and any are as at be because been before
+        being below between both but by can could did do does doing done down during each
+        few for from further had has have having he her here hers him his how i if in into
+        is it its itself just let like made make me more most my need needed needs new no
+        nor not now of off on once only or other our out over own same she should so some
+        still such than that the their them then there these they this those through to too
+        under until up use used user using very was we were what when where which while who
+        why will with would you your
+        """,
+    )
+)
+WAYS = ("ours", "newest tokens", "real summary", "whole past")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place where a real session was compacted."""
+
+    name: str
+    past: list[Record]
+    after: list[Record]
+    summary: str
+    questions: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Score:
+    """Hits of how many, for each measure."""
+
+    hits: dict[str, list[int]] = field(default_factory=dict)
+    tokens: int = 0
+
+    def add(self, measure: str, hits: int, of: int) -> None:
+        row = self.hits.setdefault(measure, [0, 0])
+        row[0] += hits
+        row[1] += of
+
+    def merge(self, other: Score) -> None:
+        for measure, (hits, of) in other.hits.items():
+            self.add(measure, hits, of)
+        self.tokens += other.tokens
+
+
+# Reading the sessions
+
+
+def read_cuts(root: Path) -> list[Cut]:
+    """Every compaction of the shared sessions, with what came before and after it."""
+    probes = json.loads((root.parent / "probes" / "probes.json").read_text())
+    asked = {(probe["session"], probe["cut_line"]): probe["questions"] for probe in probes}
+    found = []
+    for path in sorted((root / "agents" / "claude-code").glob("*/*.jsonl.gz")):
+        lines = gzip.decompress(path.read_bytes()).split(b"\n")
+        for place, line in enumerate(lines):
+            if b'"compact_boundary"' not in line:
+                continue
+            if json.loads(line).get("subtype") != "compact_boundary":
+                continue
+            name = path.relative_to(root).as_posix()
+            past = _records(lines[:place], path.name)
+            summary = json.loads(lines[place + 1])["message"]["content"]
+            summary = summary if isinstance(summary, str) else text_of(summary)
+            after = _records(lines[place + 2 :], path.name)
+            questions = asked.get((name, place), [])
+            found.append(Cut(f"{path.stem[:8]}:{place}", past, after, summary, questions))
+    return found
+
+
+def _records(lines: list[bytes], name: str) -> list[Record]:
+    sessions = list(importers.read(b"\n".join(lines), name))
+    return list(max(sessions, key=lambda one: len(one.records)).records) if sessions else []
+
+
+def half_of(name: str) -> str:
+    """Every second session is judged; the others may be looked at while tuning."""
+    return "judged" if int(name[:8], 16) // 16 % 2 else "tuned"
+
+
+# The contexts
+
+
+def request_after(
+    cut: Cut, window: int, count: int, *, cap: int | None = None, tail: float = TAIL_SHARE
+) -> tuple[str, int, float]:
+    """The text of the request after `count` cuts, its tokens, and the CPU of the last cut.
+
+    With a `cap` it is the largest of a few tries that are within it: a projection counts as the
+    provider would, and the cap is in tokens of the text.
+    """
+    if cap is None:
+        return _cut_at(cut, window, count, Policy())
+    carry, found = cap - int(cap * tail), ("", 0, 0.0)
+    for _try in range(5):
+        made = _cut_at(cut, window, count, _capped(cap, carry, window, tail))
+        if found[1] < made[1] <= cap:
+            found = made
+        if 0.98 * cap <= made[1] <= cap:
+            break
+        carry = max(100, carry + int(0.99 * cap) - made[1])
+    return found
+
+
+def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> tuple[str, int, float]:
+    counter = counter_for("claude")
+    log: list[Record] = []
+    bare = [_bare(record) for record in cut.past]
+    places = [len(bare) * n // count for n in range(1, count + 1)]
+    seconds = 0.0
+    for first, last in zip([0, *places], places, strict=False):
+        log += bare[first:last]
+        start = time.process_time()
+        plan = _project(log, window, counter, policy, "cut")
+        seconds = time.process_time() - start
+        log += [
+            msgspec.structs.replace(made, id=f"decision-{len(log)}-{n}")
+            for n, made in enumerate(plan.decisions)
+        ]
+    plan = _project(log, window, counter, policy, "hold")
+    text = "\n".join(_shown(block) for one in plan.prompt.messages for block in one.blocks)
+    return text, counter.count(text), seconds
+
+
+def _capped(cap: int, carry: int, window: int, tail: float) -> Policy:
+    """A policy whose cut keeps a share of `cap`, and carries over `carry` tokens."""
+    keeps = max(1_000, int(cap * tail))
+    return Policy(
+        carry_tokens=carry,
+        carry_share=1.0,
+        low_water=min(0.39, keeps / window),
+        keep_tokens=0,
+        protected_steps=1,
+    )
+
+
+def _bare(record: Record) -> Record:
+    """A record without reported usage, which would set the scale of the counts."""
+    if isinstance(record, Assistant):
+        return msgspec.structs.replace(record, usage=None)
+    return record
+
+
+def _project(log: list[Record], window: int, counter: Any, policy: Policy, how: Pressure) -> Plan:
+    request = ProjectionRequest(
+        log,
+        Window(window, "simulated"),
+        target("anthropic", provider="anthropic", model="claude-sonnet-4-5"),
+        policy=policy,
+        floor=0,
+        pressure=how,
+    )
+    return project(request, ProjectionCache(Scale(counter)))
+
+
+def _shown(block: Any) -> str:
+    name = getattr(block, "name", "")
+    return f"{name} {text_in(block)}" if name else text_in(block)
+
+
+def texts_of(records: Iterable[Record]) -> list[str]:
+    """Everything that a model could have read in the past, message by message."""
+    found = []
+    for record in records:
+        if isinstance(record, Compaction):
+            found.append(record.summary)
+        elif isinstance(record, (User, ToolResult)):
+            found.append(text_of(record.content))
+        elif isinstance(record, Assistant):
+            blocks = record.content if isinstance(record.content, list) else []
+            texts = [
+                block.get("text") or block.get("thinking") or _call_text(block) for block in blocks
+            ]
+            found.append(text_of(record.content) if not blocks else "\n".join(texts))
+    return found
+
+
+def _call_text(block: Any) -> str:
+    return f"{block.get('name', '')} {_strings(block.get('input'))}"
+
+
+def _strings(value: object) -> str:
+    if isinstance(value, dict):
+        return "\n".join(filter(None, map(_strings, value.values())))
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(_strings, value)))
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def newest(texts: Sequence[str], tokens: int) -> str:
+    """The newest texts that fit, the first of them in part."""
+    counter, kept = counter_for("claude"), []
+    for text in reversed(texts):
+        size = counter.count(text)
+        if size > tokens:
+            kept.append(text[-int(len(text) * tokens / size) :] if tokens > 0 else "")
+            break
+        kept.append(text)
+        tokens -= size
+    return "\n".join(reversed(kept))
+
+
+# The measures
+
+
+def statements(summary: str) -> list[frozenset[str]]:
+    """The stems of each line of the telling sections with at least five distinct content words."""
+    found, is_telling = [], False
+    for line in summary.partition(EPILOGUE)[0].splitlines():
+        if match := HEADING.match(line):
+            is_telling = bool(SECTIONS.search(match[1]))
+        elif is_telling:
+            words = stems(line)
+            if len(words) >= 5:
+                found.append(words)
+    return found
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content words of a text, stemmed."""
+    words = (word.lower() for word in WORD.findall(text))
+    return frozenset(_stem(word) for word in words if word not in STOP and len(word) > 1)
+
+
+def _stem(word: str) -> str:
+    for ending in ("ations", "ation", "ings", "ing", "ies", "ied", "ers", "er", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def statements_kept(context: str, wanted: Sequence[frozenset[str]]) -> int:
+    """Statements half of whose words stand within three neighbouring lines or sentences."""
+    lines = [stems(line) for line in SENTENCE.split(NAME_LISTS.sub("", context)) if line.strip()]
+    places: dict[str, list[int]] = {}
+    for number, words in enumerate(lines):
+        for word in words:
+            places.setdefault(word, []).append(number)
+    return sum(_is_kept(words, places) for words in wanted)
+
+
+def _is_kept(words: frozenset[str], places: dict[str, list[int]]) -> bool:
+    counts: dict[int, int] = {}
+    for word in words:
+        near = {number - back for number in places.get(word, ()) for back in range(3)}
+        for start in near:
+            counts[start] = counts.get(start, 0) + 1
+    return max(counts.values(), default=0) * 2 >= len(words)
+
+
+def together(text: str, groups: list[list[str]], within: int = 600) -> bool:
+    """Return whether one string of each group stands within so many characters of the others."""
+    spots = [
+        sorted(m.start() for words in group for m in re.finditer(re.escape(words.lower()), text))
+        for group in groups
+    ]
+    if not all(spots):
+        return False
+    for first in sorted(place for group in spots for place in group):
+        ends = [bisect_right(group, first - 1) for group in spots]
+        if all(
+            end < len(group) and group[end] - first < within
+            for end, group in zip(ends, spots, strict=True)
+        ):
+            return True
+    return False
+
+
+def names_needed(cut: Cut) -> set[str]:
+    """Names of the past that the next calls use."""
+    seen = facts_in("\n".join(texts_of(cut.past)))
+    used: set[str] = set()
+    calls = 0
+    for record in cut.after:
+        for call in tool_calls(record.content) if isinstance(record, Assistant) else ():
+            calls += 1
+            if calls <= NEXT_CALLS:
+                used |= facts_in(_strings(call.get("input")))
+    return used & seen
+
+
+def user_messages(cut: Cut) -> list[str]:
+    """The user's own words, message by message."""
+    found = []
+    for record in cut.past:
+        if isinstance(record, User) and record.extra.get("meta") is not True:
+            said = record.extra.get("original_prompt")
+            found.append(said if isinstance(said, str) else text_of(record.content))
+    return [text for text in found if text.strip()]
+
+
+def refusals(cut: Cut) -> list[str]:
+    """The words that the user gave with a refusal."""
+    texts = (text_of(one.content) for one in cut.past if isinstance(one, ToolResult))
+    return [text.split(REFUSED, 1)[1].strip() for text in texts if REFUSED in text[:400]]
+
+
+def measure(cut: Cut, context: str) -> Score:
+    """Every measure of one context."""
+    score = Score(tokens=counter_for("claude").count(context))
+    low = context.lower()
+    asked = [question["must"] for question in cut.questions]
+    score.add("probes", sum(together(low, groups) for groups in asked), len(asked))
+    wanted = statements(cut.summary)
+    score.add("statements", statements_kept(context, wanted), len(wanted))
+    needed, there = names_needed(cut), facts_in(context)
+    score.add("names", len(needed & there), len(needed))
+    flat = re.sub(r"^> ?", "", context, flags=re.MULTILINE)
+    flat = " ".join(flat.split())
+    said = [" ".join(text.split()) for text in user_messages(cut)]
+    score.add("user messages", sum(text in flat for text in said), len(said))
+    words = [" ".join(text.split()) for text in refusals(cut)]
+    score.add("refusals", sum(text[:300] in flat for text in words), len(words))
+    return score
+
+
+# All of it
+
+
+def run_one(job: tuple[Cut, int, int, int | None, float]) -> dict[str, Any]:
+    """One session at one window after so many cuts."""
+    cut, window, count, cap, tail = job
+    text, tokens, seconds = request_after(cut, window, count, cap=cap, tail=tail)
+    past = texts_of(cut.past)
+    rows = {"ours": measure(cut, text)}
+    if count == 1:
+        rows["newest tokens"] = measure(cut, newest(past, tokens))
+        rows["real summary"] = measure(cut, cut.summary)
+        rows["whole past"] = measure(cut, "\n".join(past))
+    return {
+        "cut": cut.name,
+        "window": window,
+        "cuts": count,
+        "tokens": tokens,
+        "seconds": seconds,
+        "rows": {name: [row.hits, row.tokens] for name, row in rows.items()},
+    }
+
+
+def total(results: Iterable[dict[str, Any]], window: int, count: int, way: str) -> Score:
+    """The sum over all sessions."""
+    score = Score()
+    for result in results:
+        if (result["window"], result["cuts"]) == (window, count) and way in result["rows"]:
+            hits, tokens = result["rows"][way]
+            score.merge(Score({key: list(value) for key, value in hits.items()}, tokens))
+    return score
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """The figures as a table in Markdown."""
+    measures = ("probes", "statements", "names", "user messages", "refusals")
+    lines = [f"| window | cuts | | {' | '.join(measures)} | tokens |", "|--:|--:|---|" + "--:|" * 6]
+    for window in sorted({one["window"] for one in results}):
+        for count in sorted({one["cuts"] for one in results}):
+            for way in WAYS if count == 1 else WAYS[:1]:
+                score = total(results, window, count, way)
+                if not score.hits:
+                    continue
+                cells = [_percent(score.hits[name]) for name in measures]
+                sessions = sum((one["window"], one["cuts"]) == (window, count) for one in results)
+                cells.append(f"{score.tokens // max(1, sessions):,}")
+                lines.append(f"| {window:,} | {count} | {way} | {' | '.join(cells)} |")
+    seconds = [one["seconds"] for one in results if one["cuts"] == 1]
+    mean = 1_000 * sum(seconds) / max(1, len(seconds))
+    lines += ["", f"CPU of a cut, mean of {len(seconds)}: {mean:.0f} ms"]
+    return "\n".join(lines)
+
+
+def _percent(row: list[int]) -> str:
+    return f"{100 * row[0] / row[1]:.1f}" if row[1] else "-"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data")
+    parser.add_argument("--half", choices=("tuned", "judged", "all"), default="all")
+    parser.add_argument("--windows", type=int, nargs="*", default=WINDOWS)
+    parser.add_argument("--cuts", type=int, nargs="*", default=CUTS)
+    parser.add_argument("--tail", type=float, default=TAIL_SHARE)
+    parser.add_argument("--free", action="store_true", help="as the product does it, not capped")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write-caps", action="store_true")
+    arguments = parser.parse_args()
+    root = data_folders(arguments.data, ["claude-code"])[0].parents[1]
+    cuts = [cut for cut in read_cuts(root) if arguments.half in ("all", half_of(cut.name))]
+    caps = json.loads(V010.read_text()) if V010.exists() and not arguments.free else {}
+    jobs = [
+        (cut, window, count, caps.get(f"{cut.name} {window} {count}"), arguments.tail)
+        for window in arguments.windows
+        for count in arguments.cuts
+        for cut in cuts
+    ]
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        results = list(pool.map(run_one, jobs))
+    print(table(results))
+    if arguments.write_caps:
+        sizes = {f"{r['cut']} {r['window']} {r['cuts']}": r["tokens"] for r in results}
+        V010.write_text(json.dumps(sizes, indent=0, sort_keys=True) + "\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

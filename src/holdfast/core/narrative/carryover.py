@@ -1,0 +1,316 @@
+"""Carry-overs: the text that replaces the records a compaction cuts, made without a model call.
+
+A carry-over is a narrative: what was said and done, in order of time (`story`), then the state at
+the cut (open tasks, the last check, files changed), then a few exact names that stand nowhere
+else. A model's summary, if there is one, comes first. The text can be read back: the next cut
+continues an earlier carry-over without the records behind it, and the size stays the same however
+many cuts follow.
+
+The caller fences the text and labels it as data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.extract.fair_share import sections_within
+from holdfast.core.extract.file_lists import (
+    FileList,
+    common_folder,
+    file_lines,
+    lines_within,
+    newest_files,
+    read_files,
+)
+from holdfast.core.extract.names import identifiers, rank_names
+from holdfast.core.narrative.digest import digest_record
+from holdfast.core.narrative.state import WorkState, read_state
+from holdfast.core.narrative.story import lines_of, read_lines, tell
+from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
+    from holdfast.core.narrative.story import StoryLine
+    from holdfast.core.tokens.counting import Counter
+
+_PROSE_SHARE: Final = 0.25
+_STATE_SHARE: Final = 0.15
+_NAMES_SHARE: Final = 0.1
+"""The largest share of the cap that each part may take; the story gets the rest."""
+_ITEM_CHARS: Final = 200
+_ITEMS_MAX: Final = 20
+
+STORY: Final = "## What happened so far, in order"
+OPEN: Final = "## Open items"
+CHECK: Final = "## Last check"
+CHANGED: Final = "## Files changed"
+UNCOMMITTED: Final = "## Files changed, no commit seen since"
+OUTPUTS: Final = "## Outputs kept by reference"
+NAMES: Final = "## Exact names"
+_SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, NAMES)
+_HEADING: Final = lazy_pattern(r"#{1,6} \S")
+_OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
+_RELATIVE: Final = lazy_pattern(r"\(paths are relative to (/[^\n]{1,400})\)")
+_LEFT_OUT: Final = lazy_pattern(r"\(([\d,]{1,15}) others? not told: search [\w ']+\)")
+
+
+class CarryOver(msgspec.Struct, frozen=True):
+    """A text within its cap, and its size."""
+
+    text: str
+    tokens: int
+
+
+class _Earlier(msgspec.Struct, frozen=True):
+    """An earlier carry-over, read back."""
+
+    prose: str = ""
+    root: str = ""
+    omitted: int = 0
+    lines: tuple[StoryLine, ...] = ()
+    state: WorkState = WorkState()
+    names: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+def carry_over(
+    records: Iterable[Record],
+    *,
+    cap_tokens: int,
+    counter: Counter,
+    previous: str | None = None,
+    prose: str = "",
+) -> CarryOver:
+    """Return a carry-over of `records` within `cap_tokens`; `previous` is an earlier one."""
+    digests = [found for record in records if (found := digest_record(record)) is not None]
+    return carry_digests(
+        digests, cap_tokens=cap_tokens, counter=counter, previous=previous, prose=prose
+    )
+
+
+def carry_digests(
+    digests: Sequence[Digest],
+    *,
+    cap_tokens: int,
+    counter: Counter,
+    previous: str | None = None,
+    prose: str = "",
+    pending: Sequence[str] = (),
+    rest_tokens: int | None = None,
+    shown: Collection[str] = (),
+) -> CarryOver:
+    """Return a carry-over of records that were digested before.
+
+    `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
+    `pending` are the open tasks, where the caller tracks them over more than these records.
+    `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
+    small. `shown` are names that stand in the rest of the request.
+    """
+    assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
+    earlier = read_back(previous) if previous else _Earlier()
+    state = read_state(digests, earlier.state)
+    rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
+    start = _prose(earlier.prose, prose, prose_cap(cap_tokens), counter)
+    behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)
+    names_room = int(rest * _NAMES_SHARE)
+    fixed = counter.count("\n\n".join(filter(None, (start, *behind)))) + 12
+    lines = lines_of(digests, earlier.lines)
+    root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
+    room = cap_tokens - fixed - names_room
+    for _again in range(6):
+        if room <= 0:
+            break
+        told, omitted = tell(lines, room, min(rest, room), counter, root)
+        notes = _notes(root, omitted + earlier.omitted)
+        story = _section(STORY, [*notes, *told]) if told else ""
+        text = "\n\n".join(filter(None, (start, story, *behind)))
+        names = _names(digests, earlier.names, names_room, counter, text, shown, root)
+        whole = "\n\n".join(
+            filter(None, (text, _section(NAMES, [" ".join(names)]) if names else ""))
+        )
+        size = counter.count(whole)
+        if size <= cap_tokens:
+            return CarryOver(whole, size)
+        room -= max(1, size - cap_tokens)
+    text = _whole_lines("\n\n".join(filter(None, (start, *behind))), cap_tokens, counter)
+    return CarryOver(text, counter.count(text))
+
+
+def prose_cap(cap_tokens: int) -> int:
+    """Return the tokens of a carry-over's cap that a model's summary may take."""
+    return int(cap_tokens * _PROSE_SHARE)
+
+
+# Reading back
+
+
+def prose_of(text: str) -> str:
+    """Return a model's part of a carry-over: everything that is under none of our headings.
+
+    Where one of our sections comes first, the model's part starts at the next other heading.
+    """
+    kept: list[str] = []
+    is_ours = False
+    for line in text.splitlines():
+        if line in _SECTIONS:
+            is_ours = True
+        elif is_ours and _HEADING.match(line):
+            is_ours = False
+        if not is_ours:
+            kept.append(line)
+    return "\n".join(kept).strip()
+
+
+def read_back(text: str) -> _Earlier:
+    """Return an earlier carry-over in its parts; text in none of its sections is prose."""
+    sections: dict[str, list[str]] = {title: [] for title in ("", *_SECTIONS)}
+    current = sections[""]
+    for line in text.splitlines():
+        if line in _SECTIONS:
+            current = sections[line]
+        else:
+            current.append(line)
+    root, omitted, told = _read_notes(sections[STORY])
+    changed, uncommitted = (
+        read_files([line for line in sections[title] if line.strip()]).paths
+        for title in (CHANGED, UNCOMMITTED)
+    )
+    check = [line for line in sections[CHECK] if line.strip()]
+    return _Earlier(
+        prose="\n".join(sections[""]).strip(),
+        root=root,
+        omitted=omitted,
+        lines=tuple(read_lines(told)),
+        state=WorkState(
+            open_tasks=tuple(
+                line.removeprefix("- ") for line in sections[OPEN] if line.startswith("- ")
+            ),
+            changed=tuple(changed),
+            uncommitted=tuple(uncommitted),
+            check="\n".join(check),
+        ),
+        names=tuple(" ".join(sections[NAMES]).split()),
+        outputs=tuple(line for line in sections[OUTPUTS] if _OUTPUT.fullmatch(line)),
+    )
+
+
+def _notes(root: str, omitted: int) -> list[str]:
+    """The lines that say what all of a story leaves out."""
+    others = "1 other" if omitted == 1 else f"{omitted:,} others"
+    notes = [f"(paths are relative to {root})"] if root else []
+    note = f"({others} not told: search this session's history for them)"
+    return [*notes, note] if omitted else notes
+
+
+def _read_notes(lines: Sequence[str]) -> tuple[str, int, list[str]]:
+    """The folder that `_notes` names, the number of lines left out, and the other lines."""
+    told: list[str] = []
+    root, omitted = "", 0
+    for line in filter(str.strip, lines):
+        if not told and (match := _RELATIVE.fullmatch(line)):
+            root = match[1]
+        elif not told and (match := _LEFT_OUT.fullmatch(line)):
+            omitted = int(match[1].replace(",", "") or 0)
+        else:
+            told.append(line)
+    return root, omitted, told
+
+
+# Sections
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join((title, *lines)) if lines else ""
+
+
+def _prose(earlier: str, new: str, room: int, counter: Counter) -> str:
+    """A model's summary, by its sections where it is too long."""
+    text = new.strip() or earlier
+    # A heading of ours in it would be read back as a section.
+    text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
+    if counter.count(text) <= room:
+        return text
+    return sections_within(text, room, counter)
+
+
+def _state_sections(
+    state: WorkState,
+    earlier: _Earlier,
+    digests: Sequence[Digest],
+    pending: Sequence[str],
+    room: int,
+    counter: Counter,
+) -> list[str]:
+    """The state at the cut: each section that fits, the most needed first."""
+    items = [f"- {_one_line(item)}" for item in pending or state.open_tasks if item.strip()]
+    outputs = _outputs(digests, earlier.outputs)
+    changed = [path for path in state.changed if path not in state.uncommitted]
+    found = []
+    for title, lines in (
+        (OPEN, lines_within(items[:_ITEMS_MAX], room // 2, counter)),
+        (CHECK, [state.check] if state.check else []),
+        (UNCOMMITTED, _files(state.uncommitted, room // 2, counter)),
+        (CHANGED, _files(changed, room // 3, counter)),
+        (OUTPUTS, lines_within(outputs[::-1], room // 3, counter)[::-1]),
+    ):
+        section = _section(title, lines)
+        size = counter.count(section) + 2 if section else 0
+        if section and size <= room:
+            room -= size
+            found.append(section)
+    return found
+
+
+def _files(paths: Sequence[str], room: int, counter: Counter) -> list[str]:
+    return file_lines(newest_files(FileList(tuple(paths)), room, counter))
+
+
+def _outputs(digests: Sequence[Digest], earlier: Sequence[str]) -> list[str]:
+    """The outputs that can be read back, the newest last."""
+    listed = [*earlier, *(line for digest in digests for line in digest.outputs)]
+    return list(dict.fromkeys(reversed(listed)))[::-1]
+
+
+def _one_line(text: str) -> str:
+    return cut(" ".join(text.split()), _ITEM_CHARS).text
+
+
+def _whole_lines(text: str, cap_tokens: int, counter: Counter) -> str:
+    """The first lines of a text that fit, and nothing torn; empty where none does."""
+    lines = text.splitlines()
+    while lines and counter.count(text) > cap_tokens:
+        lines = lines[: min(len(lines) - 1, len(lines) * 19 // 20)]
+        text = "\n".join(lines)
+    return text.rstrip() if lines else ""
+
+
+def _names(
+    digests: Sequence[Digest],
+    earlier: Sequence[str],
+    room: int,
+    counter: Counter,
+    text: str,
+    shown: Collection[str],
+    root: str,
+) -> list[str]:
+    """The names worth their tokens, best first, without those that stand elsewhere."""
+    room -= counter.count(f"\n\n{NAMES}\n")
+    listed = {*text.split(), *identifiers(text)}
+    kept: dict[str, None] = {}
+    for ranked in (*rank_names(digests), *earlier):
+        name = ranked.removeprefix(f"{root}/") if root and ranked[:1] == "/" else ranked
+        if ranked in shown or ranked in listed or name in listed or name in kept:
+            continue
+        tokens = counter.count(f" {name}")
+        if tokens <= room:
+            kept[name] = None
+            room -= tokens
+        elif room < 3:
+            break
+    return list(kept)

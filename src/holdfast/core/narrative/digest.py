@@ -1,0 +1,331 @@
+"""Digests: what each record adds to a narrative. A digest depends on its record alone.
+
+A record is digested once, and a projection can then try many cuts without reading it again. What
+a record is, its fields say: who spoke, whether a call failed, whether a person refused it, whether
+a program wrote a message. No digest looks for words of a language.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from holdfast.core.extract import tasks
+from holdfast.core.extract.names import identifiers, weigh
+from holdfast.core.extract.shell_commands import command_in, exit_code, same_command
+from holdfast.core.extract.touched_files import Touch, find_touches
+from holdfast.core.limits import REF_CHARS
+from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
+from holdfast.core.log.speakers import is_from_program, user_text
+from holdfast.core.models.messages import Text, Thinking, ToolCall, read_blocks
+from holdfast.core.narrative.calls import call_line, one_line
+from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holdfast.core.log.records import Json, Record
+
+Kind = Literal["user", "refusal", "text", "thought", "call", "report", "program"]
+"""Who or what a passage is of: the user, the user's words with a refused call, the agent's text
+or thinking, a tool call, a result that reads like prose, a program in the user's role."""
+
+_CALL_WEIGHT: Final = 3.0
+"""A name in a call is used again far more often than one that a result mentions."""
+_REPLY_WEIGHT: Final = 2.0
+"""A name that the assistant itself wrote is needed again more often than one in a tool's output."""
+_NAMES_CHARS: Final = 4_000
+"""Of a result that is searched for names, from both ends: a narrative lists few names, and mostly
+those that calls were given."""
+_UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
+_SHORT_CHARS: Final = 240
+"""A result up to this length is told as it is."""
+_FAILED_CHARS: Final = 3_000
+_REPORT_CHARS: Final = 12_000
+_LONG_CHARS: Final = 1_200
+_PASSAGE_CHARS: Final = 60_000
+"""The longest text of anybody that is kept for a narrative, from both ends."""
+_PROGRAM_CHARS: Final = 300
+_SAME_SHARE: Final = 0.7
+"""Thinking and text say the same where so many of the words of one stand in the other."""
+_WORD: Final = lazy_pattern(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
+)
+_TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~)).*[^\W_]")
+_RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
+_NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
+_SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
+_REPORT_CHARS_MIN: Final = 200
+_SIGNS_MAX: Final = 0.02
+_WORDS_A_LINE: Final = 6
+_COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
+"""The commands by which the four version control systems in use store changes."""
+
+
+class Passage(msgspec.Struct, frozen=True, gc=False):
+    """Something that was said or done, as it would be told with all the room there is."""
+
+    kind: Kind
+    text: str
+    call: str = ""
+    """The id of a call."""
+    key: str = ""
+    """Calls with the same key do the same thing again."""
+    is_list: bool = False
+    """True where a call writes a whole list of tasks."""
+    is_aside: bool = False
+    """True for one line of the agent before a call, which mostly announces it."""
+
+
+class CallOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What came of a call."""
+
+    call: str
+    is_failed: bool = False
+    is_refused: bool = False
+    text: str = ""
+    """The result, where it is short, failed, or reads like prose."""
+    is_prose: bool = False
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What one record can add to a narrative, and to the state after it."""
+
+    record: str
+    passages: tuple[Passage, ...] = ()
+    outcome: CallOutcome | None = None
+    is_step: bool = False
+    names: Mapping[str, float] = {}
+    """Each name with its weight."""
+    calls: tuple[tuple[str, tuple[Touch, ...]], ...] = ()
+    """The ids of its calls that name files, with those files."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """The ids of its calls that run a command, with the command."""
+    listed: tuple[tasks.Task, ...] | None = None
+    """The list of tasks that it writes in place of the one before."""
+    changes: tuple[tuple[str, tasks.Change], ...] = ()
+    """The ids of its calls that change one task, with the change."""
+    new_task: str = ""
+    """The id that a result gives to a new task."""
+    done: tuple[str, ...] = ()
+    """Tasks that the record ticks off."""
+    outputs: tuple[str, ...] = ()
+    """The output that it holds by reference."""
+
+
+def digest_record(record: Record) -> Digest | None:
+    """Return what a record can add; None for records that no model sees."""
+    match record:
+        case User():
+            return _digest_user(record)
+        case InjectedContext():
+            text = one_line(record.text, _PROGRAM_CHARS)
+            return Digest(
+                record.id,
+                passages=(Passage("program", text),) if text else (),
+                names=weigh(identifiers(scrub(record.text)), 1.0),
+            )
+        case Assistant():
+            return _digest_reply(record)
+        case ToolUse():
+            arguments = record.input if isinstance(record.input, dict) else {}
+            return _with_calls(
+                Digest(record.id, is_step=True), [(record.tool_use_id, record.name, arguments)], []
+            )
+        case ToolResult():
+            return _digest_result(record)
+        case _:  # boundaries, labels and notes hold nothing that is in the context
+            return None
+
+
+def arguments_text(value: Any) -> str:
+    """Every text in a call's arguments, without the escapes that JSON would add."""
+    match value:
+        case str():
+            return value
+        case dict():
+            return "\n".join(filter(None, map(arguments_text, value.values())))
+        case list():
+            return "\n".join(filter(None, map(arguments_text, value)))
+        case bool() | None:
+            return ""
+        case _:  # numbers
+            return str(value)
+
+
+def names_of(record: Record) -> frozenset[str]:
+    """Every name in a record that a model sees."""
+    match record:
+        case ToolResult() | User():
+            return frozenset(identifiers(scrub(text_of(record.content))))
+        case _:
+            found = digest_record(record)
+            return frozenset(found.names) if found is not None else frozenset()
+
+
+def words_of(text: str) -> set[str]:
+    """The distinct words of a text; in scripts without spaces, its characters."""
+    return set(_WORD.findall(text.casefold()))
+
+
+def plain(text: str) -> str:
+    """A text without lines that have no word and without drawn lines; of a very long one, its
+    ends."""
+    text = cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text
+    return _RUN.sub(r"\1\1", "\n".join(filter(_TELLING.match, text.splitlines()))).strip()
+
+
+def _digest_user(record: User) -> Digest:
+    names = weigh(identifiers(scrub(text_of(record.content)).strip()), 1.0)
+    if is_from_program(record):
+        text = one_line(text_of(record.content), _PROGRAM_CHARS)
+        return Digest(record.id, (Passage("program", text),) if text else (), names=names)
+    # With the line ends it will have when it is read back.
+    said = "\n".join(user_text(record).splitlines())
+    return Digest(record.id, (Passage("user", said),) if said else (), names=names)
+
+
+def _digest_reply(record: Assistant) -> Digest:
+    blocks = read_blocks(record.content)
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
+    calls = [
+        (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
+    ]
+    names: dict[str, float] = {}
+    for text in texts:
+        names |= weigh(identifiers(text), _REPLY_WEIGHT)
+    boxes = tasks.checkboxes("\n".join(texts))
+    passages = _said_passages(
+        plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls
+    )
+    digest = Digest(
+        record.id,
+        passages=tuple(passages),
+        is_step=True,
+        names=names,
+        # Ticked boxes alone are no list: they report on tasks that were listed before.
+        listed=tuple(boxes) if tasks.open_texts(boxes) else None,
+        done=tuple(box.text for box in boxes if box.status == "done"),
+    )
+    return _with_calls(digest, calls, passages)
+
+
+def _said_passages(thought: str, text: str, *, is_last: bool) -> list[Passage]:
+    """Thinking and text, once where they say the same, without the line that announces a call."""
+    said = text
+    if not is_last and "\n" not in text and text.endswith((":", "：")) and len(text) < _SHORT_CHARS:
+        said = ""  # the call that follows says it
+    passages = []
+    if thought and said:
+        inner, outer = words_of(thought), words_of(said)
+        if len(outer & inner) >= _SAME_SHARE * len(inner):
+            thought = ""
+        elif not is_last and len(outer & inner) >= _SAME_SHARE * len(outer):
+            said = ""
+    if thought:
+        passages.append(Passage("thought", thought, is_aside=not is_last and _is_line(thought)))
+    if said:
+        passages.append(Passage("text", said, is_aside=not is_last and _is_line(said)))
+    return passages
+
+
+def _is_line(text: str) -> bool:
+    return "\n" not in text and len(text) <= _SHORT_CHARS
+
+
+def _with_calls(
+    digest: Digest, calls: Iterable[tuple[str, str, Json]], passages: list[Passage]
+) -> Digest:
+    names = dict(digest.names)
+    told = list(passages)
+    touched: list[tuple[str, tuple[Touch, ...]]] = []
+    commands: list[tuple[str, str]] = []
+    changes: list[tuple[str, tasks.Change]] = []
+    listed = digest.listed
+    for call_id, tool, arguments in calls:
+        text = scrub(arguments_text(arguments))
+        for name, weight in weigh(identifiers(text), _CALL_WEIGHT).items():
+            names[name] = max(names.get(name, 0.0), weight)
+        touches = find_touches(tool, arguments)
+        if touches:
+            touched.append((call_id, touches))
+        command = command_in(tool, arguments)
+        if command:
+            commands.append((call_id, command))
+        written = tasks.whole_list(arguments)
+        listed = listed if written is None else written
+        change = tasks.entry_change(tool, arguments) if written is None else None
+        if change is not None:
+            changes.append((call_id, change))
+        key = same_command(command) if command else " ".join(text.split())
+        line = f"{_UNSAFE.sub('', tool) or 'call'} {call_line(arguments)}".rstrip()
+        told.append(Passage("call", line, call_id, f"{tool} {key}", written is not None))
+    return msgspec.structs.replace(
+        digest,
+        passages=tuple(told),
+        names=names,
+        calls=tuple(touched),
+        commands=tuple(commands),
+        listed=listed,
+        changes=tuple(changes),
+    )
+
+
+def _digest_result(record: ToolResult) -> Digest:
+    text = scrub(text_of(record.content))
+    is_failed = record.is_error or bool(exit_code(record))
+    passages: tuple[Passage, ...] = ()
+    told, is_prose = "", False
+    if record.refused is not None:
+        if record.refused.strip():
+            passages = (Passage("refusal", plain(record.refused), record.tool_use_id),)
+    elif len(text) <= _SHORT_CHARS:
+        told = plain(text)
+    elif is_failed:
+        told = cut(plain(text), _FAILED_CHARS, marker=ellipsis).text
+    elif reads_as_prose(text):
+        told, is_prose = cut(plain(text), _REPORT_CHARS, marker=ellipsis).text, True
+    else:
+        edges = cut(text, 2 * _LONG_CHARS, marker=ellipsis).text
+        told = cut(plain(edges), _LONG_CHARS, marker=ellipsis).text
+    searched = text
+    if len(text) > _NAMES_CHARS:
+        searched = f"{text[: _NAMES_CHARS // 2]}\n{text[-_NAMES_CHARS // 2 :]}"
+    return Digest(
+        record.id,
+        passages=passages,
+        outcome=CallOutcome(
+            record.tool_use_id, is_failed, record.refused is not None, told, is_prose
+        ),
+        names=weigh(identifiers(searched), 1.0),
+        new_task=tasks.new_id(text),
+        outputs=_output(record),
+    )
+
+
+def reads_as_prose(text: str) -> bool:
+    """Return whether a text is sentences rather than code, a listing or a log: long lines of
+    words, and hardly a sign that sentences do not have."""
+    if len(text) < _REPORT_CHARS_MIN:
+        return False
+    sample = _NUMBERED.sub("", text[:8_000])
+    lines = [line for line in sample.splitlines() if line.strip()]
+    if not lines or len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
+        return False
+    return len(_WORD.findall(sample)) >= _WORDS_A_LINE * len(lines)
+
+
+def commits(command: str) -> bool:
+    """Return whether a command stores changes in a version control system."""
+    return _COMMIT.search(command[:4_000]) is not None
+
+
+def _output(record: ToolResult) -> tuple[str, ...]:
+    ref = record.output_ref
+    if ref is None:
+        return ()
+    name = _UNSAFE.sub("", record.name or "") or "a tool"
+    return (f"{ref.sha256[:REF_CHARS]}: {name}, {ref.chars or ref.bytes:,} characters",)

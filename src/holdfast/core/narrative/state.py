@@ -1,0 +1,111 @@
+"""The state of the work at a cut: open tasks, the last check, files changed and not committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.extract import tasks
+from holdfast.core.extract.shell_commands import same_command
+from holdfast.core.narrative.calls import one_line
+from holdfast.core.narrative.digest import commits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.extract.tasks import Task
+    from holdfast.core.extract.touched_files import Touch
+    from holdfast.core.narrative.digest import Digest
+
+_COMMAND_CHARS: Final = 160
+_RESULT_CHARS: Final = 300
+
+
+class WorkState(msgspec.Struct, frozen=True):
+    """The state that the records show."""
+
+    open_tasks: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files that were changed, the newest last."""
+    uncommitted: tuple[str, ...] = ()
+    """Those of them that were changed after the last commit, as far as the records show."""
+    check: str = ""
+    """The newest command that was run more than once, and what came of it."""
+    paths: tuple[str, ...] = ()
+    """Every file that a call named."""
+
+
+def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
+    """Return the state after these records; `earlier` is the state before them."""
+    open_tasks = [tasks.Task(text) for text in earlier.open_tasks]
+    changed = dict.fromkeys((*earlier.changed, *earlier.uncommitted))
+    uncommitted = dict.fromkeys(earlier.uncommitted)
+    paths: dict[str, None] = dict.fromkeys(changed)
+    touched: dict[str, tuple[Touch, ...]] = {}
+    commands: dict[str, str] = {}
+    changes: dict[str, tasks.Change] = {}
+    ran: dict[str, int] = {}
+    check = earlier.check
+    for digest in digests:
+        touched.update(digest.calls)
+        commands.update(digest.commands)
+        changes.update(digest.changes)
+        open_tasks = _with_tasks(open_tasks, digest)
+        outcome = digest.outcome
+        if outcome is None:
+            continue
+        change = changes.pop(outcome.call, None)
+        if change is not None and not outcome.is_failed:
+            open_tasks = _apply_change(open_tasks, change, digest.new_task)
+        for touch in touched.pop(outcome.call, ()):
+            if outcome.is_failed or outcome.is_refused:
+                continue
+            paths[touch.path] = None
+            if touch.is_change:
+                for kept in (changed, uncommitted):
+                    kept.pop(touch.path, None)
+                    kept[touch.path] = None
+        command = commands.pop(outcome.call, "")
+        if not command or outcome.is_refused:
+            continue
+        if commits(command) and not outcome.is_failed:
+            uncommitted.clear()
+        key = same_command(command)
+        ran[key] = ran.get(key, 0) + 1
+        if ran[key] > 1:
+            check = _check_line(command, outcome.text, is_failed=outcome.is_failed)
+    return WorkState(
+        open_tasks=tuple(
+            _task_line(task) for task in open_tasks if task.status in ("open", "doing")
+        ),
+        changed=tuple(changed),
+        uncommitted=tuple(uncommitted),
+        check=check,
+        paths=tuple(paths),
+    )
+
+
+def _check_line(command: str, result: str, *, is_failed: bool) -> str:
+    outcome = "failed" if is_failed else "did not fail"
+    told = f": {one_line(result, _RESULT_CHARS)}" if result else ""
+    return f"`{one_line(command, _COMMAND_CHARS)}` {outcome}{told}"
+
+
+def _with_tasks(known: list[Task], digest: Digest) -> list[Task]:
+    if digest.listed is not None:
+        known = tasks.replace_list(known, digest.listed)
+    if digest.done:
+        known = tasks.merge(known, [tasks.Task(text, "done", "text") for text in digest.done])
+    return known
+
+
+def _apply_change(known: list[Task], change: tasks.Change, new_id: str) -> list[Task]:
+    if change.id:
+        return tasks.apply_change(known, change)
+    added = tasks.Task(change.text, change.status or "open", "entry", new_id)
+    return tasks.merge(known, [added])
+
+
+def _task_line(task: Task) -> str:
+    return f"{task.text} (in progress)" if task.status == "doing" else task.text

@@ -1,0 +1,470 @@
+"""What happened, line by line in order of time, within a number of tokens.
+
+Each line says who speaks. A call and what came of it are item line. Where there is too little room,
+lines give way in fair shares: the longest and the oldest first, what a call was given before what
+was said, the agent's words before the user's. Nothing is told twice, and of what was done again
+the newest outcome stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Counted
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.extract.fair_share import fair_share, within_tokens
+from holdfast.core.narrative.calls import LINE_CHARS
+from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.narrative.digest import CallOutcome, Digest, Kind, Passage
+    from holdfast.core.tokens.counting import Counter
+
+MARKS: Final[dict[Kind, str]] = {
+    "user": "User: ",
+    "refusal": "User, refusing the call: ",
+    "text": "Agent: ",
+    "thought": "Thought: ",
+    "call": "• ",
+    "report": "Result: ",
+    "program": "Program: ",
+}
+_KINDS: Final = {mark: kind for kind, mark in MARKS.items()}
+_ARROW: Final = " → "
+_FAILED: Final = "failed: "
+_FAILED_ONCE: Final = "failed at first: "
+_REFUSED: Final = "refused by the user"
+_UNSAFE_LINE: Final = lazy_pattern(
+    r"(?m)^(?=(?:User|User, refusing the call|Agent|Thought|Result|Program): |• |## )"
+)
+
+_VARYING: Final = lazy_pattern(r"[\d/\\_.]")
+_EDGE_LINES: Final = 3
+
+_USER_SHARE: Final = 0.6
+"""Of the room, what the user's words take at most where there is more to tell."""
+_SMALL_TOKENS: Final = 3_000
+_SMALL_SHARE: Final = 0.9
+"""The same where there is less room than that for all of the story."""
+_CALLS_SHARE: Final = 0.25
+"""Of the room, what lines of calls may take before anything that was said gives way."""
+_USER_TOKENS_MIN: Final = 24
+"""Less of a message says nothing."""
+_CALL_CHARS_MIN: Final = 60
+_CHARS_MIN: Final = 24
+"""A text of which less is left is left out."""
+_LONG_CHARS: Final = 240
+"""A longer result is told only where there is room for half of this."""
+_WEIGHTS: Final[dict[str, float]] = {
+    "text": 1.0,
+    "answer": 2.0,
+    "thought": 0.5,
+    "report": 0.4,
+    "task": 1.5,
+    "program": 0.1,
+    "aside": 0.3,
+    "failed": 0.7,
+    "short": 0.25,
+    "long": 0.03,
+}
+"""How many characters a text may keep for each that a plain text of the agent may keep. `answer`
+is the last word of the agent before the user speaks, `task` a result that tells what the user
+asked about, `failed` and `short` are outcomes."""
+_AGE: Final = 0.5
+"""The share of that which the oldest text keeps."""
+_TRIES: Final = 8
+_OFTEN: Final = 3
+"""A line that stands in so many results is the program's and tells nothing."""
+
+
+class StoryLine(msgspec.Struct):
+    """A line of the story before it is shortened."""
+
+    kind: Kind
+    text: str
+    record: str = ""
+    call: str = ""
+    key: str = ""
+    outcome: str = ""
+    is_failed: bool = False
+    is_refused: bool = False
+    count: int = 1
+    """How many calls it tells."""
+    role: str = ""
+    """Its entry in the table of weights."""
+
+
+def lines_of(digests: Iterable[Digest], earlier: Sequence[StoryLine] = ()) -> list[StoryLine]:
+    """The lines of all that was said and done, after those that an earlier narrative has."""
+    lines: list[StoryLine] = list(earlier)
+    open_calls: dict[str, StoryLine] = {}
+    outcomes: list[tuple[StoryLine, CallOutcome]] = []
+    asked = ""
+    for digest in digests:
+        for passage in digest.passages:
+            line = _line(passage, digest.record)
+            if passage.kind == "call":
+                open_calls[passage.call] = line
+            elif passage.kind == "user":
+                asked = passage.text.casefold()
+            lines.append(line)
+        outcome = digest.outcome
+        if outcome is None:
+            continue
+        call = open_calls.pop(outcome.call, None)
+        if outcome.is_prose:
+            is_task = call is not None and _is_about(call.text, asked)
+            lines.append(
+                StoryLine(
+                    "report", outcome.text, digest.record, role="task" if is_task else "report"
+                )
+            )
+        if call is not None:
+            call.is_failed, call.is_refused = outcome.is_failed, outcome.is_refused
+            outcomes.append((call, outcome))
+    _tell_outcomes(outcomes)
+    return _without_repeats(_with_answers(lines))
+
+
+def _line(passage: Passage, record: str) -> StoryLine:
+    key = passage.text
+    if passage.kind == "call":
+        # A list of tasks replaces the one before, whatever stands in it.
+        key = passage.key.partition(" ")[0] if passage.is_list else passage.key
+    role = "aside" if passage.is_aside else _role(passage.kind)
+    return StoryLine(passage.kind, passage.text, record, passage.call, key, role=role)
+
+
+def _role(kind: Kind) -> str:
+    """Return the entry of a kind in the table of weights; the user's words and calls have none."""
+    return kind if kind in _WEIGHTS else ""
+
+
+def _is_about(call: str, asked: str) -> bool:
+    """Return whether a call is given something that the user named."""
+    return any(len(word) >= 4 and word in asked for word in call.casefold().split()[1:40])
+
+
+def _tell_outcomes(outcomes: Sequence[tuple[StoryLine, CallOutcome]]) -> None:
+    """Give each call what its result says, without the lines that many results have."""
+    texts = [
+        [] if item.is_prose else [line for line in item.text.splitlines() if line.strip()]
+        for _line, item in outcomes
+    ]
+    shapes = [[_shape(line) for line in _edges(lines)] for lines in texts]
+    counts = Counted(shape for found in shapes for shape in set(found))
+    for (line, _item), lines, found in zip(outcomes, texts, shapes, strict=True):
+        edges = dict(zip(_edges(lines), found, strict=True))
+        kept = (text for text in lines if counts[edges.get(text, "")] < _OFTEN)
+        line.outcome = " ".join(" ".join(kept).split())
+
+
+def _edges(lines: Sequence[str]) -> list[str]:
+    """The first and the last lines of a result, where programs put what they always say."""
+    return (
+        list(lines)
+        if len(lines) <= 2 * _EDGE_LINES
+        else [*lines[:_EDGE_LINES], *lines[-_EDGE_LINES:]]
+    )
+
+
+def _shape(line: str) -> str:
+    """A line without what differs from call to call: paths, names and numbers."""
+    return " ".join("#" if _VARYING.search(word) else word for word in line[:400].split())
+
+
+def _with_answers(lines: list[StoryLine]) -> list[StoryLine]:
+    """Mark the agent's last words before each message of the user."""
+    last: StoryLine | None = None
+    for line in lines:
+        if line.kind == "text":
+            last = line
+        elif line.kind == "user" and last is not None:
+            last.role, last = "answer", None
+    if last is not None:
+        last.role = "answer"
+    return lines
+
+
+def _without_repeats(lines: list[StoryLine]) -> list[StoryLine]:
+    """Tell once what was done or said several times, at its last place; an outcome that a later
+    call of the same kind did not repeat stays, marked."""
+    newest: dict[tuple[str, str], StoryLine] = {}
+    kept: list[StoryLine] = []
+    for line in reversed(lines):
+        later = newest.get((line.kind, line.key)) if line.key else None
+        if later is None:
+            newest[line.kind, line.key] = line
+        elif line.kind == "call":
+            if not line.is_failed or line.outcome == later.outcome or line.is_refused:
+                later.count += line.count
+                continue
+            if not later.is_failed:
+                line.role = "once"
+        elif line.kind != "user" or len(line.text) > _CHARS_MIN:
+            continue
+        kept.append(line)
+    return kept[::-1]
+
+
+# Within the room
+
+
+class _Room(msgspec.Struct):
+    """A text that may be shortened: where it is, its size, and its weight."""
+
+    line: int
+    is_outcome: bool
+    chars: int
+    per_char: float
+    weight: float
+    least: int
+    """The characters below which it tells nothing."""
+
+
+def tell(
+    lines: Sequence[StoryLine], room: int, rest: int, counter: Counter, root: str
+) -> tuple[list[str], int]:
+    """The lines as they are told within `room` tokens, and the number of those left out; `rest` is
+    what all but the user's may take."""
+    lines = [_below(line, root) for line in lines]
+    users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
+    others = [at for at in range(len(lines)) if at not in users]
+    sizes = {at: counter.count(_mark(line, line.text)) + 1 for at, line in users.items()}
+    wanted = sum(counter.count(_whole(lines[at])) + 1 for at in others) if others else 0
+    spare = max(0, room - min(wanted, rest))
+    share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
+    said = _tell_users(users, sizes, max(int(room * share), spare), counter)
+    left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
+    told = {**said, **_tell_others(lines, others, left, counter)}
+    return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
+        lines[at].count for at in told
+    )
+
+
+def _tell_users(
+    users: dict[int, StoryLine], sizes: dict[int, int], room: int, counter: Counter
+) -> dict[int, str]:
+    """The user's messages: whole where they fit, else the longest shortened first."""
+    kept = _that_fit(list(users), sizes, room)
+    share = fair_share([sizes[at] for at in kept], room)
+    told = {}
+    for at in kept:
+        line = users[at]
+        text = line.text
+        if sizes[at] > share:
+            text = within_tokens(text, share - 1, counter, partial(_mark, line))
+        if text:
+            told[at] = _mark(line, text)
+    return told
+
+
+def _that_fit(places: list[int], sizes: dict[int, int], room: int) -> list[int]:
+    """The messages of which each still gets enough room to say something. Where there are too many,
+    long ones go before short ones, and older ones before newer; the first goes last."""
+    need = sum(min(sizes[at], _USER_TOKENS_MIN) for at in places)
+    long = [at for at in places if sizes[at] > _USER_TOKENS_MIN]
+    short = [at for at in places if sizes[at] <= _USER_TOKENS_MIN]
+    order = [at for group in (long, short) for at in group if at != places[0]]
+    gone: set[int] = set()
+    for at in (*order, *places[:1]):
+        if need <= room:
+            break
+        gone.add(at)
+        need -= min(sizes[at], _USER_TOKENS_MIN)
+    return [at for at in places if at not in gone]
+
+
+def _tell_others(
+    lines: Sequence[StoryLine], places: Sequence[int], room: int, counter: Counter
+) -> dict[int, str]:
+    if room <= 0 or not places:
+        return {}
+    calls = [at for at in places if lines[at].kind == "call"]
+    words = [at for at in places if lines[at].kind != "call"]
+    tokens = {at: max(1, counter.count(lines[at].text)) for at in places}
+    last = max(1, len(lines) - 1)
+    rooms = []
+    for at in words:
+        line = lines[at]
+        rooms.append(_room_of(at, line.text, tokens[at], _WEIGHTS[line.role], at / last))
+    for at in calls:
+        if outcome := _outcome(lines[at]):
+            weight = _WEIGHTS[_outcome_role(lines[at])]
+            size = max(1, counter.count(outcome))
+            rooms.append(_room_of(at, outcome, size, weight, at / last, is_outcome=True))
+    cap, calls = _call_chars(lines, calls, tokens, int(room * _CALLS_SHARE))
+    kept = set(calls)
+    rooms = [item for item in rooms if not item.is_outcome or item.line in kept]
+    aim, told = room, {}
+    for _again in range(_TRIES):
+        taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
+        level = _level(rooms, aim - taken)
+        told = _write(lines, calls, rooms, cap, level)
+        size = sum(counter.count(text) + 1 for text in told.values())
+        if size > room:  # counts of pieces are not quite those of the whole
+            aim = min(aim - 1, int(aim * room / size * 0.98))
+        elif cap < LINE_CHARS and level == float("inf") and room - size > room // 20:
+            cap = min(LINE_CHARS, 2 * cap)
+        else:
+            return told
+    return _newest(told, room, counter)
+
+
+def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
+    """As many of the newest lines as fit."""
+    kept = {}
+    for at in sorted(told, reverse=True):
+        room -= counter.count(told[at]) + 1
+        if room < 0:
+            break
+        kept[at] = told[at]
+    return kept
+
+
+def _outcome_role(line: StoryLine) -> str:
+    if line.is_failed:
+        return "failed"
+    return "short" if len(line.outcome) <= _LONG_CHARS else "long"
+
+
+def _room_of(
+    at: int, text: str, tokens: int, weight: float, age: float, *, is_outcome: bool = False
+) -> _Room:
+    weight *= _AGE + (1 - _AGE) * age
+    chars = max(1, len(text))
+    least = min(chars, _LONG_CHARS // 2 if is_outcome and chars > _LONG_CHARS else _CHARS_MIN)
+    return _Room(at, is_outcome, chars, tokens / chars, weight, least)
+
+
+def _call_chars(
+    lines: Sequence[StoryLine], calls: list[int], tokens: dict[int, int], room: int
+) -> tuple[int, list[int]]:
+    """The most characters of each call, and the calls that can be told: all of them where one
+    short line for each fits, else the newest."""
+    low, high = _CALL_CHARS_MIN, LINE_CHARS
+    while high - low > 8:
+        middle = (low + high) // 2
+        fits = sum(_call_tokens(lines[at], tokens[at], middle) for at in calls) <= room
+        low, high = (middle, high) if fits else (low, middle)
+    kept: list[int] = []
+    for at in reversed(calls):
+        room -= _call_tokens(lines[at], tokens[at], low)
+        if room < 0:
+            break
+        kept.append(at)
+    return low, kept[::-1]
+
+
+def _call_tokens(line: StoryLine, tokens: int, chars: int) -> int:
+    share = min(1.0, chars / max(1, len(line.text)))
+    return int(tokens * share) + 4
+
+
+def _level(rooms: Sequence[_Room], room: float) -> float:
+    """The characters for each unit of weight at which all of them fill the room."""
+    active = list(rooms)
+    while active:
+        level = _water(active, room - 4.0 * len(active))
+        dropped = [item for item in active if item.weight * level < item.least]
+        if not dropped:
+            return level
+        # The least of them go, and what they had is shared out again.
+        dropped.sort(key=lambda item: item.weight)
+        gone = set(map(id, dropped[: max(1, len(dropped) // 4)]))
+        active = [item for item in active if id(item) not in gone]
+    return 0.0
+
+
+def _water(rooms: Sequence[_Room], room: float) -> float:
+    if sum(item.chars * item.per_char for item in rooms) <= room:
+        return float("inf")
+    slope = sum(item.weight * item.per_char for item in rooms)
+    for item in sorted(rooms, key=lambda item: item.chars / item.weight):
+        if slope <= 0 or item.chars / item.weight * slope >= room:
+            break
+        room -= item.chars * item.per_char
+        slope -= item.weight * item.per_char
+    return max(0.0, room / slope) if slope > 0 else float("inf")
+
+
+def _write(
+    lines: Sequence[StoryLine], calls: Sequence[int], rooms: Sequence[_Room], cap: int, level: float
+) -> dict[int, str]:
+    told: dict[int, str] = {}
+    outcomes: dict[int, str] = {}
+    for item in rooms:
+        line = lines[item.line]
+        chars = item.chars if level == float("inf") else int(item.weight * level)
+        if chars < item.least:
+            continue
+        text = _outcome(line) if item.is_outcome else line.text
+        if item.is_outcome:
+            outcomes[item.line] = cut(text, chars, marker=_dots).text
+        else:
+            told[item.line] = _mark(line, cut(text, chars, marker=_dots).text)
+    for at in calls:
+        line = lines[at]
+        text = cut(line.text, max(cap, _CALL_CHARS_MIN), keep="head", marker=ellipsis).text
+        if line.count > 1:
+            text += f" ×{line.count}"
+        text += _tell_outcome(line, outcomes.get(at, ""))
+        told[at] = f"{MARKS['call']}{' '.join(text.split())}"
+    return told
+
+
+def _tell_outcome(line: StoryLine, text: str) -> str:
+    if line.is_refused:
+        return f"{_ARROW}{_REFUSED}"
+    if line.is_failed:
+        mark = _FAILED_ONCE if line.role == "once" else _FAILED
+        return f"{_ARROW}{mark}{text}".rstrip(": ")
+    return f"{_ARROW}{text}" if text else ""
+
+
+def _outcome(line: StoryLine) -> str:
+    return "" if line.is_refused else line.outcome
+
+
+def _dots(_omitted: int, _total: int, _unit: str) -> str:
+    return " … "
+
+
+def _whole(line: StoryLine) -> str:
+    return _mark(line, f"{line.text} {line.outcome}")
+
+
+def _mark(line: StoryLine, text: str) -> str:
+    """A line with its mark; a line of the text that looks like another's is set in."""
+    return f"{MARKS[line.kind]}{_UNSAFE_LINE.sub(' ', text) if _UNSAFE_LINE.search(text) else text}"
+
+
+def _below(line: StoryLine, root: str) -> StoryLine:
+    if not root or line.kind != "call":
+        return line
+    return msgspec.structs.replace(
+        line,
+        text=line.text.replace(f"{root}/", ""),
+        outcome=line.outcome.replace(f"{root}/", ""),
+    )
+
+
+def read_lines(texts: Iterable[str]) -> list[StoryLine]:
+    """The lines that `tell` made, as lines that can be shortened further."""
+    lines: list[StoryLine] = []
+    for text in texts:
+        mark = next((mark for mark in _KINDS if text.startswith(mark)), None)
+        if mark is None:
+            if lines:
+                lines[-1].text += f"\n{text}"
+            continue
+        kind = _KINDS[mark]
+        lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
+    for line in lines:
+        line.key = line.text
+    return lines

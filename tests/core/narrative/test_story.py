@@ -1,0 +1,151 @@
+"""A cut tells what was said and done, in any language and with any tool."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, working_session
+from tests.support.runs import examples
+
+from holdfast.core.narrative.carryover import carry_over, read_back
+from holdfast.core.tokens.counting import Estimator
+
+COUNTER = Estimator()
+WITHIN = 700
+"""Characters within which the strings of a probe must stand."""
+NONSENSE = {
+    "fetch": "glorp",
+    "read": "vexit",
+    "edit": "quandle",
+    "run": "zibbet",
+    "search": "morfin",
+    "list": "trazzle",
+}
+
+
+def answered(text: str, language: str) -> list[bool]:
+    """Whether each probe can be answered from a text."""
+    return [
+        any(_near(text, group, at) for at in _places(text, group[0])) for group in probes(language)
+    ]
+
+
+def _places(text: str, wanted: str) -> list[int]:
+    found, at = [], text.find(wanted)
+    while at >= 0:
+        found.append(at)
+        at = text.find(wanted, at + 1)
+    return found
+
+
+def _near(text: str, group: tuple[str, ...], at: int) -> bool:
+    around = text[max(0, at - WITHIN) : at + len(group[0]) + WITHIN]
+    return all(item in around for item in group)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_twelve_probes_are_answered_in_every_language(language: str) -> None:
+    text = carry_over(working_session(language), cap_tokens=2_400, counter=COUNTER).text
+    assert answered(text, language) == [True] * 12
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_tools_that_nobody_has_heard_of_are_told_as_well(language: str) -> None:
+    plain = carry_over(working_session(language), cap_tokens=1_600, counter=COUNTER).text
+    renamed = carry_over(
+        working_session(language, NONSENSE), cap_tokens=1_600, counter=COUNTER
+    ).text
+    lost = sum(answered(plain, language)) - sum(answered(renamed, language))
+    assert lost <= 1
+
+
+def test_every_call_is_told_where_a_line_for_each_fits_a_quarter() -> None:
+    log = Log({})
+    log.user("Go.")
+    for number in range(60):
+        log.call(f"tool_{number}", FILLER, place=f"place-{number}", is_error=number % 7 == 3)
+    text = carry_over(log.records, cap_tokens=60 * 4 * 24, counter=COUNTER).text
+    assert [n for n in range(60) if f"• tool_{n} place-{n}" not in text] == []
+
+
+def test_a_refused_call_is_told_as_refused_with_the_words_of_the_user() -> None:
+    log = Log({})
+    log.call("send", "not run", to="all", is_error=True, refused="ask Ines first")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert "• send all → refused by the user\nUser, refusing the call: ask Ines first" in text
+    assert "failed" not in text
+
+
+def test_a_newer_outcome_of_the_same_command_stands_and_the_older_is_marked() -> None:
+    log = Log({})
+    log.call("run", "2 errors in cart", command="check all", is_error=True)
+    log.call("run", "fine now", command="check all")
+    log.call("run", "fine now", command="check all")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert "• run check all → failed at first: 2 errors in cart" in text
+    assert "• run check all ×2 → fine now" in text
+    assert "`check all` did not fail: fine now" in text
+
+
+def test_lines_that_many_results_have_tell_nothing() -> None:
+    log = Log({})
+    for number in range(5):
+        log.call(
+            "run",
+            f"result {number * number} of it\nThe folder was reset to /tmp/{number}",
+            n=number,
+        )
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert "was reset" not in text
+
+
+def test_the_state_names_files_that_no_commit_followed() -> None:
+    log = Log({})
+    log.call("edit", "ok", path="/a/b/one.py", old="x = 1\n", new="x = 2\n")
+    log.call("run", "done", command="git commit -am wip")
+    log.call("edit", "ok", path="/a/b/two.py", old="y = 1\n", new="y = 2\n")
+    state = read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state
+    assert state.uncommitted == ("/a/b/two.py",)
+    assert state.changed == ("/a/b/one.py",)
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80) | st.sampled_from(
+    ("User: hello", "## Open items", "• call", "a\n\n\nb", "[… 3 of 9 characters cut …]", "x" * 900)
+)
+
+
+@examples(60)
+@given(said=st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=12), cap=st.integers(0, 900))
+def test_any_cap_holds_and_what_was_told_can_be_told_again(
+    said: list[tuple[str, str, str]], cap: int
+) -> None:
+    """L3: the cap includes every marker. A carry-over of a carry-over adds no line of its own."""
+    log = Log({})
+    for user, agent, result in said:
+        log.user(user)
+        log.agent(agent)
+        log.call("tool", result, given=user)
+    made = carry_over(log.records, cap_tokens=cap, counter=COUNTER)
+    assert COUNTER.count(made.text) == made.tokens <= cap
+    again = carry_over([], cap_tokens=cap, counter=COUNTER, previous=made.text)
+    assert again.tokens <= cap
+    before, after = read_back(made.text), read_back(again.text)
+    assert len(after.lines) <= len(before.lines)
+    assert {line.text for line in before.lines if line.kind == "user"} >= {
+        line.text for line in after.lines if line.kind == "user" and "…" not in line.text
+    }
+
+
+def test_ten_cuts_in_a_row_keep_the_first_words() -> None:
+    """Each cut sees the carry-over before it and the records since, and nothing else."""
+    previous = None
+    for number in range(10):
+        log = Log({})
+        log.user(f"request {number}: mind the heron_{number} in the {number}. shelf")
+        log.agent(f"The heron_{number} goes to shelf {number}, because it is the only free one.")
+        for step in range(10):
+            log.call("look", FILLER, place=f"shelf-{number}-{step}")
+        previous = carry_over(log.records, cap_tokens=900, counter=COUNTER, previous=previous).text
+    assert previous is not None
+    assert all(f"mind the heron_{n} in the {n}. shelf" in previous for n in range(10))
