@@ -89,7 +89,7 @@ def _carry(draft: Draft, message: Json) -> None:
             model = text_or_empty(mapping(message.get("metadata")).get("model")) or None
             _carry_steps(draft, parts, {**about, "model": model})
         case "user":
-            draft.user(_said(draft, parts), **about)
+            draft.user(_speech(draft, parts), **about)
         case "system":
             texts = (text_or_empty(part.get("text")) for part in parts)
             draft.system = "\n\n".join(filter(None, (draft.system, *texts)))
@@ -116,7 +116,7 @@ def _carry_steps(draft: Draft, parts: list[Json], about: dict[str, Any]) -> None
         if part.get("type") == "step-start" or (call is None and answers):
             end()
         if call is None:
-            said += _said(draft, [part])
+            said += _speech(draft, [part])
             continue
         call_id, name, arguments, outcome = call
         call_id = draft.call_id(call_id)
@@ -154,7 +154,7 @@ def _content(value: object) -> Any:
     return blocks.as_text(value)
 
 
-def _said(draft: Draft, parts: list[Json]) -> list[Json]:
+def _speech(draft: Draft, parts: list[Json]) -> list[Json]:
     said: list[Json] = []
     for part in parts:
         kind = text_or_empty(part.get("type"))
