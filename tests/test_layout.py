@@ -46,6 +46,7 @@ ACROSS = frozenset(
         *("stores/test_conformance", "stores/test_corpus", "stores/test_safety"),
         *("stores/test_power_cut", "stores/test_read_errors"),
         "stores/test_damage",
+        "stores/test_first_release",
         *("stores/jsonl/test_bounded_memory", "stores/jsonl/test_damaged_logs"),
         *("stores/jsonl/test_faulty_disk", "stores/jsonl/test_headers"),
         "stores/jsonl/test_many_writers",

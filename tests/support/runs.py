@@ -58,6 +58,8 @@ SLOW_FILES = (
     "stores/jsonl/test_many_writers.py",
     "stores/notes/test_notes.py",
     "stores/postgres/*.py",
+    "stores/test_damage.py",
+    "stores/test_first_release.py",
     "surfaces/cli/adopt/test_first_turn.py",
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/completion/*.py",

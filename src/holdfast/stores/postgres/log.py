@@ -116,8 +116,8 @@ class PostgresLog(msgspec.Struct, frozen=True):
         if not self.connections.rows("look for a session", query, parameters):
             raise NoSuchSession(str(self.key))
         starts = range(start, end, _PAGE_MAX)
-        for one in reversed(starts) if is_back else starts:
-            yield one, bytes([GAP]) * (min(one + _PAGE_MAX, end) - one - 1)
+        for position in reversed(starts) if is_back else starts:
+            yield position, bytes([GAP]) * (min(position + _PAGE_MAX, end) - position - 1)
 
 
 def _shown(position: int, line: bytes) -> Iterator[LogLine]:
