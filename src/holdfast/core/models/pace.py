@@ -33,7 +33,7 @@ _FADE: Final = 0.99
 """The weight of a call, relative to the one after it: a long tool loop must not make the pauses
 before it forgotten, and a new habit must win within a day's work."""
 _MARGIN: Final = 1.1
-"""How much dearer the present lifetime must have been before it is left."""
+"""A lifetime is left once it was dearer than the cheapest by this factor."""
 _GROWTH: Final = 1 / 16
 """The share of a request that is new, where no size was reported."""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
+    from holdfast.core.models.lifetimes import CacheLifetime
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
     from holdfast.core.models.spending import PriceFor
@@ -269,7 +270,7 @@ class RunState:
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
         self.lifetime = choose_lifetime(read_calls(records), now, self._offer)
-        return msgspec.structs.replace(plan, target=self._with_lifetime(plan.target))
+        return msgspec.structs.replace(plan, target=_ask_for(self.lifetime, plan.target))
 
     def request(
         self,
@@ -326,11 +327,6 @@ class RunState:
             return wanted
         return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
 
-    def _with_lifetime(self, target: Target) -> Target:
-        if target.cache != "auto" or self.lifetime is None or self.lifetime.request == "automatic":
-            return target
-        return msgspec.structs.replace(target, cache=self.lifetime.name)
-
     def prompt_cache(self, records: Sequence[Record], now: float) -> PromptCache:
         """The state of the provider's prompt cache at this moment."""
         price, offer = self.settings.price, self._offer
@@ -348,6 +344,12 @@ class RunState:
             is_broken=is_other,
             step_tokens=price.tiers[0].above if price is not None and price.tiers else None,
         )
+
+
+def _ask_for(lifetime: CacheLifetime | None, target: Target) -> Target:
+    if target.cache != "auto" or lifetime is None or lifetime.request == "automatic":
+        return target
+    return msgspec.structs.replace(target, cache=lifetime.name)
 
 
 def _cache_offer(settings: RunSettings) -> CacheOffer:

@@ -224,7 +224,7 @@ def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
     )
 
 
-def _asking_for(rules: CacheRules, lifetime: CacheLifetime) -> CacheRules:
+def _rules_with(rules: CacheRules, lifetime: CacheLifetime) -> CacheRules:
     return msgspec.structs.replace(
         rules,
         ttl_seconds=lifetime.seconds,
@@ -292,7 +292,7 @@ class PolicyReplay:
                 call = msgspec.structs.replace(call, rules=self._asked)
                 lifetime = choose_lifetime(tuple(self._calls), call.at, self._offer)
                 if lifetime is not None:
-                    self._asked = _asking_for(self._terms.rules, lifetime)
+                    self._asked = _rules_with(self._terms.rules, lifetime)
             request = self._course.request(call, idle=idle)
             yield call, request, *self._charge(call, request)
             if not request.is_refused:
