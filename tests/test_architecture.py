@@ -178,6 +178,11 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
         *("listing", "following", "trash", "erasing", "maintenance", "side_stores", "processes"),
     ),
+    "testing.loopback": (
+        *("asking", "faults", "binding", "speaking", "outgoing", "reading", "caching", "rules"),
+        *("anthropic_wire", "chat_wire", "responses_wire", "gemini_wire", "received"),
+        *("exchange", "connections", "server"),
+    ),
     "testing": (
         *("disk", "crash", "servers", "scripted", "simulator", "conformance", "loopback"),
         "recorder",

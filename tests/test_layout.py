@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 OTHER_FOLDERS = frozenset(
     (
         "corpus",  # logs of every format version, read by stores/test_corpus.py
+        "lives",  # random lives of every surface against an enforcing provider
         "simulation",  # crashes and kills over stores and engine together
         "support",  # what tests share
         "typing",  # a user's program, for type checkers

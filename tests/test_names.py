@@ -27,6 +27,8 @@ LONG_MODULES: dict[str, int] = {
     "importers/agents/claude_code.py": 434,
     "importers/common/base.py": 425,
     "testing/loopback/exchange.py": 421,
+    "testing/loopback/binding/anthropic.py": 498,
+    "testing/loopback/exchange.py": 482,
     "testing/loopback/faults.py": 408,
     "testing/recorder.py": 401,
 }
@@ -39,9 +41,9 @@ WIDE_CLASSES: dict[str, int] = {
     "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 27,
     "engine/session/session.py:Session": 28,
-    "testing/loopback/exchange.py:Exchange": 29,
+    "testing/loopback/exchange.py:Exchange": 31,
     "testing/loopback/faults.py:Fault": 30,
-    "testing/loopback/server.py:Loopback": 17,
+    "testing/loopback/server.py:Loopback": 20,
 }
 """Classes with more than 15 methods, and how many they have."""
 

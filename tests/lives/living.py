@@ -35,6 +35,8 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.lives.lives import Step, Surface
 
     from holdfast.core.log.records import Json
@@ -70,7 +72,7 @@ class Provider:
         self.step = ""
         self.model = ""
         """The model in use: Gemini's requests do not name it."""
-        self.epochs = lambda: ()
+        self.epochs: Callable[[], tuple[str, ...]] = tuple
         self._side = set(SUMMARISERS.values())
         self._count = 0
 

@@ -238,8 +238,8 @@ def _body(
                 {"name": one["name"], "description": "", "input_schema": one["parameters"]}
                 for one in tools
             ]
-            head = {"model": model, "max_tokens": 1_000, "system": system, "tools": declared}
-            return "/v1/messages", {**head, **shows, "messages": items}
+            told: Json = {"model": model, "max_tokens": 1_000, "system": system, "tools": declared}
+            return "/v1/messages", {**told, **shows, "messages": items}
         case "openai-chat":
             declared = [{"type": "function", "function": one} for one in tools]
             first = [{"role": "system", "content": system}]
@@ -247,17 +247,21 @@ def _body(
             return "/v1/chat/completions", body
         case "openai-responses":
             declared = [{"type": "function", **one} for one in tools]
-            head = {"model": model, "store": False, "include": ["reasoning.encrypted_content"]}
-            body = {**head, "instructions": system, "tools": declared, "input": items}
-            return "/v1/responses", body
+            head: Json = {
+                "model": model,
+                "store": False,
+                "include": ["reasoning.encrypted_content"],
+            }
+            wanted: Json = {**head, "instructions": system, "tools": declared, "input": items}
+            return "/v1/responses", wanted
         case "gemini":
-            body = {
+            asked: Json = {
                 "systemInstruction": {"parts": [{"text": system}]},
                 "tools": [{"functionDeclarations": tools}],
                 "generationConfig": {"maxOutputTokens": 1_000},
                 "contents": items,
             }
-            return f"/v1beta/models/{model}:generateContent", body
+            return f"/v1beta/models/{model}:generateContent", asked
 
 
 def _said(dialect: str, reply: Json) -> tuple[list[Any], list[Any]]:

@@ -468,8 +468,8 @@ def test_a_reply_that_never_arrived_is_not_missed() -> None:
 
 def _compacted(talk: Talk, messages: list[Json] | None = None) -> Json:
     talk.headers.update(ON_DEMAND)
-    settings = {"compaction": {"type": "summarize"}}
-    reply = talk.send(messages=messages or talk.messages, **settings)
+    wanted = {"type": "summarize"}
+    reply = talk.send(messages=messages or talk.messages, compaction=wanted)
     assert not talk.refused
     assert reply["stop_reason"] == "compaction"
     [block] = reply["content"]

@@ -42,13 +42,13 @@ class AnthropicWire:
             **_message(spoken),
             "content": _content(spoken),
             "stop_reason": _stop(spoken),
-            **_reported(spoken),
+            **_report(spoken),
             **_usage(spoken),
         }
 
     def events(self, spoken: Spoken) -> Iterator[Event]:
         # What the input took is known at once; of the output, only that it has begun.
-        begun = {**_reported(spoken), **_usage(spoken, output=1)}
+        begun = {**_report(spoken), **_usage(spoken, output=1)}
         message = {**_message(spoken), "content": [], "stop_reason": None, **begun}
         yield _event("start", {"type": "message_start", "message": message})
         yield _event("other", {"type": "ping"})
@@ -107,7 +107,7 @@ def _stop(spoken: Spoken) -> str:
     return str(spoken.report.get("stop_reason") or STOPS.get(spoken.stop, "pause_turn"))
 
 
-def _reported(spoken: Spoken) -> Json:
+def _report(spoken: Spoken) -> Json:
     known = ("stop_reason", "usage")
     return {name: value for name, value in spoken.report.items() if name not in known}
 

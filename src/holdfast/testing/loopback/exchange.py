@@ -237,7 +237,7 @@ class Exchange:
         assert self.binding is not None
         passed |= self.binding.judges
         found = validate(heard.body, self.rules.target(heard))
-        self.judged = self.binding.judge(self.bound, self.shared.ledger)
+        self.judged = self.binding.judge(self.asking, self.shared.ledger)
         self.violations = (
             *(item for item in found if item.rule not in passed),
             *(item.violation for item in self.judged.broken),
@@ -262,7 +262,7 @@ class Exchange:
         return next(filter(None, keys), bearer)
 
     @property
-    def bound(self) -> Request:
+    def asking(self) -> Request:
         """Return what the rules about reasoning look at."""
         assert self.dialect is not None
         return Request(
@@ -372,7 +372,7 @@ class Exchange:
             answer = self.fault.change(answer)
         answer = _with_stage(answer, self.fault, asked)
         assert self.binding is not None
-        thought = self.binding.think(answer, self.bound)
+        thought = self.binding.think(answer, self.asking)
         calls = tuple(self._with_id(call, at, heard) for at, call in enumerate(answer.calls))
         answer = msgspec.structs.replace(answer, calls=calls, thinking=thought.text)
         left = max(1, self.limit - self.tokens)
@@ -407,7 +407,7 @@ class Exchange:
         reply_id = f"{self.number:06d}{self.digests[-1].hex()[:14]}"
         assert self.binding is not None
         replying = Replying(
-            request=self.bound,
+            request=self.asking,
             judged=self.judged,
             thought=thought,
             reply_id=reply_id,

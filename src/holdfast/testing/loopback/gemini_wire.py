@@ -38,14 +38,14 @@ class GeminiWire:
     def reply(self, spoken: Spoken) -> Json:
         parts = [part for _stage, part in _parts(spoken, in_whole=True)]
         if spoken.signature and not spoken.calls:
-            parts[-1] = {**parts[-1], **_signed(spoken)}
+            parts[-1] = {**parts[-1], **_sign_text(spoken)}
         return _response(spoken, parts, stop=_stop(spoken))
 
     def events(self, spoken: Spoken) -> Iterator[Event]:
         """Each event is a response of its own; the last one says why the reply ended."""
         for stage, part in _parts(spoken):
             yield Event(stage, sse(_response(spoken, [part])))
-        signed = {} if spoken.calls or not spoken.signature else _signed(spoken)
+        signed = {} if spoken.calls or not spoken.signature else _sign_text(spoken)
         last = _response(spoken, [{"text": "", **signed}], stop=_stop(spoken))
         yield Event("other", sse(last))
 
@@ -89,7 +89,7 @@ def _response(spoken: Spoken, parts: list[Json], stop: str = "") -> Json:
     }
 
 
-def _signed(spoken: Spoken) -> Json:
+def _sign_text(spoken: Spoken) -> Json:
     return {"thoughtSignature": spoken.signature}
 
 

@@ -61,7 +61,7 @@ _UNCHAINED: Final = (
 )
 
 
-class Piece(msgspec.Struct, frozen=True):
+class PlacedBlock(msgspec.Struct, frozen=True):
     """A block of a message, in its place."""
 
     path: str
@@ -75,7 +75,7 @@ class Piece(msgspec.Struct, frozen=True):
         return self.block.get("type") in _THINKING
 
     @property
-    def sealed(self) -> str:
+    def proof(self) -> str:
         """Its signature, or the data of a redacted block."""
         is_redacted = self.block.get("type") == "redacted_thinking"
         return as_text(self.block.get("data" if is_redacted else "signature"))
@@ -103,7 +103,7 @@ class AnthropicBinding:
             if piece.is_thinking:
                 check.take(piece)
         latest = _latest(pieces)
-        broken = [*shape, *check.broken(latest), *_judge_latest(latest, pieces, ledger)]
+        broken = [*shape, *check.find_forged(latest), *_judge_latest(latest, pieces, ledger)]
         if check.refused is not None:
             broken.append(check.refused)
         withheld = tuple(_withheld(pieces, ledger, request, model))
@@ -139,8 +139,8 @@ class AnthropicBinding:
         model = claude(request.model)
         if CONTROLS in request.betas and model is not None:
             report["input_transformations"] = [
-                *(_transformation("thinking_dropped", one) for one in judged.dropped),
-                *(_transformation("thinking_mismatch_allowed", one) for one in judged.allowed),
+                *(_transformation("thinking_dropped", item) for item in judged.dropped),
+                *(_transformation("thinking_mismatch_allowed", item) for item in judged.allowed),
             ]
         made = compaction.make(answer, request, judged.prefix, head_digest(request.body))
         if made is not None and made.ends_here:
@@ -159,7 +159,7 @@ class AnthropicBinding:
             said = digest(prefix, ["assistant", {"type": "text", "text": answer.text}])
             notes, name = self._seal(answer, reply, said, name)
             names.append(name)
-        reply.remember(tuple(names), _said(answer), [call.id for call in answer.calls])
+        reply.remember(tuple(names), _words_of(answer), [call.id for call in answer.calls])
         return Composed(thoughts=(*first, *thoughts), notes=tuple(notes), report=report)
 
     def _seal(
@@ -193,17 +193,17 @@ class _Check:
         self.dropped: list[Dropped] = []
         self.allowed: list[Dropped] = []
         self.last = ""
-        self._forged: list[Piece] = []
-        self._edited: list[Piece] = []
+        self._forged: list[PlacedBlock] = []
+        self._edited: list[PlacedBlock] = []
         binding = as_dict(as_dict(request.body.get("thinking")).get("block_binding"))
         self._wanted = as_text(binding.get("prefix_mismatch_behavior"))
 
-    def take(self, piece: Piece) -> None:
-        seal = read_seal(piece.sealed)
+    def take(self, piece: PlacedBlock) -> None:
+        seal = read_seal(piece.proof)
         if seal is None or seal.kind != "thinking":
             # What another provider signed passes unless it is to be checked, or is no signature.
-            is_ours = is_sealed_here(piece.sealed) or self.request.checks_foreign
-            if is_ours or not piece.sealed:
+            is_ours = is_sealed_here(piece.proof) or self.request.checks_foreign
+            if is_ours or not piece.proof:
                 self._forged.append(piece)
             return
         text = piece.block.get("thinking")
@@ -224,14 +224,14 @@ class _Check:
         else:
             self.valid.append(seal.number)
 
-    def _mismatch(self, piece: Piece, seal: Seal) -> str:
+    def _mismatch(self, piece: PlacedBlock, seal: Seal) -> str:
         """The reason why the check fails; the first block of a request may have had any before
         it."""
         if seal.prefix != piece.before:
             return " What came before it differs from what this block was created with."
         return _UNCHAINED if self.last and seal.before != self.last else ""
 
-    def _fail(self, piece: Piece, seal: Seal, fault: str) -> None:
+    def _fail(self, piece: PlacedBlock, seal: Seal, fault: str) -> None:
         found = Dropped(piece.path, "prefix_binding_mismatch", seal.number)
         assert self.model is not None
         is_held = self.model.refuses_everywhere or not self.request.is_old_account
@@ -253,7 +253,7 @@ class _Check:
             return "" if seal.model == self.request.model else "model_binding_mismatch"
         return "" if self.model.reads(maker) else "model_binding_mismatch"
 
-    def broken(self, latest: Sequence[Piece]) -> Iterator[Broken]:
+    def find_forged(self, latest: Sequence[PlacedBlock]) -> Iterator[Broken]:
         """Blocks that are not what was signed, whatever they are bound to."""
         for piece in self._forged:
             words = f"{piece.path}: Invalid `signature` in `{piece.block.get('type')}` block"
@@ -297,7 +297,7 @@ def _plain(tool: Json) -> str:
     return msgspec.json.encode(without_marks(tool), order="sorted").decode()
 
 
-def read_pieces(body: Json, head: str) -> tuple[list[Piece], str]:
+def read_pieces(body: Json, head: str) -> tuple[list[PlacedBlock], str]:
     """The blocks of all messages, and the digest of everything but reasoning."""
     pieces, chain = [], head
     for index, message in enumerate(as_list(body.get("messages"))):
@@ -305,7 +305,7 @@ def read_pieces(body: Json, head: str) -> tuple[list[Piece], str]:
             continue
         role = as_text(message.get("role"))
         for at, block in enumerate(as_blocks(message.get("content"))):
-            piece = Piece(f"messages.{index}.content.{at}", role, block, chain)
+            piece = PlacedBlock(f"messages.{index}.content.{at}", role, block, chain)
             pieces.append(piece)
             if block.get("type") == "compaction":
                 chain = compaction.resume(block, head, _role_after(body, index, at))
@@ -324,7 +324,7 @@ def _role_after(body: Json, index: int, at: int) -> str:
 
 
 def as_blocks(content: object) -> list[Json]:
-    """A message's content as blocks; a text is one."""
+    """A message's content as blocks; a text is one of them."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return as_dicts(content)
@@ -346,16 +346,16 @@ def _judge_settings(request: Request, model: Claude | None) -> Iterator[Broken]:
     thinking = as_dict(request.body.get("thinking"))
     mode = as_text(thinking.get("type"))
 
-    def broken(rule: str, words: str) -> Broken:
+    def breach(rule: str, words: str) -> Broken:
         return Broken(rule, WireFailure(words), "thinking")
 
     if "block_binding" in thinking:
         if CONTROLS not in request.betas:
             words = f"thinking.{mode}.block_binding: Extra inputs are not permitted"
-            yield broken("extra-input", words)
+            yield breach("extra-input", words)
         elif mode == "between_tools":
             words = "thinking.between_tools.block_binding: Extra inputs are not permitted"
-            yield broken("extra-input", words)
+            yield breach("extra-input", words)
     if model is None:
         return
     effort = as_text(as_dict(request.body.get("output_config")).get("effort"))
@@ -370,16 +370,16 @@ def _judge_settings(request: Request, model: Claude | None) -> Iterator[Broken]:
             f'"thinking.type.{mode}" is not supported for this model. Use '
             '"thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
         )
-        yield broken("thinking-mode", words)
+        yield breach("thinking-mode", words)
     elif mode == "adaptive" and model.refuses_adaptive:
-        yield broken("thinking-mode", "adaptive thinking is not supported on this model")
+        yield breach("thinking-mode", "adaptive thinking is not supported on this model")
     choice = as_text(as_dict(request.body.get("tool_choice")).get("type"))
     if choice in ("any", "tool") and model.refuses_forced_tools:
         words = 'tool_choice: type "tool" and "any" are not supported for this model.'
         yield Broken("forced-tools", WireFailure(words), "tool_choice")
 
 
-def _judge_fields(request: Request, pieces: Sequence[Piece]) -> Iterator[Broken]:
+def _judge_fields(request: Request, pieces: Sequence[PlacedBlock]) -> Iterator[Broken]:
     """Fields that the API does not know, in the places where clients leave them."""
     for piece in pieces:
         kind = as_text(piece.block.get("type"))
@@ -397,15 +397,15 @@ def _judge_fields(request: Request, pieces: Sequence[Piece]) -> Iterator[Broken]
                 yield Broken("extra-input", WireFailure(words), f"messages.{index}")
 
 
-def _after_compaction(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """What the model is shown: nothing before the newest compaction."""
+def _after_compaction(pieces: Sequence[PlacedBlock]) -> Sequence[PlacedBlock]:
+    """The blocks that the model is shown: none before the newest compaction."""
     found = [at for at, piece in enumerate(pieces) if piece.block.get("type") == "compaction"]
     return pieces[found[-1] :] if found else pieces
 
 
-def _latest(pieces: Sequence[Piece]) -> list[Piece]:
+def _latest(pieces: Sequence[PlacedBlock]) -> list[PlacedBlock]:
     """The blocks of the latest assistant message, its neighbours of that role included."""
-    found: list[Piece] = []
+    found: list[PlacedBlock] = []
     for piece in reversed(pieces):
         if piece.role == "assistant":
             found.append(piece)
@@ -415,7 +415,7 @@ def _latest(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _judge_latest(
-    latest: Sequence[Piece], pieces: Sequence[Piece], ledger: Ledger
+    latest: Sequence[PlacedBlock], pieces: Sequence[PlacedBlock], ledger: Ledger
 ) -> Iterator[Broken]:
     """The thinking of the latest assistant message is whole and in its order.
 
@@ -423,8 +423,10 @@ def _judge_latest(
     out: that is how a conversation goes on whose prefix was changed.
     """
     sent = [piece for piece in latest if piece.is_thinking]
-    sealed = [piece.sealed for piece in sent]
-    calls = [as_text(one.block.get("id")) for one in latest if one.block.get("type") == "tool_use"]
+    sealed = [piece.proof for piece in sent]
+    calls = [
+        as_text(item.block.get("id")) for item in latest if item.block.get("type") == "tool_use"
+    ]
     made = next(filter(None, map(ledger.with_id, calls)), None)
     twice = len(set(sealed)) < len(sealed)
     is_changed = twice
@@ -433,15 +435,17 @@ def _judge_latest(
         names = tuple(seal.name for seal in seals if seal is not None)
         others = any(piece.is_thinking for piece in pieces)
         # The same words and calls can have been said twice; any of those replies will do.
-        known = [one for one in (made, *ledger.behind(latest[0].before)) if one.said == made.said]
-        is_changed |= others and all(one.names != names for one in known)
+        known = [
+            item for item in (made, *ledger.behind(latest[0].before)) if item.said == made.said
+        ]
+        is_changed |= others and all(item.names != names for item in known)
     if is_changed:
         path = sent[0].path if sent else latest[0].path
         yield Broken("thinking-unmodified", WireFailure(_CHANGED.format(path=path)), path)
 
 
 def _withheld(
-    pieces: Sequence[Piece], ledger: Ledger, request: Request, model: Claude | None
+    pieces: Sequence[PlacedBlock], ledger: Ledger, request: Request, model: Claude | None
 ) -> Iterator[Withheld]:
     """Thinking that is valid at its place, for this reader, and is not there."""
     for run in _replies(pieces):
@@ -449,12 +453,12 @@ def _withheld(
             seal.name
             for piece in run
             if piece.is_thinking
-            for seal in [read_seal(piece.sealed)]
+            for seal in [read_seal(piece.proof)]
             if seal is not None
         }
-        said = _said_in(run)
-        made = [one for one in ledger.behind(run[0].before) if one.said == said]
-        if not made or any(set(one.names) <= names for one in made):
+        said = _words_in(run)
+        made = [item for item in ledger.behind(run[0].before) if item.said == said]
+        if not made or any(set(item.names) <= names for item in made):
             continue
         last, maker = made[-1], claude(made[-1].model)
         if maker is not None and model is not None and not model.reads(maker):
@@ -463,14 +467,14 @@ def _withheld(
             continue
         missing = set(last.names) - names
         is_latest = run[-1].path == _latest(pieces)[-1].path
-        is_required = is_latest and any(one.block.get("type") == "tool_use" for one in run)
+        is_required = is_latest and any(item.block.get("type") == "tool_use" for item in run)
         for _name in missing:
             yield Withheld(run[0].path, last.number, is_required)
 
 
-def _replies(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+def _replies(pieces: Sequence[PlacedBlock]) -> Iterator[list[PlacedBlock]]:
     """Runs of assistant blocks."""
-    run: list[Piece] = []
+    run: list[PlacedBlock] = []
     for piece in pieces:
         if piece.role == "assistant":
             run.append(piece)
@@ -481,13 +485,13 @@ def _replies(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         yield run
 
 
-def _said(answer: Answer) -> Any:
+def _words_of(answer: Answer) -> Any:
     return answer.text.strip(), tuple(call.id for call in answer.calls)
 
 
-def _said_in(run: Sequence[Piece]) -> Any:
-    texts = [as_text(one.block.get("text")) for one in run if one.block.get("type") == "text"]
-    calls = (one.block for one in run if one.block.get("type") == "tool_use")
+def _words_in(run: Sequence[PlacedBlock]) -> Any:
+    texts = [as_text(item.block.get("text")) for item in run if item.block.get("type") == "text"]
+    calls = (item.block for item in run if item.block.get("type") == "tool_use")
     return "".join(texts).strip(), tuple(as_text(block.get("id")) for block in calls)
 
 

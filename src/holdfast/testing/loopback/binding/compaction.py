@@ -23,6 +23,7 @@ ON_DEMAND: Final = "compact-2026-09-04"
 AT_THRESHOLD: Final = "compact-2026-01-12"
 TRIGGER_MIN: Final = 50_000
 TRIGGER: Final = 150_000
+"""The least tokens that a threshold may have, and those it has by default."""
 _EDIT: Final = "compact_20260112"
 
 
@@ -73,7 +74,7 @@ def judge(request: Request, pieces: Sequence[Any]) -> Iterator[Broken]:
     blocks = [piece for piece in pieces if piece.block.get("type") == "compaction"]
     signed = [piece for piece in blocks if "signature" in piece.block]
 
-    def broken(words: str, where: str = "compaction") -> Broken:
+    def breach(words: str, where: str = "compaction") -> Broken:
         return Broken("compaction-block", WireFailure(words), where)
 
     if blocks and not betas & {ON_DEMAND, AT_THRESHOLD}:
@@ -81,42 +82,42 @@ def judge(request: Request, pieces: Sequence[Any]) -> Iterator[Broken]:
             f"{blocks[0].path}: Input tag 'compaction' found using 'type' does not match any of "
             "the expected tags"
         )
-        yield broken(words, blocks[0].path)
+        yield breach(words, blocks[0].path)
     if len(signed) > 1:
-        yield broken("messages: at most one `compaction` block with a signature may be sent")
+        yield breach("messages: at most one `compaction` block with a signature may be sent")
     for piece in signed:
-        yield from _judge_signed(piece, pieces, broken)
+        yield from _judge_signed(piece, pieces, breach)
     wanted = body.get("compaction")
     edits = as_dicts(as_dict(body.get("context_management")).get("edits"))
     triggers = [edit for edit in edits if edit.get("type") == _EDIT]
     if triggers and AT_THRESHOLD not in betas:
-        yield broken("context_management: Extra inputs are not permitted")
+        yield breach("context_management: Extra inputs are not permitted")
     for edit in triggers:
         value = as_number(as_dict(edit.get("trigger")).get("value"))
         if value is not None and value < TRIGGER_MIN:
-            yield broken(
+            yield breach(
                 f"context_management.edits.0.trigger.value: must be at least {TRIGGER_MIN}"
             )
     if wanted is None:
         return
     if ON_DEMAND not in betas:
-        yield broken(f"compaction: requires anthropic-beta: {ON_DEMAND}")
+        yield breach(f"compaction: requires anthropic-beta: {ON_DEMAND}")
     for name in ("context_management", "stop_sequences"):
         if body.get(name):
-            yield broken(f"compaction: cannot be combined with `{name}`")
+            yield breach(f"compaction: cannot be combined with `{name}`")
     if not [piece for piece in pieces if piece not in blocks]:
-        yield broken("compaction_nothing_to_summarize: there are no messages to summarize")
+        yield breach("compaction_nothing_to_summarize: there are no messages to summarize")
 
 
-def _judge_signed(piece: Any, pieces: Sequence[Any], broken: Any) -> Iterator[Broken]:
+def _judge_signed(piece: Any, pieces: Sequence[Any], breach: Any) -> Iterator[Broken]:
     seal = read_seal(as_text(piece.block.get("signature")))
     if piece is not pieces[0]:
         words = f"compaction_block_misplaced: {piece.path}: must come first in `messages`"
-        yield broken(words, piece.path)
+        yield breach(words, piece.path)
     if seal is None or seal.kind != "compaction":
-        yield broken(f"compaction_signature_invalid: {piece.path}", piece.path)
+        yield breach(f"compaction_signature_invalid: {piece.path}", piece.path)
     elif digest_text(as_text(piece.block.get("content"))) != seal.said:
-        yield broken(f"compaction_content_mismatch: {piece.path}", piece.path)
+        yield breach(f"compaction_content_mismatch: {piece.path}", piece.path)
 
 
 def resume(block: Json, head: str, role: str) -> str:

@@ -51,7 +51,7 @@ class GeminiBinding:
                 is_ours = is_sealed_here(signature) or request.checks_foreign
                 is_known = seal is not None or not signature or signature in DUMMIES
                 if (is_ours and not is_known) or (seal and not _fits(seal, part, request)):
-                    broken.append(_corrupted(where))
+                    broken.append(_corruption(where))
                 elif seal is not None:
                     valid.append(seal.number)
                 elif made is not None and made.said == _maker(request):
@@ -116,5 +116,5 @@ def _call(name: str, arguments: Json) -> str:
     return digest("", [name, arguments])
 
 
-def _corrupted(where: str) -> Broken:
+def _corruption(where: str) -> Broken:
     return Broken("call-signature", WireFailure("Corrupted thought signature."), where)

@@ -1,4 +1,4 @@
-"""What models do by their generation: think unasked, check prefixes, read whose reasoning.
+"""Models by generation: which think unasked, check prefixes, read whose reasoning.
 
 From the providers' public pages of November 2026. A generation that is newer than all of them is
 taken to be as strict as the newest.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.testing.loopback.asking import Answer
-    from holdfast.testing.loopback.received import Received
 
 UNASKED: Final = "Let me think about this first."
 """The thinking of a model that thinks unasked, where the brain has none to show."""
@@ -91,23 +90,23 @@ class ReasoningCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks that would have been valid, and were not sent."""
 
     @classmethod
-    def of(cls, requests: Iterable[Received]) -> ReasoningCounts:
-        """Count over requests."""
-        asked = [one for one in requests if not one.only_counts]
-        found = [one.reasoning for one in asked]
+    def of(cls, requests: Iterable[Any]) -> ReasoningCounts:
+        """Count over requests, as `Loopback.requests` has them."""
+        asked = [item for item in requests if not item.only_counts]
+        found = [item.reasoning for item in asked]
         return cls(
             calls=len(asked),
-            replies=sum(one.is_answered for one in asked),
-            refused=sum(bool(one.refused) for one in found),
-            valid=sum(len(one.valid) for one in found),
-            dropped=dict(Counter(item.reason for one in found for item in one.dropped)),
-            allowed=sum(len(one.allowed) for one in found),
-            withheld=sum(len(one.withheld) for one in found),
+            replies=sum(item.is_answered for item in asked),
+            refused=sum(bool(item.refused) for item in found),
+            valid=sum(len(item.valid) for item in found),
+            dropped=dict(Counter(block.reason for item in found for block in item.dropped)),
+            allowed=sum(len(item.allowed) for item in found),
+            withheld=sum(len(item.withheld) for item in found),
         )
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules about reasoning look at in a request."""
+    """A request as the rules about reasoning see it."""
 
     number: int
     model: str
@@ -168,7 +167,7 @@ class Thought(msgspec.Struct, frozen=True):
 
 
 class Composed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the wire adds to an answer."""
+    """Additions of the wire to an answer."""
 
     thoughts: tuple[Json, ...] = ()
     """Blocks or items of reasoning, before the words."""
@@ -223,7 +222,7 @@ class Ledger:
 
 
 class Replying(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reply is made for."""
+    """A reply in the making."""
 
     request: Request
     judged: Judged

@@ -39,6 +39,7 @@ ENCRYPTED: Final = "reasoning.encrypted_content"
 COMPACT: Final = "/responses/compact"
 CIPHER: Final = "gAAAA"
 ITEM_ID_CHARS: Final = 64
+"""The API refuses longer ids of items."""
 _COMPACTIONS: Final = frozenset({"compaction", "compaction_summary"})
 _NAMES: Final = frozenset({"prompt_cache_breakpoint", "id", "status"})
 _REQUIRED: Final = {"function_call": "call-has-reasoning", "message": "message-has-reasoning"}
@@ -73,7 +74,7 @@ class ResponsesBinding:
         items = as_dicts(body.get("input"))
         if not any(as_text(item.get("type")) in _COMPACTIONS for item in items):
             return body
-        return {**body, "input": [_expanded(item) for item in items]}
+        return {**body, "input": [_expand_item(item) for item in items]}
 
     def judge(self, request: Request, ledger: Ledger) -> Judged:
         head = _head(request.body)
@@ -120,7 +121,7 @@ class ResponsesBinding:
     def compose(self, answer: Answer, reply: Replying) -> Composed:
         request, judged, reply_id = reply.request, reply.judged, reply.reply_id
         if request.path.endswith(COMPACT):
-            return Composed(instead=_compacted_window(request, answer, reply_id))
+            return Composed(instead=_window_of(request, answer, reply_id))
         made = []
         prefix = judged.prefix
         if _is_due(request):
@@ -157,7 +158,7 @@ def _compact(request: Request, summary: str, reply_id: str) -> Json:
     }
 
 
-def _compacted_window(request: Request, answer: Answer, reply_id: str) -> Json:
+def _window_of(request: Request, answer: Answer, reply_id: str) -> Json:
     """The reply of `/responses/compact`: the user's messages, and an item for all the rest."""
     kept = [
         item
@@ -171,7 +172,7 @@ def _compacted_window(request: Request, answer: Answer, reply_id: str) -> Json:
     }
 
 
-def _expanded(item: Json) -> Json:
+def _expand_item(item: Json) -> Json:
     if as_text(item.get("type")) not in _COMPACTIONS:
         return item
     seal = _seal_of(item)
@@ -199,7 +200,7 @@ def _read_items(body: Json, head: str) -> tuple[list[Item], str]:
         if found.kind in _COMPACTIONS:
             chain = digest(head, _plain(item))
         elif found.kind != "reasoning":
-            chain = digest(chain, _unmarked(item))
+            chain = digest(chain, _strip_marks(item))
     return items, chain
 
 
@@ -207,11 +208,11 @@ def _plain(item: Json) -> Json:
     return {name: item.get(name) for name in ("type", "encrypted_content")}
 
 
-def _unmarked(value: Any) -> Any:
+def _strip_marks(value: Any) -> Any:
     """A value without cache marks, and without the ids that a client may leave out."""
     if isinstance(value, dict):
-        return {name: _unmarked(item) for name, item in value.items() if name not in _NAMES}
-    return [_unmarked(item) for item in value] if isinstance(value, list) else value
+        return {name: _strip_marks(item) for name, item in value.items() if name not in _NAMES}
+    return [_strip_marks(item) for item in value] if isinstance(value, list) else value
 
 
 def _user(body: Json) -> str:
@@ -324,10 +325,10 @@ def _missing(run: Sequence[Item], ledger: Ledger, request: Request) -> Iterator[
         for seal in [_seal_of(item.item)]
         if seal is not None
     }
-    made = [one for one in ledger.behind(run[0].before) if one.said == _said(run)]
+    made = [entry for entry in ledger.behind(run[0].before) if entry.said == _words_of(run)]
     model, here = gpt(request.model), request.account
-    made = [one for one in made if one.account == here]
-    if not made or any(set(one.names) <= sent for one in made):
+    made = [entry for entry in made if entry.account == here]
+    if not made or any(set(entry.names) <= sent for entry in made):
         return
     maker = gpt(made[-1].model)
     if model is not None and maker is not None and maker > model:
@@ -335,7 +336,7 @@ def _missing(run: Sequence[Item], ledger: Ledger, request: Request) -> Iterator[
     yield Withheld(run[0].path, made[-1].number)
 
 
-def _said(run: Sequence[Item]) -> Any:
+def _words_of(run: Sequence[Item]) -> Any:
     texts, calls = [], []
     for item in run:
         content = item.item.get("content")

@@ -15,6 +15,7 @@ import msgspec
 SIGNED: Final = b"loopback:"
 _SECRET: Final = b"a loopback provider has no secrets to protect"
 _MARK: Final = 12
+"""Bytes that protect a seal: no test guesses them."""
 
 Kind = Literal["thinking", "reasoning", "call", "text", "compaction"]
 
