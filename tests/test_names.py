@@ -11,11 +11,12 @@ import pytest
 from scripts import house
 
 LONG_MODULES: dict[str, int] = {
-    "core/compaction/summary_check.py": 435,
+    "core/compaction/summary_check.py": 433,
     "core/history/sanitise.py": 421,
-    "core/log/records.py": 497,
+    "core/log/records.py": 498,
+    "core/narrative/story.py": 467,
     "core/projection/steps.py": 433,
-    "importers/agents/claude_code.py": 430,
+    "importers/agents/claude_code.py": 431,
     "testing/loopback/exchange.py": 421,
     "testing/loopback/faults.py": 408,
     "testing/recorder.py": 401,
