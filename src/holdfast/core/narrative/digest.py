@@ -198,9 +198,7 @@ def _digest_reply(record: Assistant) -> Digest:
     for text in texts:
         names |= weigh(identifiers(text), _REPLY_WEIGHT)
     boxes = tasks.checkboxes("\n".join(texts))
-    passages = _said_passages(
-        plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls
-    )
+    passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
     digest = Digest(
         record.id,
         passages=tuple(passages),
@@ -213,7 +211,7 @@ def _digest_reply(record: Assistant) -> Digest:
     return _with_calls(digest, calls, passages)
 
 
-def _said_passages(thought: str, text: str, *, is_last: bool) -> list[Passage]:
+def _speech(thought: str, text: str, *, is_last: bool) -> list[Passage]:
     """Thinking and text, once where they say the same, without the line that announces a call."""
     said = text
     if not is_last and "\n" not in text and text.endswith((":", "：")) and len(text) < _SHORT_CHARS:
