@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.dialects.writers import writer_of
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.messages import Prompt, Thinking
+from holdfast.core.models.messages import Prompt, ToolAnswer
 from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Assistant, Json
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Message, Tool
+    from holdfast.core.models.messages import Message, Thinking, Tool
 
 _DIGEST_BYTES = 16
 
@@ -133,18 +133,37 @@ def provable(
     target: Target,
 ) -> frozenset[str]:
     """Return the records whose reasoning may stand in a request: those behind their own prefix,
-    in an unbroken chain. `replies` are the replies with reasoning by record id."""
-    kept: list[str] = []
+    as one chain from the newest of them back. `replies` are the replies with reasoning by id."""
+    free: set[str] = set()
+    behind: dict[str, str] = {}
     for index, message in enumerate(messages):
         record = replies.get(message.record) if message.role == "assistant" else None
         if record is None:
             continue
         if not is_bound(target, record):
-            kept.append(record.id)
+            free.add(record.id)
             continue
         sent = sent_with(record)
-        if sent is None or sent.messages != prefixes.before[index]:
-            continue
-        if not kept or sent.reasoning == kept[-1]:
-            kept.append(record.id)
-    return frozenset(kept)
+        if sent is not None and sent.messages == prefixes.before[index]:
+            behind[record.id] = sent.reasoning
+    if _lacks_its_own(messages, replies, free | behind.keys(), target):
+        return frozenset()
+    chain: set[str] = set()
+    link = next(reversed(behind), "")
+    while link and link not in chain:
+        chain.add(link)
+        link = behind.get(link) or ""
+        link = link if link in behind else ""
+    return frozenset(free | chain)
+
+
+def _lacks_its_own(
+    messages: Sequence[Message], replies: Mapping[str, Assistant], valid: set[str], target: Target
+) -> bool:
+    """Return whether the results at the end are for a reply whose reasoning cannot come with them:
+    a provider that demands it takes them only without any reasoning."""
+    if len(messages) < 2 or traits_of(target.provider, target.model).returns != "with_results":
+        return False
+    asked, last = messages[-2], messages[-1]
+    has_results = any(isinstance(block, ToolAnswer) for block in last.blocks)
+    return has_results and asked.record in replies and asked.record not in valid

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Compaction, Prune
+from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
@@ -227,13 +227,7 @@ def _behind_own_prefix(
     prefixes, valid = view.prefixes, view.reasoning
     if not is_same:
         prefixes = prefixes_of(messages, request.system, request.tools, request.target)
-        replies = {
-            record.id: record
-            for record in request.records
-            if record.id in view.reasoning
-            if isinstance(record, Assistant)
-        }
-        valid = provable(messages, prefixes, replies, request.target)
+        valid = provable(messages, prefixes, view.replies, request.target)
         messages = [
             message if message.record in valid else _without_reasoning(message)
             for message in messages

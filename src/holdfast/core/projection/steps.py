@@ -107,8 +107,6 @@ class Thread:
         """The provider and the model that are asked."""
         self._barred = barred
         """Replies of which no signature is sent again."""
-        self.replies: dict[str, Assistant] = {}
-        """The replies with thinking that the target takes, by id."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
@@ -319,8 +317,6 @@ class Thread:
         dialect = sent.dialect if sent is not None else ""
         blocks = read_blocks(record.content, provider=provider, model=model, dialect=dialect)
         kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(record, b))
-        if any(type(block) is Thinking for block in kept):
-            self.replies[record.id] = record
         if len(kept) < len(blocks):
             self._repair("foreign-thinking", record, model)
         if (provider, model) != self._maker or record.id in self._barred:

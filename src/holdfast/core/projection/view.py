@@ -99,6 +99,8 @@ class View(msgspec.Struct, frozen=True):
     """When a model last answered; 0 for never."""
     calls: int
     calibration: Calibration
+    replies: dict[str, Assistant]
+    """The replies with reasoning that could go back, by id."""
     reasoning: frozenset[str]
     """The replies whose reasoning stands behind its own prefix."""
     prefixes: Prefixes
@@ -146,8 +148,8 @@ class ProjectionCache:
         system, tools = reading.head
         prefixes = prefixes_of(messages, system, tools, reading.target)
         valid = provable(messages, prefixes, reading.replies, reading.target)
-        stale = reading.replies.keys() - valid
-        if stale:
+        stale = frozenset(reading.replies) - valid
+        if not stale <= reading.stale:
             reading.stale |= stale
             return None
         return msgspec.structs.replace(view, reasoning=valid, prefixes=prefixes)
@@ -224,6 +226,8 @@ class _Reading:
         self.stale = stale
         """Replies whose reasoning is not behind its own prefix."""
         self._barred = _barred(records)
+        self.replies: dict[str, Assistant] = {}
+        """The replies with reasoning that could go back to the target, by id."""
         self._scale = scale
         self._first = records[0] if records else None
         self._boundary, self._fed = _start(records, window) if start is None else (None, start)
@@ -237,14 +241,11 @@ class _Reading:
         self._calls = 0
         self._calibration = scale.base(target.model)
 
-    @property
-    def replies(self) -> dict[str, Assistant]:
-        """The replies with reasoning in the view."""
-        return self._thread.replies
-
     def _admits(self, record: Assistant, thinking: Thinking) -> bool:
-        is_kept = record.id not in self.stale and record.id not in self._barred
-        return is_kept and may_return(self.target, record, thinking)
+        if record.id in self._barred or not may_return(self.target, record, thinking):
+            return False
+        self.replies[record.id] = record
+        return record.id not in self.stale
 
     @property
     def _is_blank(self) -> bool:
@@ -296,6 +297,7 @@ class _Reading:
             last_reply=self._last_reply,
             calls=self._calls,
             calibration=self._calibration,
+            replies=self.replies,
             reasoning=frozenset(),
             prefixes=NO_PREFIXES,
         )
