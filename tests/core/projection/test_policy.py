@@ -353,9 +353,7 @@ def test_decision_is_sound(
     st.sampled_from(CACHES),
     st.sampled_from(EVERY_POLICY),
 )
-@example(
-    [*(StepSize(1_000, 500, 900, quiet=50) for _ in range(34)), StepSize(9_000)], WARM, POLICY
-)
+@example([*(StepSize(1_000, 500, 900, quiet=50) for _ in range(34)), StepSize(9_000)], WARM, POLICY)
 def test_a_decision_settles(steps: list[StepSize], cache: PromptCache, policy: Policy) -> None:
     """What it leads to is left alone while the cache is warm, unless the newest step alone is over
     the limit: an epoch that is followed by another one was not worth it."""

@@ -34,7 +34,7 @@ def read_status(state: SessionState) -> Status:
         state.plan_held(),
         totals,
         price_totals(totals, state.run.settings),
-        state.run.options.policy,
+        state.run.policy,
         session=state.key.session,
         agent=state.key.agent,
         label=state.label(),
