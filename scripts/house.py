@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
-MODULE_LINES = 400
+MODULE_NAMES = 25
 CLASS_METHODS = 15
 
 _IRREGULAR = frozenset(
@@ -74,23 +74,16 @@ def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
-def long_modules(modules: list[Module]) -> dict[str, int]:
-    """Return the modules with more than `MODULE_LINES` lines; words of fields do not count."""
-    sizes = {module.path: module.lines - field_words(module.tree) for module in modules}
-    return {path: size for path, size in sizes.items() if size > MODULE_LINES}
+def crowded_modules(modules: list[Module]) -> dict[str, int]:
+    """Return the modules with more than `MODULE_NAMES` public classes and functions: a file is one
+    idea, however many lines it takes to say."""
+    sizes = {module.path: _public_names(module.tree) for module in modules}
+    return {path: size for path, size in sizes.items() if size > MODULE_NAMES}
 
 
-def field_words(tree: ast.Module) -> int:
-    """Return the number of lines that say what a field of a class means."""
-    return sum(
-        (after.end_lineno or after.lineno) - after.lineno + 1
-        for node in nodes_of(tree)
-        if isinstance(node, ast.ClassDef)
-        for field, after in pairwise(node.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(after, ast.Expr)
-        and isinstance(after.value, ast.Constant)
-    )
+def _public_names(tree: ast.Module) -> int:
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return sum(isinstance(node, kinds) and not node.name.startswith("_") for node in tree.body)
 
 
 def wide_classes(modules: list[Module]) -> dict[str, int]:
@@ -243,9 +236,9 @@ def main(arguments: list[str]) -> int:
         ("lines", sum(module.lines for module in modules), []),
         ("packages", len(packages(modules)), []),
         (
-            f"modules over {MODULE_LINES} lines",
-            len(long_modules(modules)),
-            [f"{size:6,} {path}" for path, size in long_modules(modules).items()],
+            f"modules over {MODULE_NAMES} public names",
+            len(crowded_modules(modules)),
+            [f"{size:6,} {path}" for path, size in crowded_modules(modules).items()],
         ),
         (
             f"classes over {CLASS_METHODS} methods",

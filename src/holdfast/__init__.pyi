@@ -23,7 +23,10 @@ from holdfast.core.models.replies import (
     Reply as Reply,
 )
 from holdfast.core.models.window import Window as Window
-from holdfast.core.projection.policy import Policy as Policy
+from holdfast.core.projection.policy import (
+    POLICIES as POLICIES,
+    Policy as Policy,
+)
 from holdfast.core.secrets.redaction import Redactor as Redactor
 from holdfast.core.secrets.vault import (
     Secret as Secret,

@@ -22,6 +22,7 @@ from holdfast.core.outputs.offload import (
 )
 from holdfast.core.outputs.preview import preview as preview
 from holdfast.core.projection.policy import (
+    POLICIES as POLICIES,
     Policy as Policy,
     PromptCache as PromptCache,
 )

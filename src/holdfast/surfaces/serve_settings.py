@@ -43,8 +43,8 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     window: int | None = None
     floor: int | None = None
     output_tokens: int | None = None
-    policy: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Thresholds that are to be other than by default."""
+    policy: dict[str, Any] | str = "balanced"
+    """A name, or thresholds that are to be other than by default."""
     notes: Literal["extract", "model", "off"] = "extract"
     checkpoints: Literal["cuts", "turns", "off"] = "turns"
     steps: int = 50

@@ -23,6 +23,7 @@ from holdfast.core.log.records import (
     CallFailure,
     Checkpoint,
     Compaction,
+    Epoch,
     Flush,
     Header,
     InjectedContext,
@@ -87,6 +88,7 @@ UNSENT: dict[str, Record] = {
     "model": ModelChange(model=WORD),
     "failure": CallFailure(cause=WORD),
     "mode": Mode(mode="continue", continued_in=WORD),
+    "epoch": Epoch(cause=WORD, detail=WORD),
     "": Unknown(type="novel", extra={"text": WORD}),
 }
 """Every other type: it says something about the log, and a model never sees it."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
-_EMPTY_SHARE: Final = 8
+_EMPTY_SHARE: Final = 12
 """Where more than this part of the room stays empty after a cut, the unit before it is shortened to
 fill it."""
 _MINIMAL_CHARS: Final = 240
@@ -122,6 +122,8 @@ def _cut_and_fill(draft: ViewDraft, start: int, policy: Policy, budget: int) -> 
     draft.cut(start - 1 if is_empty else start, carry_tokens)
     if is_empty and draft.total > room:
         _squeeze(draft, draft.units[draft.start], room)
+        if draft.total > policy.flush_at(budget):  # it has too many parts to be shortened
+            draft.cut(start, carry_tokens)
 
 
 def _relieve(draft: ViewDraft, policy: Policy, budget: int, carry_tokens: int) -> None:

@@ -226,7 +226,8 @@ def choose(
         return None
     if total > policy.full_at(budget, in_loop=in_loop):
         reason = f"{total / budget:.0%} of the budget, the limit is {policy.compact:.0%}"
-        return _for_room(steps, policy, budget, protected, reason)
+        over = total - policy.flush_at(budget)
+        return _for_room(steps, policy, budget, protected, reason, over)
     if in_loop:
         return None
     if cache.is_cold and total > policy.cold_cut * budget:
@@ -257,9 +258,11 @@ def _for_room(
     budget: int,
     protected: int | None,
     reason: str,
+    over: int,
 ) -> Decision | None:
-    """Shorten old results where that is enough to go on with; else cut."""
-    enough = int(_ENOUGH * budget)
+    """Shorten old results where that is enough to go on with, and takes away what is `over`; else
+    cut."""
+    enough = max(int(_ENOUGH * budget), over)
     pruned = _prune(steps, policy, policy.quiet_steps, enough)
     if pruned.frees >= enough:
         return _decide(steps, pruned, 0, reason, 1)

@@ -36,7 +36,7 @@ goes on until the cache is cold, and until then the summary is made from the cac
 
 def is_draft_due(run: RunState) -> bool:
     """True if the view is so full that the summary for its next cut should be written now."""
-    policy = run.options.policy
+    policy = run.policy
     return _may_draft(run) and run.view_tokens >= policy.draft_at(run.budget_tokens or 0)
 
 
@@ -46,7 +46,7 @@ def cold_draft_delay(run: RunState) -> float | None:
     lifetime = _cache_lifetime(run)
     if lifetime is None or not _may_draft(run):
         return None
-    is_large = run.view_tokens > run.options.policy.cold_cut * (run.budget_tokens or 0)
+    is_large = run.view_tokens > run.policy.cold_cut * (run.budget_tokens or 0)
     return _COLD_SHARE * lifetime if is_large else None
 
 

@@ -369,7 +369,7 @@ def _reason(
 ) -> Reason:
     if is_recovery:
         return "overflow"
-    policy = run.options.policy
+    policy = run.policy
     is_full = plan.tokens_before > policy.full_at(plan.budget.tokens)
     return "cold" if not is_full and run.prompt_cache(records, now).is_cold else "full"
 

@@ -30,7 +30,7 @@ class NoteFlush:
 
     def is_due(self, plan: Plan) -> bool:
         """Return whether the view passed the threshold, for the first time since the last cut."""
-        policy = self._run.options.policy
+        policy = self._run.policy
         threshold = policy.flush_at(plan.budget.tokens)
         if self._run.options.notes == "off" or plan.tokens.messages < threshold:
             return False

@@ -19,7 +19,7 @@ from holdfast.core.models.window import (
     window_in,
 )
 from holdfast.core.outputs.offload import room_for
-from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.secrets.found import SecretWatch
@@ -53,8 +53,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The system prompt. Keep it the same in every request, or the prompt cache is lost."""
     output_tokens: int | None = None
     """The longest reply; None for a share of the window."""
-    policy: Policy = Policy()
-    """The thresholds for trimming, clearing and compaction."""
+    policy: Policy | PolicyName = Policy()
+    """When to shorten old results and when to cut: thresholds, or a name (`thrifty`, `balanced`,
+    `faithful`)."""
     summary: Literal["model", "extract"] = "model"
     """The writer of summaries: a model, in addition to the carry-over, or no model at all."""
     summary_calls: int = 3
@@ -80,6 +81,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The longest of these waits."""
 
     def __post_init__(self) -> None:
+        policy_of(self.policy)  # raises where there is no such policy
         for name in ("summary_calls", "steps", "recovery_calls", "waits"):
             least = 1 if name in ("steps", "summary_calls") else 0
             if getattr(self, name) < least:
@@ -175,6 +177,11 @@ class RunState:
         self._offer = _cache_offer(settings)
         self.lifetime = self._offer.start
         """The lifetime of the cached prefix that the newest request asked for."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the options, by its thresholds."""
+        return policy_of(self.options.policy)
 
     @property
     def options(self) -> RunOptions:
@@ -295,7 +302,7 @@ class RunState:
             system=options.system,
             tools=self._tools(),
             output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),
-            policy=options.policy,
+            policy=self.policy,
             prompt_cache=self.prompt_cache(records, now),
             # The floor is for windows that a person chose; the provider's own word is final.
             floor=min(settings.floor, self.window.tokens) if self._learned else settings.floor,

@@ -109,7 +109,7 @@ class Summariser:
         # No longer than the carry-over has room for, or it would be cut again.
         cap = min(
             options.summary_tokens,
-            prose_cap(options.policy.carry_cap(plan.budget.tokens)),
+            prose_cap(self._run.policy.carry_cap(plan.budget.tokens)),
             window.tokens // _SUMMARY_WINDOW_PART,
         )
         previous = summary_request.prose_of(self._records)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.models.window import Window, check_floor
-from holdfast.core.projection.policy import Policy
 from holdfast.core.secrets.found import FoundSecrets
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.run import RunOptions, RunSettings
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.failures.classify import Rule
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.secrets.vault import Secret
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.tools import ToolFunction
@@ -82,7 +82,7 @@ class OptionKeywords(TypedDict, total=False):
 
     system: str | None
     output_tokens: int | None
-    policy: Policy | None
+    policy: Policy | PolicyName | None
     summary: Literal["model", "extract"] | None
     summary_calls: int | None
     summary_tokens: int | None
@@ -109,7 +109,6 @@ _KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
     ("system", str, "the system prompt as text"),
     ("window", int | Window, "the context window in tokens, for example 200000"),
     ("output_tokens", int, "a number of tokens"),
-    ("policy", Policy, "a `holdfast.Policy`"),
 )
 """Options whose mistakes would come to light only with the first request."""
 _WORDS: Final = {

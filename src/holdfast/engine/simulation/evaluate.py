@@ -20,7 +20,7 @@ from holdfast.core.log.records import Assistant, Compaction, Header, Prune, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
-from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.policy import Policy, PolicyName, policy_of
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
 from holdfast.engine.simulation.simulate import STATIC_TOKENS, PolicyReplay, rules_for, terms_for
@@ -75,7 +75,7 @@ class EvaluationTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 def evaluate_sessions(
     *sources: str | os.PathLike[str] | EvaluationSource,
-    policy: Policy | Plays | None = None,
+    policy: Policy | PolicyName | Plays | None = None,
     summarise: Summarise | None = None,
     window: int = EVALUATION_WINDOW,
     static: int = STATIC_TOKENS,
@@ -86,14 +86,15 @@ def evaluate_sessions(
     """Replay sessions under a policy and report what later replies needed and no longer had.
 
     A source is a transcript file of any known format, a folder of them, an `EvaluationSource`, or,
-    with a `store`, the id of a session. `policy` is that of a Holdfast session, or another one that
-    can be simulated (`RecordedCuts()` judges the cuts in the log). `summarise` is called for each
-    cut with the records that it takes, and returns the summary that stands for them.
+    with a `store`, the id of a session. `policy` is that of a Holdfast session or its name,
+    or another one that can be simulated (`RecordedCuts()` judges the cuts in the log). `summarise`
+    is called for each cut with the records that it takes, and returns the summary that stands for
+    them.
     """
     found = [each for source in sources for each in read_source(source, store)]
     plays = policy
-    if plays is None or isinstance(plays, Policy):
-        plays = SessionReplay(plays or Policy(), summarise)
+    if plays is None or isinstance(plays, Policy | str):
+        plays = SessionReplay(policy_of(plays or "balanced"), summarise)
     terms = EvaluationTerms(window=window, static=static, output=output, model=model)
     return evaluate(found, plays, terms)
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.evaluation.baseline import compare, read_baseline, write_baseline
+from holdfast.core.projection.policy import POLICIES
 from holdfast.engine.simulation.evaluate import evaluate_sessions
 from holdfast.engine.simulation.policy_files import read_policy
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.evaluation.report import Evaluation
+    from holdfast.core.projection.policy import Policy
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True):
         if self.window:
             options.setdefault("window", _window(self.window))
         if self.policy:
-            options.setdefault("policy", read_policy(os.path.join(self.root, self.policy)))
+            options.setdefault("policy", self._policy())
         report = evaluate_sessions(*sources, **options)
         if not baseline:
             return report, ""
@@ -54,6 +56,11 @@ class EvaluationSettings(msgspec.Struct, frozen=True):
         if compared.new_losses:
             lines += ["new losses:", report.describe(compared.new_losses)]
         return report, "\n".join(lines)
+
+    def _policy(self) -> Policy:
+        path = os.path.join(self.root, self.policy)
+        is_name = self.policy in POLICIES and not os.path.exists(path)
+        return POLICIES[self.policy] if is_name else read_policy(path)
 
 
 def _window(text: str) -> int:

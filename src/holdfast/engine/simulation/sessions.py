@@ -9,6 +9,7 @@ cuts that the log has, of Holdfast or of the agent that the transcript is from.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.log.records import Compaction, Prune, Record
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
@@ -192,6 +193,7 @@ class _RecordedCourse:
 
 NAMED_POLICIES: Final[dict[str, Callable[[], Plays]]] = {
     "holdfast": SessionReplay,
+    **{name: partial(SessionReplay, policy, name=name) for name, policy in POLICIES.items()},
     "recorded": RecordedCuts,
     "nothing": DoNothing,
     "last": KeepTurns,

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.failures.classify import learned_window
 from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import cache_for
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 _CONVERSATIONS_MAX: Final = 64
@@ -77,11 +78,15 @@ class ListBounds:
     """Fits lists of messages into a window, one conversation after the other or at once."""
 
     def __init__(
-        self, target: Target, *, window: int | None = None, policy: Policy | None = None
+        self,
+        target: Target,
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         self._target = target
         self._window = window_of(target.model) if window is None else Window(window)
-        self._policy = policy or Policy()
+        self._policy = policy_of(policy or "balanced")
         self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
 
     @property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundedView
@@ -41,7 +41,11 @@ class PluginMethods:
     """
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__(_NAME)  # type: ignore[call-arg]
         about = target("gemini", provider="google", model=model)

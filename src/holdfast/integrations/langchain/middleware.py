@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
 
@@ -33,7 +33,11 @@ class MiddlewareMethods:
     """
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()
         self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.integrations.common.bounded import BoundedView
 
@@ -35,7 +35,11 @@ class BoundedInput:
     """
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         self._target = target(_DIALECT, provider="openai", model=model)
         self._bounds = ListBounds(self._target, window=window, policy=policy)

@@ -14,13 +14,18 @@ from holdfast.integrations.openai_agents.bounded_input import BoundedInput, read
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
 
 _INPUT: Final = 1
 """The place of the input among the arguments of a model call."""
 
 
-def recover_overflow(model: Any, *, window: int | None = None, policy: Policy | None = None) -> Any:
+def recover_overflow(
+    model: Any,
+    *,
+    window: int | None = None,
+    policy: Policy | PolicyName | None = None,
+) -> Any:
     """Return a model that sends a request again, smaller, when the provider refuses its size.
 
         Agent(name="helper", model=recover_overflow(OpenAIResponsesModel("gpt-5", client)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundedView
@@ -35,7 +35,11 @@ class BoundedHistory:
     """
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         _take_run_context()
         self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)

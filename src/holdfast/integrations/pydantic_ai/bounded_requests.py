@@ -10,7 +10,7 @@ from holdfast.engine.adapters import require
 from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
 
 if TYPE_CHECKING:
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
 
 
@@ -24,7 +24,11 @@ class RequestBounds:
     """
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()
         self._history = BoundedHistory(model, window=window, policy=policy)

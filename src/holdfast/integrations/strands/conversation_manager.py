@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundedView
@@ -45,7 +45,11 @@ class ManagerMethods:
     removed_message_count: int
 
     def __init__(
-        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+        self,
+        model: str = "",
+        *,
+        window: int | None = None,
+        policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()
         self._bounds = ListBounds(target("anthropic", model=model), window=window, policy=policy)

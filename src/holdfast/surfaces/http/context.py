@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
+from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
-    from holdfast.core.projection.policy import Policy
     from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.request_preview import RequestFacts
@@ -162,16 +162,18 @@ def terms_now(call: HttpCall, key: SessionKey) -> RequestTerms:
 
 
 def read_policy(text: str, now: Policy) -> Policy:
-    """The policy of today with some thresholds from a JSON object."""
+    """The policy of today with some thresholds from a JSON object, or another one by its name."""
     if not text:
         return now
+    if text in POLICIES:
+        return POLICIES[text]
     try:
         given = decode_typed(text.encode("utf-8", "replace"), dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(
             400, f"the policy is no JSON object: {error}", hint='for example {"compact": 0.8}'
         ) from error
-    return policy_from({**msgspec.structs.asdict(now), **given})
+    return policy_from(given, now)
 
 
 async def _compact(call: HttpCall) -> HttpAnswer:

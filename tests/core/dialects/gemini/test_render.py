@@ -327,7 +327,11 @@ def test_conversation_is_rendered_part_by_part() -> None:
                 "[From the result of list:]",
                 inline(png()),
             ),
-            turn("model", "One picture."),
+            turn(
+                "model",
+                {"text": "Elsewhere.", "thought": True, "thoughtSignature": "c2ln"},
+                "One picture.",
+            ),
             turn("user", "And now?"),
             turn(
                 "model",
@@ -390,8 +394,8 @@ def test_real_signature_stays_and_only_the_first_call_gets_a_stand_in() -> None:
     assert LOST_SIGNATURE not in str(render(prompt, OLD))
 
 
-def test_thoughts_are_asked_for_and_foreign_ones_left_out() -> None:
-    """Thinking turns thoughts on; only the model's own go back."""
+def test_thoughts_are_asked_for_and_go_back_as_they_came() -> None:
+    """Thinking turns thoughts on; those that the projection let through are marked as thoughts."""
     target = to("gemini", provider=PROVIDER, model=MODEL, thinking=True, thinking_tokens=512)
     prompt = Prompt(
         (
@@ -405,7 +409,7 @@ def test_thoughts_are_asked_for_and_foreign_ones_left_out() -> None:
         "includeThoughts": True,
         "thinkingBudget": 512,
     }
-    assert body["contents"][1] == turn("model", "(no reply)")
+    assert body["contents"][1] == turn("model", {"text": "Hm.", "thought": True})
     assert body["contents"][2]["parts"] == [
         {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a.png"}}
     ]

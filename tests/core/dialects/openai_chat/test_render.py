@@ -447,7 +447,7 @@ def test_mistral_gets_nine_letters_and_its_own_name_for_the_limit() -> None:
 def test_reasoning_goes_back_where_the_host_wants_it() -> None:
     """Kimi always, DeepSeek while thinking, with a blank where it is lost; OpenAI never."""
     kimi = [one for one in render(conversation(), KIMI)["messages"] if one["role"] == "assistant"]
-    texts = ["I should look.", NO_REASONING, NO_REASONING]
+    texts = ["I should look.", "Elsewhere.", NO_REASONING]
     assert [one["reasoning_content"] for one in kimi] == texts
     deepseek = render(conversation(), DEEPSEEK)
     assert deepseek["thinking"] == {"type": "enabled"}

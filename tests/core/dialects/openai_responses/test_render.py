@@ -336,11 +336,12 @@ def _turn(*said: Any) -> Prompt:
         ((thought(1),), ["(no reply)"]),
         ((thought(1), Text("So."), thought(1), Text("So.")), ["rs_1", "So.", "So."]),
         ((thought(1, encrypted_content=None), Text("So.")), ["So."]),
-        ((Thinking(item=reasoning(), provider="x", model="y"), Text("So.")), ["So."]),
+        ((Thinking(item=reasoning(), provider="x", model="y"), Text("So.")), ["rs_1", "So."]),
     ],
 )
 def test_reasoning_stays_with_what_it_led_to(said: Any, items: list[str]) -> None:
-    """It stands right before its follower; alone, twice, hollow or foreign it is left out."""
+    """It stands right before its follower; alone, twice or hollow it is left out. Whose it may be is
+    the projection's to say."""
     body = render(_turn(*said), THINKING)
     shown = [
         item.get("id") or item.get("call_id") or item["content"]
@@ -358,11 +359,12 @@ def test_reasoning_item_goes_back_without_what_the_api_refuses() -> None:
     assert body["input"][1] == reasoning(1)
 
 
-def test_nothing_is_replayed_with_thinking_off() -> None:
-    """And nothing encrypted is asked for."""
+def test_reasoning_goes_back_with_thinking_off() -> None:
+    """The prefix stays as it was; nothing encrypted is asked for."""
     body = render(_turn(thought(1), Text("So.")), PLAIN)
     assert "include" not in body
-    assert "rs_1" not in str(body)
+    assert body["input"][1] == reasoning(1)
+    assert validate(body, PLAIN) == []
 
 
 def test_small_reply_limit_is_raised_to_the_least_the_api_takes() -> None:

@@ -55,7 +55,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     ids = CallIds.of_prompt(prompt, target.dialect)
     output = output_tokens(prompt, target) or OUTPUT_TOKENS
-    thinks = target.thinking and output > THINKING_TOKENS_MIN
+    thinks = _may_think(prompt, target)
     messages = [item for items in write_messages(prompt, target) for item in items]
     system, tools = write_head(prompt, target)
 
@@ -92,7 +92,14 @@ def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
 def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
     """The items that each message of a prompt becomes, without marks."""
     ids = CallIds.of_prompt(prompt, target.dialect)
-    return [[_message(message, ids, target)] for message in prompt.messages]
+    thinks = _may_think(prompt, target)
+    return [[_message(message, ids, target, thinks=thinks)] for message in prompt.messages]
+
+
+def _may_think(prompt: Prompt, target: Target) -> bool:
+    """Return whether the model is asked to think: a short reply has no room for it."""
+    output = output_tokens(prompt, target) or OUTPUT_TOKENS
+    return target.thinking and output > THINKING_TOKENS_MIN
 
 
 def without_reasoning(item: Json) -> Json | None:
@@ -126,9 +133,9 @@ def _tool(tool: Tool) -> Json:
     return {"name": tool.name, **described, "input_schema": {"type": "object", **schema}}
 
 
-def _message(message: Message, ids: CallIds, target: Target) -> Json:
+def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) -> Json:
     blocks = sendable(message, target)
-    is_first = target.thinking and isinstance(blocks[0], Thinking)
+    is_first = thinks and isinstance(blocks[0], Thinking)
     if not is_first and not is_adaptive(target.model):
         # Older models think first or not at all, and take thinking back only while they may think.
         blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]

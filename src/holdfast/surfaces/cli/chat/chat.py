@@ -54,6 +54,12 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
         "(default), store a handle that tools resolve until the chat ends, or do not look",
     )
     parser.add_argument(
+        "--policy",
+        metavar="NAME|FILE",
+        help="when to shorten and cut: thrifty, balanced (default), faithful, or a TOML or JSON "
+        "file with thresholds",
+    )
+    parser.add_argument(
         "--background-summary",
         action="store_true",
         help="have the model write the summary for the next compaction ahead, while you read",
@@ -111,6 +117,7 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
 
 def _options(args: argparse.Namespace, app: App) -> SessionOptions:
     from holdfast.engine.session.options import SessionOptions
+    from holdfast.engine.simulation.policy_files import read_policy
     from holdfast.surfaces.cli.chat.tools import FolderTools
 
     tools = [] if args.no_tools else FolderTools(".").tools(can_write=args.allow_write)
@@ -118,6 +125,7 @@ def _options(args: argparse.Namespace, app: App) -> SessionOptions:
         system=_system(args),
         tools=tools,
         window=args.window,
+        policy=read_policy(args.policy or "balanced"),
         background_summary=args.background_summary,
         secrets=dict(app.settings.secrets),
         found_secrets=args.found_secrets or "warn",

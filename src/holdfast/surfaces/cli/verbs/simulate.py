@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.models.prices import Price
+from holdfast.core.projection.policy import POLICIES
 from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
@@ -39,13 +41,23 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.pace import CacheOffer
 
-POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
+
+def _named(name: str, _args: argparse.Namespace) -> Plays:
+    return Holdfast(POLICIES[name], name=name)
+
+
+_PLAYS: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "nothing": lambda _args: DoNothing(),
     "last": lambda args: KeepTurns(args.turns),
     "trim": lambda _args: TrimTokens(),
     "clear": lambda _args: ClearResults(),
     "compact": lambda _args: Compact(),
     "holdfast": lambda _args: Holdfast(),
+}
+"""Those that are compared by default."""
+_KNOWN: dict[str, Callable[[argparse.Namespace], Plays]] = {
+    **_PLAYS,
+    **{name: partial(_named, name) for name in POLICIES},
 }
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _SOLD = ("auto", "30m", "12h")
@@ -61,7 +73,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--policy",
         action="append",
         metavar="NAME",
-        help=f"a policy to compare: {', '.join(POLICIES)} (default: all)",
+        help=f"a policy to compare: {', '.join(_KNOWN)} (default: {', '.join(_PLAYS)})",
     )
     parser.add_argument(
         "--turns", type=int, default=20, metavar="N", help="turns that `last` keeps (20)"
@@ -114,7 +126,7 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
     model = args.model or next((each.model for each in found if each.model), "")
     price = _price(args.price, model)
     window = _window(args)
-    policies = [POLICIES[name](args) for name in _policies(args.policy)]
+    policies = [_KNOWN[name](args) for name in _policies(args.policy)]
     runs, sessions = _runs(policies, found, args, app, price)
     if not runs:
         raise UsageError(
@@ -133,10 +145,10 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
 
 def _policies(given: list[str] | None) -> list[str]:
     """Split the names of policies, which may be separated by commas."""
-    names = [name.strip() for text in given or POLICIES for name in text.split(",")]
+    names = [name.strip() for text in given or _PLAYS for name in text.split(",")]
     for name in names:
-        if name not in POLICIES:
-            raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(POLICIES)}")
+        if name not in _KNOWN:
+            raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(_KNOWN)}")
     return list(dict.fromkeys(names))
 
 

@@ -60,6 +60,9 @@ _RECORDS_MAX: Final = 5_000
 """Counting and replaying a longer session takes minutes: a command does it, and no page."""
 _MEANING: Final = {
     "holdfast": "as Holdfast would cut it now",
+    "thrifty": "cut deep whenever the cache is cold",
+    "balanced": "as by default",
+    "faithful": "cut only where the window demands it",
     "recorded": "the cuts that are in the log",
     "nothing": "nothing is ever cut",
     "last": "keep the last turns",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CHANGES: Final = 60
 """Records in the list of those with another fate."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_THRESHOLDS: Final = ("trim", "clear", "cold_cut", "compact", "low_water")
+_THRESHOLDS: Final = ("compact", "keep", "cold_prune", "cold_cut")
 
 
 class WhatIfQuery(StatusQuery, frozen=True):
@@ -44,11 +44,10 @@ class WhatIfQuery(StatusQuery, frozen=True):
 
     model: Annotated[str, msgspec.Meta(max_length=200)] = ""
     idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
-    trim: Share | None = None
-    clear: Share | None = None
-    cold_cut: Share | None = None
     compact: Share | None = None
-    low_water: Share | None = None
+    keep: Share | None = None
+    cold_prune: Share | None = None
+    cold_cut: Share | None = None
 
 
 def show_what_if(call: HttpCall) -> HttpAnswer:
