@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from tests.lives.lives import Step, Surface
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.testing.loopback import Asked, Handled
 
 ADDRESS = "http://loopback.invalid"
 START = 1_790_000_000.0
-PREFIXES: dict[DialectName, str] = {
+PREFIXES: dict[str, str] = {
     "anthropic": "anthropic",
     "openai-chat": "openai-chat",
     "openai-responses": "openai-responses",
@@ -140,7 +139,7 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
 
 
 @functools.cache
-def client_for(dialect: DialectName, *, is_async: bool) -> Any:
+def client_for(dialect: str, *, is_async: bool) -> Any:
     """A client of the provider's package, led to the current provider."""
     http: Any = (
         httpx2.AsyncClient(transport=_AsyncTransport())
@@ -372,7 +371,7 @@ def _is_usage(error: HoldfastError) -> bool:
     return isinstance(error, UsageError)
 
 
-def _call(client: Any, dialect: DialectName, request: Json) -> Any:
+def _call(client: Any, dialect: str, request: Json) -> Any:
     match dialect:
         case "anthropic":
             return client.messages.create(**request)

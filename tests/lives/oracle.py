@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.core.models.catalog import DialectName
     from holdfast.testing import Received
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
@@ -121,7 +120,7 @@ def _judge_items(old: list[Any], new: list[Any], where: str, what: str) -> list[
     return []
 
 
-def read_request(dialect: DialectName, body: Json) -> tuple[Json, list[Any]]:
+def read_request(dialect: str, body: Json) -> tuple[Json, list[Any]]:
     """Return what stands before the conversation, and the conversation's smallest parts."""
     body = _unmarked(body)
     match dialect:

@@ -584,7 +584,7 @@ def test_a_first_request_with_more_messages_than_one_append_takes_is_logged(
 
 @dialects
 def test_equal_first_requests_at_once_make_one_session(
-    dialect: DialectName, monkeypatch: pytest.MonkeyPatch
+    dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that sends its first request eight times, before any is answered, has one
     session with one message."""
