@@ -56,13 +56,13 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "UV_NATIVE_TLS": "1"}
     environment.pop("SSL_CERT_DIR", None)  # our tests' own, without certificates
     build = [uv or "uv", "build", "--wheel", "--quiet", "--out-dir", str(place)]
-    done = subprocess.run(
+    built = subprocess.run(
         [*build, str(place / "source")] if uv else ["false"],
         capture_output=True,
         check=False,
         env=environment,
     )
-    if done.returncode:  # without a network: the wheel has these files and no others
+    if built.returncode:  # without a network: the wheel has these files and no others
         return place / "source" / "src"
     (wheel,) = place.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, place / "package"], check=True)

@@ -207,7 +207,7 @@ def test_estimate_of_drawn_tables_is_near(
 ) -> None:
     """Tables with lines of any style and width are neither taken for little nor for much."""
     line, side, corners = style[0], style[1], style[2:]
-    rules = [corners[place : place + 3] for place in (0, 3, 6)]
+    rules = [tuple(corners[place : place + 3]) for place in (0, 3, 6)]
     top, middle, bottom = (
         left + cross.join(line * (width + 2) for width in widths) + right
         for left, cross, right in rules

@@ -92,8 +92,9 @@ def test_header_that_is_damaged_is_refused_and_the_owner_unknown(
 
 
 def test_header_of_a_link_is_not_read(store: JsonlStore, tmp_path: Path) -> None:
-    """What is no plain file has no header, and in the listing no owner."""
+    """A file that others can change has no header, and in the listing no owner."""
     (tmp_path / "elsewhere").write_bytes(HEADER)
+    (tmp_path / "elsewhere").chmod(0o666)
     log_of(store).hardlink_to(tmp_path / "elsewhere")
     with pytest.raises(PathRejected):
         store.header(KEY)

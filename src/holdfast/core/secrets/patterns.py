@@ -269,7 +269,7 @@ _PAIR_VALUE: Final = lazy_pattern(
     rf"""(?ix) (?:value|content)\\{{0,3}}["']? [ \t]{{0,8}} [:=] [ \t]{{0,8}} {_VALUE}"""
 )
 _BETWEEN: Final = lazy_pattern(r"""(?:[\s,;]|\\{1,3}[nrt]){0,80}[-\s\\"']{0,80}[A-Za-z]{0,24}""")
-"""What stands between the halves: no other value."""
+"""The text between the halves, which holds no other value."""
 _REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
 """The rest of a value that is longer than needed to judge it."""
 _SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")

@@ -99,7 +99,7 @@ def _object(
         else:
             name = key if isinstance(key, str) else ""
             new_item = rewritten(item, rewriter, name=name, depth=depth + 1)
-            if isinstance(new_item, str) and (paired := _paired_name(name, value)):
+            if isinstance(new_item, str) and (paired := _name_in_pair(name, value)):
                 new_item = rewriter.rewrite_field(paired, new_item)
         if new_key is not key:
             new_key = _unused_key(new_key, value, made, numbers)
@@ -108,7 +108,7 @@ def _object(
     return value if is_same else made
 
 
-def _paired_name(key: str, fields: dict[Any, Any]) -> str:
+def _name_in_pair(key: str, fields: dict[Any, Any]) -> str:
     """Return the name that an object gives to its value, as `{"name": …, "value": …}` does."""
     if not key.lower().endswith("value"):
         return ""

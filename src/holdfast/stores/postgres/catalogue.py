@@ -187,7 +187,7 @@ class PostgresCatalogue(PostgresReader):
 def _count_lines(log: PostgresLog) -> LogFacts:
     """Return the facts about the lines of a log, as its readers see them."""
     facts = LogFacts(log.number)
-    for position, line in log.stored_lines():
+    for position, line in log.rows_and_gaps():
         facts.size = position  # a row that was changed may have another length than its place
         facts.add(line, _item(position, line))
     facts.size = log.size

@@ -35,7 +35,7 @@ _BACK: Final = """SELECT position, line FROM {s}.records
   WHERE log = %s AND position >= %s AND position < %s ORDER BY position DESC"""
 _ONE_BACK: Final = f"{_BACK} LIMIT 1"
 _NO_ROW: Final = (-1, b"")
-"""What is before the first row: a blank line that ends where the log begins."""
+"""A blank line that ends where the log begins, in place of a row before the first."""
 
 
 class PostgresLog(msgspec.Struct, frozen=True):
@@ -54,8 +54,8 @@ class PostgresLog(msgspec.Struct, frozen=True):
     """The erasure of this log had begun when it was opened; rows may be gone already."""
 
     def lines(self, start: int = 0) -> Iterator[LogLine]:
-        for position, line in self.stored_lines(start):
-            yield from _shown(position, line)
+        for position, line in self.rows_and_gaps(start):
+            yield from _as_line(position, line)
 
     def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
         before = self.size if end is None else end
@@ -64,9 +64,9 @@ class PostgresLog(msgspec.Struct, frozen=True):
             rows = self._rows(_BACK, max(0, before - page), before)
             for position, line in rows or self._rows(_ONE_BACK, 0, before) or [_NO_ROW]:
                 for gap in self._gap(position + len(line) + 1, before, is_back=True):
-                    yield from _shown(*gap)
+                    yield from _as_line(*gap)
                 before = position
-                yield from _shown(position, line)
+                yield from _as_line(position, line)
             page = min(page * 4, _PAGE_MAX)
 
     def data(self) -> Iterator[bytes]:
@@ -76,7 +76,7 @@ class PostgresLog(msgspec.Struct, frozen=True):
         """
         held: list[bytes] = []
         start = end = 0
-        for position, line in self.stored_lines():
+        for position, line in self.rows_and_gaps():
             _cut_last(held, end - position)
             held.append(line + b"\n")
             end = position + len(line) + 1
@@ -86,7 +86,7 @@ class PostgresLog(msgspec.Struct, frozen=True):
         _cut_last(held, end - self.size)
         yield b"".join(held)
 
-    def stored_lines(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    def rows_and_gaps(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield every line from a position on, blank ones too, and lines for what is lost."""
         page, is_within = _PAGE_FIRST, start > 0  # the first position may be inside a line
         after = start
@@ -120,7 +120,7 @@ class PostgresLog(msgspec.Struct, frozen=True):
             yield position, bytes([GAP]) * (min(position + _PAGE_MAX, end) - position - 1)
 
 
-def _shown(position: int, line: bytes) -> Iterator[LogLine]:
+def _as_line(position: int, line: bytes) -> Iterator[LogLine]:
     """Yield a line as readers get it; none where it is blank."""
     if line and not line.isspace():
         yield position, len(line), item_of(position, line), line

@@ -119,7 +119,7 @@ def _store(app: App) -> Iterator[CheckResult]:
             "inbox", "note", f"{stuck:,} failed messages", "look at /v1/inbox?state=failed"
         )
     if folder is not None and os.path.isdir(folder):
-        linked = _linked_files(folder)
+        linked = _count_links(folder)
         if linked:
             yield CheckResult(
                 "hard links",
@@ -132,7 +132,7 @@ def _store(app: App) -> Iterator[CheckResult]:
             yield CheckResult("disk", "note", f"{free / 2**20:,.0f} MiB free", "make room")
 
 
-def _linked_files(folder: str) -> int:
+def _count_links(folder: str) -> int:
     """Return how many files of a store have more than one name."""
     found = 0
     for above, _folders, names in os.walk(folder):
