@@ -805,6 +805,10 @@ def test_deepseek_wants_its_reasoning_back_in_stretches_with_calls() -> None:
     bare = {name: value for name, value in said.items() if name != "reasoning_content"}
     plain = {name: value for name, value in answer.items() if name != "reasoning_content"}
     assert send([*messages, said, result, answer, more])[0] == 200
+    assert loopback.reasoning.withheld == 0
+    padded = {**said, "reasoning_content": " "}
+    assert send([*messages, padded, result])[0] == 200
+    assert loopback.reasoning.withheld == 1  # taken, and still not what the model thought
     for history in ([*messages, bare, result], [*messages, said, result, plain, more]):
         status, reply = send(history)
         assert status == 400

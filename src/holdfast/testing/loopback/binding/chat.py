@@ -53,7 +53,8 @@ class ChatBinding:
                 made = ledger.with_id(as_text(call.get("id")))
                 if made is None:
                     continue
-                if message.get("reasoning_content"):
+                # A stand-in for what is missing passes, and is not what the model thought.
+                if message.get("reasoning_content") == made.said:
                     valid.append(made.number)
                 else:
                     withheld.append(Withheld(f"messages.{index}", made.number, is_required=True))
@@ -76,8 +77,7 @@ class ChatBinding:
 
     def compose(self, answer: Answer, reply: Replying) -> Composed:
         if answer.thinking and answer.calls and reply.request.variant == "deepseek":
-            calls = tuple(call.id for call in answer.calls)
-            reply.remember((), calls, calls)
+            reply.remember((), answer.thinking, [call.id for call in answer.calls])
         return Composed()
 
 
