@@ -117,7 +117,12 @@ def may_return(target: Target, record: Assistant, thinking: Thinking) -> bool:
         is_family = maker.name.maker == reader.name.maker
         is_sent = maker.endpoint == "messages" or maker.name == reader.name or reader.reads(maker)
         return is_family and is_sent and target.reads(thinking, is_ours=True)
-    return target.takes_back(thinking, is_ours=sent is not None)
+    is_ours = sent is not None
+    if target.takes_back(thinking, is_ours=is_ours):
+        return True
+    maker, reader = traits_of(provider, model), traits_of(target.provider, target.model)
+    is_due = reader.returns == "after_calls" and provider == target.provider
+    return is_due and reader.reads(maker) and target.reads(thinking, is_ours=is_ours)
 
 
 def is_bound(target: Target, record: Assistant) -> bool:

@@ -17,6 +17,7 @@ from holdfast.core.dialects.common.writing import (
     split,
 )
 from holdfast.core.models.dialects import CallIds, wire_name
+from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
 
 def _assistant_message(said: Json, thought: str, target: Target) -> Json:
     """An assistant's message with its reasoning, for hosts that want it back."""
-    if target.variant == "kimi" or (target.variant == "deepseek" and target.thinking):
+    is_wanted = target.variant == "kimi" or (target.variant == "deepseek" and target.thinking)
+    if is_wanted or traits_of(target.provider, target.model).returns == "after_calls":
         return {**said, "reasoning_content": thought or NO_REASONING}
     return said
 
