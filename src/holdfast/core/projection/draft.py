@@ -269,7 +269,8 @@ class ViewDraft:
         places = (place for place in backwards if self._records[place].id == first)
         place = next(places, len(self._records))
         pinned = self.past.records_of_units(self.pinned)
-        rest = self._cache.read_rest(self._records, place, window, target, pinned)
+        stale = frozenset(self.view.replies) - self.view.reasoning
+        rest = self._cache.read_rest(self._records, place, window, target, pinned, stale)
         self.calibration = rest.calibration
         if not all(unit.is_user for unit in self.pinned):
             self.keep_pins(rest.opening)

@@ -44,6 +44,9 @@ class SentRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The newest record whose reasoning was in it; empty where none was."""
     seen: str = ""
     """The newest record that was in it."""
+    epoch: str = ""
+    """Behind the proxy, where a client writes the messages: the decision that they were cut by;
+    empty where they were sent as the client wrote them."""
 
     def to_json(self) -> Json:
         found: Json = msgspec.to_builtins(self)

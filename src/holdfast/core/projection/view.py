@@ -161,10 +161,11 @@ class ProjectionCache:
         window: int,
         target: Target,
         pinned: Sequence[Record],
+        stale: frozenset[str],
     ) -> View:
         """The view of the records from `start` on, as a cut before them leaves it; `pinned` are
-        the records that it keeps."""
-        reading = _Reading(records, window, target, self.scale, start, pinned)
+        the records that it keeps, and `stale` the replies without reasoning that could go back."""
+        reading = _Reading(records, window, target, self.scale, start, pinned, stale=stale)
         reading.feed(records)
         return reading.view()
 

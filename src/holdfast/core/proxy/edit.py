@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.common.client_items import SYSTEM_ROLES
 from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.proxy.branches import WIRE_FIELD, chains_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.dialects.dialect import Dialect
@@ -97,9 +98,11 @@ def edit_items(
     conversation: ConversationMap,
     units: Sequence[ContextUnit],
     whole: Mapping[str, tuple[Block, ...]],
+    stale: Collection[str] = (),
 ) -> list[Any]:
-    """The messages of a request that has these units; `whole` has each record's blocks uncut."""
-    edited = _EditedItems(conversation)
+    """The messages of a request that has these units; `whole` has each record's blocks uncut, and
+    `stale` the replies whose reasoning is bound to another prefix."""
+    edited = _EditedItems(conversation, stale)
     for unit in units:
         for part in unit.parts:
             if part.record in conversation.wires:
@@ -116,8 +119,9 @@ def edit_items(
 class _EditedItems:
     """The outgoing messages in the making."""
 
-    def __init__(self, conversation: ConversationMap) -> None:
+    def __init__(self, conversation: ConversationMap, stale: Collection[str]) -> None:
         self._from = conversation
+        self._stale = stale
         self._items = conversation.dialect.items
         self._out: list[Any] = list(conversation.items[: conversation.static])
         self._open: tuple[int, list[Any]] | None = None
@@ -141,24 +145,32 @@ class _EditedItems:
         if not is_whole:
             wire = self._items.shorten_reply(wire, part.blocks)
         given = [self._from.items[index] for index in self._from.places.get(part.record, ())]
-        self._out += self._items.with_marks(wire, given)
+        self._out += self._items.with_marks(self._bound(wire, part.record), given)
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:
             blocks = self._from.blocks_of(index, record)
             if blocks is None:
                 self._close()
-                self._out.append(self._from.items[index])
+                self._out += self._bound([self._from.items[index]], record)
             else:
                 content = self._from.items[index][self._items.content_field]
                 self._add_blocks(index, [content[block] for block in blocks])
+
+    def _bound(self, items: list[Any], record: str) -> list[Any]:
+        """The items of a reply, without reasoning that is bound to another prefix."""
+        if record not in self._stale:
+            return items
+        found = map(self._items.without_reasoning, items)
+        return [item for item in found if item is not None]
 
     def add_shortened(self, part: MessagePart) -> None:
         places = self._from.places[part.record]
         if part.role == "assistant":
             self._close()
             given = [self._from.items[index] for index in places]
-            self._out += self._items.shorten_reply(given, part.blocks)
+            reply = self._items.shorten_reply(given, part.blocks)
+            self._out += self._bound(reply, part.record)
             return
         index = places[0]
         answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)
@@ -233,3 +245,35 @@ def _is_user(item: Any) -> bool:
 def _blocks_in(item: Json, field: str) -> list[Any]:
     said = item.get(field)
     return said if isinstance(said, list) else [{"type": "text", "text": said}]
+
+
+def without_stale(conversation: ConversationMap, stale: Collection[str]) -> list[Any]:
+    """A client's messages as they are, without reasoning that is bound to another prefix."""
+    places = {index for record in stale for index in conversation.places.get(record, ())}
+    found = (
+        conversation.dialect.items.without_reasoning(item) if index in places else item
+        for index, item in enumerate(conversation.items)
+    )
+    return [item for item in found if item is not None]
+
+
+def is_in_order(edited: Sequence[Any], given: Sequence[Any]) -> bool:
+    """Return whether an edited conversation is still the client's: what stays of its messages is in
+    their order, no instruction is new, and it ends as theirs does."""
+    places = {id(item): index for index, item in enumerate(given)}
+    kept = [places[id(item)] for item in edited if id(item) in places]
+    if kept != sorted(set(kept)):
+        return False
+    if any(_role_of(item) in SYSTEM_ROLES and id(item) not in places for item in edited):
+        return False
+    if not given or not edited:
+        return not given and not edited
+    return edited[-1] is given[-1] or _shape_of(edited[-1]) == _shape_of(given[-1])
+
+
+def _role_of(item: Any) -> Any:
+    return item.get("role") if isinstance(item, dict) else None
+
+
+def _shape_of(item: Any) -> tuple[Any, Any]:
+    return (_role_of(item), item.get("type") if isinstance(item, dict) else None)

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.dialects.common.digests import extend_chain
 from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.projection.prefix import SentRequest
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
 from holdfast.core.turn.replies import assistant_record
 from holdfast.errors import HoldfastError
@@ -66,7 +67,8 @@ class ExchangeLog:
     ) -> None:
         """Store a reply; `cause` says why it is not whole."""
         request = self._request
-        record = assistant_record(reply, request.provider, request.model)
+        sent = fitting.sent() if fitting is not None else SentRequest(request.dialect)
+        record = assistant_record(reply, request.provider, request.model, sent)
         extra = {**record.extra, **({"cause": cause} if cause else {})}
         results: list[Record] = []
         if self._is_whole and not cause:

@@ -8,12 +8,14 @@ import msgspec
 
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import MESSAGES, Assistant, Header, ModelChange
+from holdfast.core.log.records import MESSAGES, Assistant, Compaction, Header, ModelChange, Prune
+from holdfast.core.models.generation import traits_of
 from holdfast.core.models.window import Window, output_reserve
 from holdfast.core.projection.policy import PromptCache
+from holdfast.core.projection.prefix import SentRequest, sent_with
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.proxy.edit import ConversationMap, edit_items
+from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
@@ -95,6 +97,8 @@ class Fitting:
         """The plan of the request that was sent last; None for one that went out unchanged."""
         self._weighed: Plan | None = None
         self._stated: set[int] = set()
+        self._epoch = ""
+        """The decision by which the request that was sent last is cut."""
         self._note = ""
         self.tools: OwnTools | None = None
         """Our tools, where the request that is sent has them."""
@@ -131,11 +135,12 @@ class Fitting:
         window = self.window
         is_cut = place is not None and place.cut_window >= window.tokens
         is_saving = self._keeper.mode == "save"
+        was_cut = place is not None and place.cut_window > 0
         if not is_cut and not is_saving and self._surely_fits(window, place):
-            return after
+            return self._unbind(after) if was_cut else after
         self._read_path(after)
         if not is_cut and not is_saving and self._whole().tokens.total <= window.tokens:
-            return after
+            return self._unbind(after) if was_cut else after
         try:
             plan = self._project("usual" if is_saving else "hold")
             if plan.decisions and not is_saving:
@@ -265,11 +270,13 @@ class Fitting:
         """Send a plan, with its decisions in the log; None where it changes nothing or would not
         be valid."""
         request = self._request
-        conversation = ConversationMap(
-            request.items, request.atoms, request.chains, self._path, self._dialect
-        )
+        conversation = self._conversation()
         whole = _blocks_by_record(self._whole())
-        items = edit_items(conversation, [*plan.opening_units, *plan.units_sent], whole)
+        units = [*plan.opening_units, *plan.units_sent]
+        epoch = _epoch_in([*self._path, *plan.decisions])
+        items = edit_items(conversation, units, whole, self._stale(epoch))
+        if not is_in_order(items, request.items):
+            return None
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens
         if self._bounds.output is not None and asked is not None and asked > self._bounds.output:
@@ -280,12 +287,60 @@ class Fitting:
         if own is not None:
             body = add_tools(body, own.tools, self._target)
         after = self._session.append(list(plan.decisions), after)
+        if plan.decisions:
+            self._read_path(after)
+            epoch = _epoch_in(self._path)
+        self._epoch = epoch
         self._sent, self.tools = plan, own
         self._send(body)
         return after
 
+    def _conversation(self) -> ConversationMap:
+        request = self._request
+        return ConversationMap(
+            request.items, request.atoms, request.chains, self._path, self._dialect
+        )
+
+    def _stale(self, epoch: str) -> set[str]:
+        """The replies whose reasoning was made behind another prefix than the one of an epoch."""
+        reader = (self._target.provider, self._target.model)
+        return {
+            record.id
+            for record in self._path
+            if isinstance(record, Assistant)
+            and _is_bound((record.provider or "", record.model or ""), reader)
+            and ((sent := sent_with(record)) is None or sent.epoch != epoch)
+        }
+
+    def _unbind(self, after: str) -> str:
+        """Send the client's messages as they are, but for reasoning that was made behind a cut
+        which no longer counts."""
+        self._read_path(after)
+        stale = self._stale("")
+        if stale:
+            items = without_stale(self._conversation(), stale)
+            if items != self._request.items:
+                self._send({**self._request.body, self._request.items_field: items})
+        return after
+
+    def sent(self) -> SentRequest:
+        """The request as the record of its reply has it."""
+        return SentRequest(self._target.dialect.name, epoch=self._epoch)
+
     def _send(self, body: Json) -> None:
         self.body, self._json = msgspec.json.encode(body), body
+
+
+def _epoch_in(records: Sequence[Record]) -> str:
+    """The id of the newest decision about a view; empty where there is none, and for one that is
+    not stored yet a name that no reply has."""
+    found = (rec for rec in reversed(records) if isinstance(rec, Compaction | Prune))
+    newest = next(found, None)
+    return "" if newest is None else newest.id or "(new)"
+
+
+def _is_bound(maker: tuple[str, str], reader: tuple[str, str]) -> bool:
+    return traits_of(*maker).is_bound or traits_of(*reader).is_bound
 
 
 def _prompt_cache(path: Sequence[Record]) -> PromptCache:

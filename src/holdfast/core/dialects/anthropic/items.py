@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dialects.common.block_atoms import message_atoms
+from holdfast.core.dialects.common.block_atoms import THINKING, message_atoms
 from holdfast.core.dialects.common.block_edit import (
     shorten_content,
     shorten_message,
     shorten_reply,
 )
 from holdfast.core.dialects.common.client_items import ClientItems
+from holdfast.core.dialects.common.values import as_dict
+from holdfast.core.dialects.common.writing import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +27,11 @@ class AnthropicItems(ClientItems):
 
     is_reply_one_item = True
 
-    def count_leading(self, items: Sequence[Any]) -> int:
-        del items
-        return 0
-
     def read_atoms(self, items: Sequence[Any], first: int = 0) -> list[Atom]:
+        start = 0 if first else self.count_leading(items)
         return [
             atom
-            for index, item in enumerate(items, first)
+            for index, item in enumerate(items[start:], first + start)
             if isinstance(item, dict)
             for atom in message_atoms(item, index)
         ]
@@ -56,6 +55,15 @@ class AnthropicItems(ClientItems):
 
     def text_item(self, role: Role, text: str) -> Json:
         return {"role": role, "content": [{"type": "text", "text": text}]}
+
+    def without_reasoning(self, item: Any) -> Any:
+        content = item.get("content") if isinstance(item, dict) else None
+        if not isinstance(content, list):
+            return item
+        kept = [block for block in content if as_dict(block).get("type") not in THINKING]
+        if len(kept) == len(content):
+            return item
+        return {**item, "content": kept or [{"type": "text", "text": SILENT}]}
 
     def with_marks(self, items: Sequence[Json], given: Sequence[Json]) -> list[Json]:
         marks = [

@@ -86,6 +86,11 @@ class ClientItems(ABC):
     def text_item(self, role: Role, text: str) -> Json:
         """An item with a text of ours."""
 
+    def without_reasoning(self, item: Any) -> Any:
+        """An item of a reply without reasoning that is bound to another prefix; None where nothing
+        else is in it."""
+        return item
+
     def with_marks(self, items: Sequence[Json], given: Sequence[Json]) -> list[Json]:
         """A reply of several rounds with the cache marks that the client set in its own items."""
         del given

@@ -56,6 +56,15 @@ class ResponsesItems(ClientItems):
             return {**item, "output": shorten_content(item.get("output"), pieces, "input_text")}
         return shorten_message(item, wanted, pieces, "input_text")
 
+    def without_reasoning(self, item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        if item.get("type") in THINKING:
+            return None
+        # By its id the server knows an item, and misses the reasoning that it came with.
+        is_named = item.get("type") in (*_CALLS, "message") and "id" in item
+        return {name: value for name, value in item.items() if name != "id"} if is_named else item
+
     def text_item(self, role: Role, text: str) -> Json:
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": role, "content": content}
