@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.evaluation.report import Evaluation
 
-FORGETFUL = Policy(carry_tokens=0)
+FORGETFUL = Policy(keep=0.01, cold_cut=0.4)
 """A cut with this policy carries nothing over."""
 
 

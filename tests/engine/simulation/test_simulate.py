@@ -404,7 +404,7 @@ def test_refusal_counts_as_overflow() -> None:
 def test_policy_is_a_parameter(transcript: Transcript) -> None:
     """Another threshold, another course."""
     default = run_of(transcript, Holdfast(), 24_000)
-    early = Policy(cold_cut=0.3, flush=0.45, compact=0.5, low_water=0.1)
+    early = Policy(compact=0.5, keep=0.1, cold_cut=0.3)
     assert run_of(transcript, Holdfast(early), 24_000).tokens_sent < default.tokens_sent
 
 
