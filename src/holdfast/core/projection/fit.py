@@ -58,7 +58,9 @@ def advise(
 ) -> None:
     """Do what the policy advises, before anything has to be done. `static` are the tokens of a
     request beside its messages."""
-    in_loop = bool(draft.units) and not draft.units[-1].is_user
+    last = draft.units[-1] if draft.units else None
+    # A reply without calls ends its turn.
+    in_loop = last is not None and not last.is_user and last.parts[-1].role == "user"
     if not _may_act(draft, budget, policy, cache, static=static, in_loop=in_loop):
         return
     is_allowed = prunable_results(policy)
