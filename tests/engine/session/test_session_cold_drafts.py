@@ -286,6 +286,10 @@ def test_cache_that_goes_cold_while_a_tool_runs_is_prepared_for() -> None:
     away = Away(bench, model_with(SUMMARY, turn), tools=[ask])
     fill_to(bench, away.session, 0.6)
     away.say("go on")
+    assert outcomes(bench) == ["ready"]
+    assert applied(bench) == [], "an epoch amid a tool loop would end its reasoning"
+    away.now += 2 * LIFETIME
+    away.say("and now?")
     assert outcomes(bench) == ["ready", "used"]
     assert [(made.reason, made.method) for made in applied(bench)] == [("cold", "model")]
     assert away.asked() == 1

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from holdfast.core.evaluation.report import Evaluation
 
-FORGETFUL = Policy(keep=0.01, cold_cut=0.4)
-"""A cut with this policy carries nothing over."""
+FORGETFUL = Policy(keep=0.01, allow=("nothing",))
+"""A cut with this policy carries nothing over, and no prune comes before it."""
+CUTTING = Policy(allow=("nothing",))
+"""As by default, without prunes."""
 
 
 def run(records: Sequence[Record], policy: Policy | Plays | None = None, **more: Any) -> Evaluation:
@@ -53,7 +55,11 @@ def test_a_policy_without_carry_over_loses_five_kinds() -> None:
 
 
 def test_the_default_policy_loses_none_of_them() -> None:
-    report = run(planted_session())
+    """Neither where it shortens results, nor where it cuts."""
+    pruned = run(planted_session())
+    assert (pruned.figures.cuts, pruned.losses) == (0, ())
+    assert pruned.figures.prunes > 0
+    report = run(planted_session(), CUTTING)
     assert report.figures.cuts == 1
     assert report.losses == ()
     assert all(report.need_counts[kind] for kind in PLANTED)  # type: ignore[index]
@@ -90,7 +96,7 @@ def test_a_summary_prompt_is_tested_like_code() -> None:
         asked.append(covered)
         return "\n".join(PLANTED.values())
 
-    assert run(planted_session(), summarise=summarise).losses == ()
+    assert run(planted_session(), CUTTING, summarise=summarise).losses == ()
     assert asked[0][0].id == "r00000"
 
 
@@ -157,4 +163,4 @@ def count_steps(steps: int) -> int:
 def test_work_is_linear_in_the_length_of_a_session() -> None:
     """Once a session is cut regularly, twice the calls are twice the work."""
     count_steps(5)  # what is compiled once is not counted
-    assert count_steps(100) < 2.5 * count_steps(50)
+    assert count_steps(200) < 2.5 * count_steps(100)

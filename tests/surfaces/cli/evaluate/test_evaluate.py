@@ -31,8 +31,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     with JsonlStore(tmp_path / ".sessions") as store:
         store.create(SessionKey("main", "work"))
         store.append(SessionKey("main", "work"), planted_session(), expect=ANY_HEAD)
-    (tmp_path / "forgetful.toml").write_text("keep = 0.01\ncold_cut = 0.4\n")
-    (tmp_path / "forgetful.json").write_text('{"keep": 0.01, "cold_cut": 0.4}')
+    (tmp_path / "forgetful.toml").write_text('keep = 0.01\nallow = ["nothing"]\n')
+    (tmp_path / "forgetful.json").write_text('{"keep": 0.01, "allow": ["nothing"]}')
     return lambda *args: run_in_process([*map(str, args)], capfd)
 
 
