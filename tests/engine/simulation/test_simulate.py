@@ -14,7 +14,7 @@ from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price
-from holdfast.core.projection.policy import POLICIES, Policy
+from holdfast.core.projection.policy import Policy, policy_of
 from holdfast.core.projection.prune import clear
 from holdfast.core.projection.units import MessagePart
 from holdfast.core.projection.view import fence_summary
@@ -494,7 +494,7 @@ def test_real_session_is_cheaper_and_remembers_more() -> None:
     terms: dict[str, Any] = {"window": 32_000, "static": 6_000, "price": PRICE, "output": 0}
     ours = simulate(transcript, Holdfast(), **terms)
     theirs = simulate(transcript, Compact(), **terms)
-    thrifty = simulate(transcript, Holdfast(POLICIES["thrifty"]), **terms)
+    thrifty = simulate(transcript, Holdfast(policy_of("thrifty")), **terms)
     assert thrifty.cost < 0.65 * theirs.cost
     assert ours.cost < 0.8 * theirs.cost
     assert ours.recall.pooled_share > theirs.recall.pooled_share
