@@ -53,7 +53,10 @@ _PLAYS: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "holdfast": lambda _args: Holdfast(),
 }
 """Those that are compared by default."""
-_KNOWN = {**_PLAYS, **{name: partial(_named, name) for name in POLICIES}}
+_KNOWN: dict[str, Callable[[argparse.Namespace], Plays]] = {
+    **_PLAYS,
+    **{name: partial(_named, name) for name in POLICIES},
+}
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _EXAMPLE = """examples:
   holdfast simulate session.jsonl --window 64000
