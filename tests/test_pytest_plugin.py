@@ -32,7 +32,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     store.create(key)
     store.append(key, planted_session(), expect=ANY_HEAD)
     Path(pytester.path, "work.jsonl").write_bytes(b"".join(store.export(key)))
-    Path(pytester.path, "forgetful.toml").write_text("carry_tokens = 0\n")
+    Path(pytester.path, "forgetful.toml").write_text('keep = 0.01\nallow = ["nothing"]\n')
     pytester.makepyfile(TEST)
     return pytester
 

@@ -317,7 +317,7 @@ def plant_losses(root: Path) -> Path:
         found = [decode(line.encode()) for line in lines.split("\n")]
         store.append(key, [rec for rec in found if not isinstance(rec, Flaw)], expect=ANY_HEAD)
     policy = root.parent / f"{KEYS['file']}<script>.toml"
-    policy.write_text("carry_tokens = 0\n")
+    policy.write_text('keep = 0.01\nallow = ["nothing"]\n')
     return policy
 
 

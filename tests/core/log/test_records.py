@@ -134,6 +134,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "context": {"type": "context", "text": "t", "source": "s"},
     "failure": {"type": "failure", "cause": "refused"},
     "mode": {"type": "mode", "mode": "fresh"},
+    "epoch": {"type": "epoch", "cause": "system"},
     "novel": {"type": "novel"},
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part
@@ -18,7 +18,7 @@ from holdfast.core.log.records import Assistant, Compaction, InjectedContext, To
 from holdfast.core.log.speakers import META
 from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
@@ -412,3 +412,32 @@ def test_no_picture_takes_the_users_words_or_the_carry_over(
     )
     assert sent.count("alpha beta") == words
     assert "the carry-over of before" in sent
+
+
+@examples(40)
+@given(
+    small=st.lists(st.floats(0.005, 0.1), max_size=20),
+    giant=st.none() | st.floats(0.9, 1.5),
+    window=st.sampled_from((16_000, 32_000, 64_000)),
+    name=st.sampled_from(("balanced", "faithful")),
+)
+@example(small=[], giant=0.9, window=32_000, name="balanced")
+@example(small=[0.05] * 19, giant=None, window=32_000, name="balanced")
+def test_a_cut_that_the_window_demands_leaves_half_of_the_budget_filled(
+    small: list[float], giant: float | None, window: int, name: PolicyName
+) -> None:
+    """Also where a step of nearly all of it is followed by a short message: what is too large is
+    kept shortened, and not left out beside an empty window."""
+    budget = plan_for_window([], window, "full", {}).budget.tokens
+    shares = small if giant is None else [*small, giant]
+    records: list[Record] = [User(content="Begin.")]
+    for number, share in enumerate(shares):
+        records += step(number, "look", max(1, int(share * budget / 12)))
+    records.append(User(content="And now?"))
+    request = ProjectionRequest(
+        said(records), Window(window), target("anthropic"), policy=policy_of(name), floor=1_000
+    )
+    plan = project(request)
+    if is_cut(plan):
+        assert plan.tokens.messages >= plan.budget.tokens / 2
+        assert plan.tokens.messages <= policy_of(name).full_at(plan.budget.tokens)

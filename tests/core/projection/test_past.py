@@ -109,7 +109,7 @@ def test_short_messages_are_in_every_later_request_once(seed: int) -> None:
 def test_messages_without_room_are_counted_and_can_be_found() -> None:
     """The request says that there are more, and how to get them."""
     rng = random.Random(1)
-    life = Life(24_000)
+    life = Life(24_000, Policy(compact=0.6, keep=0.3))
     for number in range(200):
         life.add(User(content=f"{TALK * 8}Never touch heron_{number}.py."))
         shown = life.add(*a_step(rng, number), Assistant(content="Done."))
@@ -140,15 +140,15 @@ def test_message_of_the_turn_is_not_quoted_beside_itself() -> None:
     """A cut inside a long turn leaves the question in view; the carry-over need not repeat it. Once
     the turn is over, the carry-over has it."""
     rng = random.Random(3)
-    life = Life(32_000)
+    life = Life(32_000, Policy(allow=("nothing",)))  # so that it is cut, and not pruned
     question = "Fix the login of the shop, and say what was wrong with it."
     shown = life.add(User(content=question))
-    for number in range(30):
+    for number in range(60):
         shown = life.add(*a_step(rng, number))
         assert shown.count(question) == 1
     assert life.cuts > 1
     life.add(Assistant(content="Fixed."))
-    for number in range(30, 50):
+    for number in range(60, 80):
         shown = life.add(User(content=f"Next, part {number}."), *a_step(rng, number))
         life.add(Assistant(content="Done."))
         assert shown.count(question) == 1

@@ -248,6 +248,7 @@ def test_users_words_outlive_many_cuts_inside_one_turn() -> None:
     """Ten cuts in a row, each seeing only what the cut before it left."""
     words = "Find the bug in parser.py and fix it, but leave lexer.py alone."
     log = said([User(content=words)])
+    unpruned = Policy(allow=("nothing",))
     cuts = 0
     for number in range(0, 400, 10):
         more = said(steps(number, 10))
@@ -255,13 +256,13 @@ def test_users_words_outlive_many_cuts_inside_one_turn() -> None:
             msgspec.structs.replace(one, id=f"s{number:04d}{place:02d}")
             for place, one in enumerate(more)
         ]
-        plan = plan_for(log, 16_000)
+        plan = plan_for(log, 16_000, policy=unpruned)
         assert text_in(plan).count(words) >= 1
         assert plan.prompt.messages[0].role == "user"
         if plan.decisions:
             cuts += 1
             log = live_part(appended(log, plan))
-            assert blocks_of(plan_for(log, 16_000)) == blocks_of(plan)
+            assert blocks_of(plan_for(log, 16_000, policy=unpruned)) == blocks_of(plan)
     assert cuts >= 10
 
 

@@ -206,9 +206,9 @@ def test_a_short_text_beside_long_ones_stays_whole(lengths: list[int], keep: int
 def conversation(*results: str, name: str = "read") -> list[Record]:
     records: list[Record] = [User(content="go")]
     for number, text in enumerate(results):
-        call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {}}
+        call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {"n": number}}
         records += [Assistant(content=[call]), ToolResult(tool_use_id=f"c{number}", content=text)]
-    return said(records)
+    return said([*records, User(content="and now?")])
 
 
 def actions(records: list[Record], window: int = 64_000, **options: Any) -> dict[str, str]:
@@ -217,7 +217,7 @@ def actions(records: list[Record], window: int = 64_000, **options: Any) -> dict
         Window(window),
         target("anthropic"),
         prompt_cache=PromptCache(idle_seconds=9_999.0),
-        policy=Policy(trim_after=0, clear_after=0, **options),
+        policy=Policy(cold_prune=0.01, quiet_steps=0, **options),
     )
     plan = project(request)
     return {line.record: line.action for line in plan.ledger if line.kind == "tool_result"}

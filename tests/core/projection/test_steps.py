@@ -259,7 +259,7 @@ def test_thinking_that_the_target_refuses_is_left_out() -> None:
             Assistant(content=[thought], model="other"),
         ]
     )
-    thread = Thread(lambda block: block.model == "mine")
+    thread = Thread(lambda record, block: record.model == block.model == "mine")
     for record in records:
         thread.feed(record)
     assert [type(block) for block in thread.units()[0].parts[0].blocks] == [Text]
@@ -345,7 +345,7 @@ def test_every_flaw_has_a_meaning() -> None:
 @given(messy_logs())
 def test_messages_of_any_log_are_sound(records: Sequence[Record]) -> None:
     """Roles alternate; every call is answered, once, in order, at once; nothing is empty."""
-    thread = Thread(lambda thinking: isinstance(thinking, Thinking))
+    thread = Thread(lambda _record, thinking: isinstance(thinking, Thinking))
     for record in records:
         thread.feed(record)
     messages = messages_of(thread.units())

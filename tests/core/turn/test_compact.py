@@ -75,8 +75,7 @@ def test_a_view_that_is_too_large_is_cut_as_any_other_is() -> None:
     hand = Hand(exchanges(400), settings=EXTRACT)
     done = hand.run(compact(hand.state))
     plan = hand.state.plan(hand.records, 0.0, pressure="hold")
-    policy, budget = hand.state.options.policy, plan.budget.tokens
-    assert plan.tokens.messages <= policy.compact * policy.working_budget(budget)
+    assert plan.tokens.messages <= hand.state.policy.keeps(plan.budget.tokens)
     assert done.outcome == "applied"
 
 

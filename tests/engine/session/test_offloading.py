@@ -73,7 +73,9 @@ def test_a_large_output_is_a_preview_for_the_model_and_whole_in_the_store(bench:
     check_requests(model)
 
 
-def test_the_model_gets_a_tool_to_read_back_once_there_is_something_to_read(bench: Bench) -> None:
+def test_the_model_has_a_tool_to_read_back_from_the_first_request_on(bench: Bench) -> None:
+    """A tool that comes later would change the prefix of everything."""
+
     def read_it(request: Any) -> Any:
         wanted = {"ref": ref_in(request), "lines": "4000:4001"}
         return calls(("c2", "output_read", wanted))
@@ -86,7 +88,7 @@ def test_the_model_gets_a_tool_to_read_back_once_there_is_something_to_read(benc
     model = ScriptedModel([calls(("c1", "build", {})), read_it, search, "done"], window=200_000)
     session = bench.open(model, tools=[build])
     bench.say(session, "build it")
-    assert tool_names(model.requests[0]) == ["build"]
+    assert tool_names(model.requests[0]) == ["build", "output_read"]
     assert tool_names(model.requests[1]) == ["build", "output_read"]
     assert "5003:ValueError: the disc is round" in texts(model.requests[3])
     again = ScriptedModel(["yes"], window=200_000)
@@ -177,7 +179,7 @@ def test_a_full_disk_costs_the_middle_of_an_output_and_not_the_turn(bench: Bench
     assert len(text_of(result.content)) <= PREVIEW_CHARS
     (told,) = bench.of(OffloadFailed)
     assert "No space left" in told.reason
-    assert tool_names(model.requests[1]) == ["build"]
+    assert tool_names(model.requests[1]) == ["build", "output_read"]
 
 
 PIXELS = base64.b64decode(
@@ -277,7 +279,7 @@ def test_what_was_cleared_in_the_view_can_be_read_by_its_record(bench: Bench) ->
     model = ScriptedModel([*steps, "seen", read_it, "it is W0000"], window=200_000)
     session = bench.open(model, tools=[page])
     bench.say(session, "read two pages")
-    assert tool_names(model.requests[-1]) == ["page"]
+    assert tool_names(model.requests[-1]) == ["page", "output_read"]
     decision = PruneDecision(record=result_in(bench.records()).id, action="clear")
     bench.store.append(session.key, [Prune(decisions=[decision])], expect=ANY_HEAD)
     bench.say(session, "what is the word of page 0?")

@@ -41,6 +41,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
@@ -243,11 +244,12 @@ def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
     records: list[Record] = [InjectedContext(id="c", text=WORD, source="ci")]
     records.append(User(id="u", content="And now?"))
     for number in range(30):
-        call = {**CALL, "id": f"t{number}"}
+        call = {**CALL, "id": f"t{number}", "input": {"n": number}}
         records.append(Assistant(id=f"a{number}", content=[call]))
         result = f"out {number} " + "lorem ipsum " * 1_500
         records.append(ToolResult(id=f"r{number}", tool_use_id=f"t{number}", content=result))
-    request = ProjectionRequest(records, Window(32_000, "test"), TARGETS[0])
+    unpruned = Policy(allow=("nothing",))
+    request = ProjectionRequest(records, Window(32_000, "test"), TARGETS[0], policy=unpruned)
     plan = project(request)
     cuts = [made for made in plan.decisions if isinstance(made, Compaction)]
     assert [kept["type"] for kept in cuts[0].turn or ()] == ["context", "user"]

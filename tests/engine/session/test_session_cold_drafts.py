@@ -21,6 +21,7 @@ from tests.engine.session.test_session_compaction import SUMMARY, fill, fill_to,
 from tests.engine.sessions import KINDS, Bench, check_requests, is_summary_request, texts
 from tests.support.runs import examples
 
+from holdfast.core.projection.policy import Policy
 from holdfast.core.turn.background import cold_draft_delay, draft_before_cold, is_draft_due
 from holdfast.engine.session.drivers.alarms import AlarmClock
 from holdfast.testing.scripted import calls
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from holdfast.testing.scripted import ScriptedModel
 
+CUTS_COLD = Policy(keep=0.2, cold_cut=0.4)
+"""A policy that cuts on a cold cache."""
 LIFETIME = 300.0
 """Seconds for which the scripted model's provider keeps a prompt cached."""
 
@@ -42,6 +45,7 @@ class Away:
         self.now = time.time()
         self.alarms: list[tuple[float, Callable[[], None]]] = []
         options.setdefault("background_summary", True)
+        options.setdefault("policy", CUTS_COLD)
         self.session = bench.open(model, clock=lambda: self.now, **options)
         self.session._writer.set_alarm = self._set
 
@@ -183,7 +187,8 @@ def test_draft_that_is_out_of_date_is_written_again(bench: Bench) -> None:
     assert applied(bench) == []
     away.pass_time(2 * LIFETIME)
     away.say("back late")
-    assert outcomes(bench)[-1] == "used"
+    assert outcomes(bench) == ["ready", "ready", "used"]
+    assert away.asked() == 2
     assert [made.method for made in applied(bench)] == ["model"]
 
 
@@ -202,7 +207,7 @@ def test_close_cancels_the_alarm(bench: Bench) -> None:
 
 def test_real_alarms_of_a_session_are_cancelled_by_close(bench: Bench) -> None:
     """Nothing is left of a session that is closed while its user is away."""
-    session = bench.open(model_with(SUMMARY), background_summary=True)
+    session = bench.open(model_with(SUMMARY), background_summary=True, policy=CUTS_COLD)
     fill_to(bench, session, 0.6)
     bench.say(session, "anything new?")
     assert session._writer._alarm is not None
@@ -212,18 +217,18 @@ def test_real_alarms_of_a_session_are_cancelled_by_close(bench: Bench) -> None:
 
 
 @given(view=st.integers(0, 200_000), budget=st.integers(1_000, 180_000))
-@example(view=20_001, budget=100_000)
-@example(view=20_000, budget=100_000)
+@example(view=40_001, budget=100_000)
+@example(view=40_000, budget=100_000)
 @example(view=8_001, budget=20_000)
 @example(view=8_000, budget=20_000)
 @examples(200)
 def test_alarm_is_for_views_that_a_cold_cache_would_have_cut(view: int, budget: int) -> None:
     bench = Bench("blocking")
-    session = bench.open(model_with(SUMMARY), background_summary=True)
+    session = bench.open(model_with(SUMMARY), background_summary=True, policy=CUTS_COLD)
     run = session._state.run
     run.budget_tokens, run.view_tokens = budget, view
-    policy = run.options.policy
-    is_large = view > policy.cold_cut_at(policy.working_budget(budget))
+    policy = run.policy
+    is_large = view > policy.cold_cut * budget
     assert cold_draft_delay(run) == (0.8 * LIFETIME if is_large else None)
     run.drafts.is_running = True
     assert cold_draft_delay(run) is None
@@ -282,6 +287,10 @@ def test_cache_that_goes_cold_while_a_tool_runs_is_prepared_for() -> None:
     away = Away(bench, model_with(SUMMARY, turn), tools=[ask])
     fill_to(bench, away.session, 0.6)
     away.say("go on")
+    assert outcomes(bench) == ["ready"]
+    assert applied(bench) == [], "an epoch amid a tool loop would end its reasoning"
+    away.now += 2 * LIFETIME
+    away.say("and now?")
     assert outcomes(bench) == ["ready", "used"]
     assert [(made.reason, made.method) for made in applied(bench)] == [("cold", "model")]
     assert away.asked() == 1

@@ -597,7 +597,7 @@ def fill_to(bench: Bench, session: Any, share: float) -> None:
     policy = Policy()
     while True:
         plan = bench.do(session.plan())
-        due = policy.compact * policy.working_budget(plan.budget.tokens)
+        due = policy.full_at(plan.budget.tokens)
         if plan.tokens.messages >= share * due:
             return
         fill(bench, session, pairs=1, start=plan.tokens.messages)
@@ -610,7 +610,7 @@ def test_notes_are_saved_once_when_the_view_passes_the_threshold(bench: Bench) -
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
     bench.say(session, "below the threshold")
     assert bench.of(FlushStarted) == []
-    fill_to(bench, session, 0.75)
+    fill_to(bench, session, 0.92)
     bench.say(session, "above it")
     bench.say(session, "and again")
     saved = bench.of(FlushFinished)
@@ -634,7 +634,7 @@ def test_notes_are_saved_once_when_the_view_passes_the_threshold(bench: Bench) -
 def test_a_second_process_does_not_save_the_same_notes(bench: Bench) -> None:
     session = bench.open(model_with(SUMMARY))
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
-    fill_to(bench, session, 0.75)
+    fill_to(bench, session, 0.92)
     bench.say(session, "above it")
     again = bench.open(model_with(SUMMARY))
     bench.say(again, "above it, too")
@@ -652,7 +652,7 @@ def test_nothing_to_note_is_asked_once_between_two_cuts(bench: Bench) -> None:
         return SUMMARY if is_summary_request(request) else "noted"
 
     session = bench.open(ScriptedModel(otherwise=speak, window=WINDOW), notes="model")
-    fill_to(bench, session, 0.75)
+    fill_to(bench, session, 0.92)
     bench.say(session, "above it")
     bench.say(session, "and again")
     assert asked == ["notes"]
@@ -663,7 +663,7 @@ def test_a_denied_flush_is_made_at_the_cut(bench: Bench) -> None:
     session = bench.open(model_with(SUMMARY))
     off = session.on(lambda _event: Deny("not now"), FlushStarted)
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
-    fill_to(bench, session, 0.75)
+    fill_to(bench, session, 0.92)
     bench.say(session, "above it")
     bench.say(session, "and again")
     assert [made.outcome for made in bench.of(FlushFinished)] == ["skipped"]

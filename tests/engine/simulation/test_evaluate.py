@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
     from holdfast.core.evaluation.report import Evaluation
 
-FORGETFUL = Policy(carry_tokens=0)
-"""A cut with this policy carries nothing over."""
+FORGETFUL = Policy(keep=0.01, allow=("nothing",))
+"""A cut with this policy carries only the user's instructions over, and no prune comes before."""
+CARRIED = ("instruction", "decision")
+CUTTING = Policy(allow=("nothing",))
+"""As by default, without prunes."""
 
 
 def run(records: Sequence[Record], policy: Policy | Plays | None = None, **more: Any) -> Evaluation:
@@ -40,12 +43,12 @@ def run(records: Sequence[Record], policy: Policy | Plays | None = None, **more:
     return evaluate_sessions(source, policy=policy, window=32_000, static=2_000, **more)
 
 
-def test_a_policy_without_carry_over_loses_five_kinds() -> None:
+def test_a_policy_that_keeps_little_loses_what_it_does_not_carry_over() -> None:
     """Each is named with its record, and with the cut that took it."""
     report = run(planted_session(), FORGETFUL)
-    assert {loss.kind: loss.text for loss in report.losses} == PLANTED
-    records = {"instruction": "r00000", "decision": "r00000", "task": "r00001"}
-    records |= {"file": "r00004", "value": "r00006"}
+    lost = {kind: text for kind, text in PLANTED.items() if kind not in CARRIED}
+    assert {loss.kind: loss.text for loss in report.losses} == lost
+    records = {"task": "r00001", "file": "r00004", "value": "r00006"}
     assert {loss.kind: loss.seen.record for loss in report.losses} == records
     assert {(loss.cut.number, loss.cut.action) for loss in report.losses} == {(1, "compaction")}
     assert all("of the budget" in loss.cut.reason for loss in report.losses)
@@ -53,8 +56,12 @@ def test_a_policy_without_carry_over_loses_five_kinds() -> None:
 
 
 def test_the_default_policy_loses_none_of_them() -> None:
-    report = run(planted_session())
-    assert report.figures.cuts == 1
+    """Neither where it shortens results, nor where it cuts."""
+    pruned = run(planted_session())
+    assert (pruned.figures.cuts, pruned.losses) == (0, ())
+    assert pruned.figures.prunes > 0
+    report = run(planted_session(), CUTTING)
+    assert report.figures.cuts == 2
     assert report.losses == ()
     assert all(report.need_counts[kind] for kind in PLANTED)  # type: ignore[index]
 
@@ -86,11 +93,11 @@ def test_a_summary_prompt_is_tested_like_code() -> None:
     asked: list[Sequence[Record]] = []
 
     def summarise(covered: Sequence[Record], previous: str) -> str:
-        assert previous == ""
+        assert bool(previous) == bool(asked)
         asked.append(covered)
         return "\n".join(PLANTED.values())
 
-    assert run(planted_session(), summarise=summarise).losses == ()
+    assert run(planted_session(), CUTTING, summarise=summarise).losses == ()
     assert asked[0][0].id == "r00000"
 
 
@@ -157,4 +164,4 @@ def count_steps(steps: int) -> int:
 def test_work_is_linear_in_the_length_of_a_session() -> None:
     """Once a session is cut regularly, twice the calls are twice the work."""
     count_steps(5)  # what is compiled once is not counted
-    assert count_steps(100) < 2.5 * count_steps(50)
+    assert count_steps(200) < 2.5 * count_steps(100)

@@ -148,7 +148,7 @@ def test_no_written_page_has_a_serious_fault_of_access(
     """The page of `evaluate`, with losses of each kind, that of `inspect` about a folder, which has
     an empty session too, and at night that about one session; none is wider than a phone."""
     root, policy = tmp_path / "root", tmp_path / "policy.toml"
-    policy.write_text("carry_tokens = 0\n")
+    policy.write_text('keep = 0.01\nallow = ["nothing"]\n')
     with JsonlStore(root) as store:
         store.create(SessionKey("main", "work"))
         store.append(SessionKey("main", "work"), planted_session(), expect=ANY_HEAD)

@@ -60,7 +60,9 @@ def advise(
 ) -> None:
     """Do what the policy advises, before anything has to be done. `static` are the tokens of a
     request beside its messages."""
-    in_loop = bool(draft.units) and not draft.units[-1].is_user
+    last = draft.units[-1] if draft.units else None
+    # A reply without calls ends its turn.
+    in_loop = last is not None and not last.is_user and last.parts[-1].role == "user"
     if not _may_act(draft, budget, policy, cache, static=static, in_loop=in_loop):
         return
     is_allowed = prunable_results(policy)
@@ -237,7 +239,23 @@ def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
     )
     if place == len(starts):
         return False
-    draft.cut(starts[place], _little_carry(draft, starts[place], most))
+    return _cut_and_shorten(draft, starts[place], most, room)
+
+
+def _cut_and_shorten(draft: ViewDraft, start: int, most: int, room: int) -> bool:
+    """Cut before `start`; the unit before it stays, shortened, where it is too large to be left out
+    beside an empty window. Return whether that is enough."""
+    before = start - 1
+    carry_tokens = _little_carry(draft, start, most)
+    left = room - draft.size_after_cut(start, carry_tokens)
+    if left > room // _EMPTY_SHARE and draft.sizes[before] > left:
+        if before > draft.start:
+            draft.cut(before, _little_carry(draft, before, most))
+        if _prune_little(draft, before, Form("trim"), lambda _part: True, room):
+            return True
+        if _squeeze(draft, draft.units[before], room):
+            return True
+    draft.cut(start, carry_tokens)
     return draft.total <= room
 
 

@@ -340,8 +340,7 @@ def _turn(*said: Any) -> Prompt:
     ],
 )
 def test_reasoning_stays_with_what_it_led_to(said: Any, items: list[str]) -> None:
-    """It stands right before its follower; alone, twice or hollow it is left out. Whose it may be is
-    the projection's to say."""
+    """It stands right before its follower; alone, twice or hollow it is left out."""
     body = render(_turn(*said), THINKING)
     shown = [
         item.get("id") or item.get("call_id") or item["content"]

@@ -31,8 +31,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     with JsonlStore(tmp_path / ".sessions") as store:
         store.create(SessionKey("main", "work"))
         store.append(SessionKey("main", "work"), planted_session(), expect=ANY_HEAD)
-    (tmp_path / "forgetful.toml").write_text("carry_tokens = 0\n")
-    (tmp_path / "forgetful.json").write_text('{"carry_tokens": 0}')
+    (tmp_path / "forgetful.toml").write_text('keep = 0.01\nallow = ["nothing"]\n')
+    (tmp_path / "forgetful.json").write_text('{"keep": 0.01, "allow": ["nothing"]}')
     return lambda *args: run_in_process([*map(str, args)], capfd)
 
 
@@ -101,7 +101,7 @@ def test_json_and_the_bound_on_losses(cli: Cli) -> None:
 def test_what_cannot_be_used_is_refused(cli: Cli, tmp_path: Path) -> None:
     """Every error names the file and the next step, and nothing is replayed before it."""
     (tmp_path / "bad.toml").write_text("carry_token = 1\n")
-    (tmp_path / "broken.toml").write_text("carry_tokens =\n")
+    (tmp_path / "broken.toml").write_text("keep =\n")
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "b.json").write_text("{}")
     for options, words in (

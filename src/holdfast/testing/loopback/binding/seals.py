@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from holdfast.core.text.typed import decode_typed
+
 SIGNED: Final = b"loopback:"
 _SECRET: Final = b"a loopback provider has no secrets to protect"
 _MARK: Final = 12
@@ -64,7 +66,7 @@ def read_seal(text: str) -> Seal | None:
     if mark != _protect(data):
         return None
     try:
-        return msgspec.json.decode(data, type=Seal)
+        return decode_typed(data, Seal)
     except msgspec.MsgspecError:
         return None
 
