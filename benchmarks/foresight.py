@@ -42,9 +42,8 @@ class Foreseen:
         self._terms = terms
         self._keep = keep
         policy = Policy()
-        self._working = policy.working_budget(terms.budget)
-        self._forced = policy.compact * self._working
-        self._cold = policy.cold_cut_at(self._working)
+        self._forced = policy.full_at(terms.budget)
+        self._cold = POLICIES["thrifty"].cold_cut * terms.budget
         self._carry_tokens = policy.carry_cap(terms.budget)
         self._calls = self._cuts = self._first = 0
         self._chosen: list[TranscriptPiece] = []

@@ -262,6 +262,8 @@ def _body(
                 "contents": items,
             }
             return f"/v1beta/models/{model}:generateContent", asked
+        case _:
+            raise AssertionError(life.dialect)
 
 
 def _said(dialect: str, reply: Json) -> tuple[list[Any], list[Any]]:

@@ -362,7 +362,7 @@ def test_a_view_that_is_nearly_full_says_so() -> None:
 @given(st.lists(st.integers(100, 2_000), min_size=45, max_size=60), st.floats(0.5, 0.95))
 def test_a_warning_comes_a_turn_before_the_cut(sizes: list[int], compact: float) -> None:
     """Whatever the policy's threshold: as long as no turn is larger than all in view before it."""
-    policy = Policy(compact=compact, flush=0.49, comfort_tokens=4_000, comfort_share=0.2)
+    policy = Policy(compact=compact, keep=0.4)
     turns: list[Record] = []
     largest, was_warned = 0, True
     for size in sizes:

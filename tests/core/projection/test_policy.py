@@ -27,7 +27,7 @@ COLD = PromptCache(idle_seconds=301.0)
 UNCACHED = PromptCache(read=1.0, write=1.0)
 POLICY = Policy()
 BUDGET = 40_000
-QUARTER = BUDGET // 4
+ENOUGH = int(0.4 * BUDGET)
 CACHES = (WARM, COLD, PromptCache(), UNCACHED)
 EVERY_POLICY = tuple(POLICIES.values())
 
@@ -127,14 +127,14 @@ def test_a_full_view_is_pruned_where_that_frees_a_quarter(
     size = total(steps)
     if size <= POLICY.full_at(BUDGET):
         return
-    enough = max(QUARTER, size - POLICY.warn_at(BUDGET))
+    enough = max(ENOUGH, size - POLICY.flush_at(BUDGET))
     assert decision is not None or most < enough
     if most >= enough:
         assert decision is not None
         assert decision.cut_before is None
         assert decision.frees >= enough
         left = total(after(steps, decision))
-        assert left <= POLICY.warn_at(BUDGET)
+        assert left <= POLICY.flush_at(BUDGET)
     elif decision is not None:
         assert decision.cut_before is not None
         assert decision.trim == decision.clear == ()
@@ -145,7 +145,7 @@ def test_no_more_is_pruned_than_makes_enough_room() -> None:
     steps = steps_of(36, frees=900)
     decision = choose(steps, budget=BUDGET, cache=WARM, policy=POLICY)
     assert decision is not None
-    assert QUARTER <= decision.frees < QUARTER + 900
+    assert ENOUGH <= decision.frees < ENOUGH + 900
     quiet = [index for index, step in enumerate(steps) if step.quiet > POLICY.quiet_steps]
     touched = {*decision.trim, *decision.clear}
     assert touched < set(quiet)
@@ -199,19 +199,21 @@ def test_a_cut_spares_the_protected_steps_unless_they_fill_the_view(
     if decision is None or decision.cut_before is None or protected >= decision.cut_before:
         return
     newest = total(steps[max(0, protected) :])
-    assert newest > policy.warn_at(BUDGET) - policy.carry_cap(BUDGET)
+    assert newest > policy.flush_at(BUDGET) - policy.carry_cap(BUDGET)
 
 
 def test_a_cold_cache_is_used_for_results_of_no_more_use() -> None:
-    """Above `cold_prune`, what was superseded, or quiet for five times as long as usual."""
+    """Above `cold_prune`, what was superseded or quiet: trimmed first, cleared after twice as long."""
     steps = steps_of(60, tokens=600, frees=400)
     steps[50] = StepSize(600, 200, 400, quiet=9, is_superseded=True)
     decision = choose(steps, budget=2 * BUDGET, cache=COLD, policy=POLICY)
     assert decision is not None
     assert decision.cut_before is None
-    long = 5 * POLICY.quiet_steps
-    assert decision.trim == tuple(at for at, step in enumerate(steps) if step.quiet > long)
-    assert decision.clear == (50,)
+    old = POLICY.quiet_steps
+    newest = len(steps) - POLICY.protected_steps
+    quiet = {at: step.quiet for at, step in enumerate(steps[:newest]) if at != 50}
+    assert decision.trim == tuple(at for at, since in quiet.items() if old < since <= 2 * old)
+    assert decision.clear == (*(at for at, since in quiet.items() if since > 2 * old), 50)
     assert choose(steps, budget=2 * BUDGET, cache=WARM, policy=POLICY) is None
 
 
@@ -225,7 +227,7 @@ def test_a_cold_cache_takes_no_word_by_default(steps: list[StepSize], cache: Pro
     assert decision.cut_before is None
     assert decision.frees >= 0.02 * BUDGET
     for index in (*decision.trim, *decision.clear):
-        assert steps[index].is_superseded or steps[index].quiet > 5 * POLICY.quiet_steps
+        assert steps[index].is_superseded or steps[index].quiet > POLICY.quiet_steps
 
 
 def test_thrifty_cuts_deep_whenever_the_cache_is_cold() -> None:
@@ -422,7 +424,7 @@ def test_marks_of_a_budget_are_in_order(budget: int, policy: Policy) -> None:
     )
     assert all(first <= second for first, second in pairwise(marks))
     assert policy.carry_cap(budget) < max(1, policy.keeps(budget))
-    assert 0 <= policy.flush_at(budget) == policy.warn_at(budget) <= policy.full_at(budget)
+    assert 0 <= policy.flush_at(budget) <= policy.full_at(budget)
     assert 0 <= policy.draft_at(budget) <= policy.full_at(budget)
 
 

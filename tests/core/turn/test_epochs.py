@@ -22,7 +22,7 @@ from holdfast.core.log.records import (
     Undo,
     User,
 )
-from holdfast.core.models.dialects import target
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
@@ -138,7 +138,7 @@ def test_a_log_of_an_earlier_version_is_recorded_once() -> None:
 def test_an_earlier_message_that_is_another_one_is_recorded() -> None:
     """Whoever changed it: an erasure, another program."""
     hand = a_talk()
-    hand.records[0] = msgspec.structs.replace(hand.records[0], content="Part [erased].")  # type: ignore[call-arg]
+    hand.records[0] = msgspec.structs.replace(hand.records[0], content="Part [erased].")
     assert [epoch.cause for epoch in go_on(hand, BOUND)] == ["view"]
 
 

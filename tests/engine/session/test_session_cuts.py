@@ -21,7 +21,7 @@ from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.narrative.carryover import carry_digests, read_back
 from holdfast.core.narrative.digest import Digest, Passage
 from holdfast.core.projection.policy import Policy
-from holdfast.core.projection.view import LEAST_SUMMARY
+from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.tokens.counting import Estimator
 from holdfast.testing.scripted import ScriptedModel
 

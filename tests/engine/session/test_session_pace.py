@@ -32,7 +32,7 @@ class Life:
         """Open the session, as a new process does, say something, and return the request."""
         self.now += pause
         with Session.open(
-            self._session, root=self._root, model=self.model, clock=lambda: self.now
+            self._session, root=str(self._root), model=self.model, clock=lambda: self.now
         ) as session:
             session.say("Go on, please. " * 400)
         return self.model.requests[-1]

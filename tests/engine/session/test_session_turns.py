@@ -17,6 +17,7 @@ from tests.support.runs import RUN
 
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import ToolStarted, TurnFailed, TurnWaiting
+from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.engine.session.async_session import AsyncSession
@@ -443,7 +444,7 @@ def test_a_lease_is_renewed_while_a_tool_runs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it takes; and once the turn is over, no more."""
-    monkeypatch.setattr(lease, "_RENEW_SHARE", 0.01 / lease.LEASE_SECONDS)
+    monkeypatch.setattr(lease, "_RENEW_SHARE", 0.01 / LEASE_SECONDS)
     renewals = lease._Renewals()
     monkeypatch.setattr(lease, "_renewals", renewals)
     renewed = threading.Semaphore(0)
