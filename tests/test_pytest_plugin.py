@@ -52,7 +52,7 @@ def test_the_settings_choose_window_and_policy(project: pytest.Pytester) -> None
     settings(project, "holdfast_policy = forgetful.toml")
     failed = run(project)
     failed.assert_outcomes(failed=1)
-    failed.stdout.fnmatch_lines(["*instruction `Never push*taken by cut 1 before call *"])
+    failed.stdout.fnmatch_lines(["*task `Rotate the staging*taken by cut 1 before call *"])
 
 
 def test_a_baseline_is_written_and_then_held(project: pytest.Pytester) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.core.log.records import Assistant
 from holdfast.core.dialects.registry import DIALECTS, target
+from holdfast.core.log.records import Assistant
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Message, Text, Thinking, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.prefix import (

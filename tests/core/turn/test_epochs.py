@@ -9,6 +9,7 @@ import pytest
 from tests.conversations import said
 from tests.core.turn.hand import SETTINGS, Hand
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.failures.classify import Failure
 from holdfast.core.flow.effects import FailedCall
 from holdfast.core.flow.events import EpochBegun
@@ -22,7 +23,6 @@ from holdfast.core.log.records import (
     Undo,
     User,
 )
-from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Message, Thinking, Tool
 
 _DIGEST_BYTES = 16
+"""Enough that no two prefixes of a log meet by chance; it is stored with every reply."""
 
 
 class SentRequest(msgspec.Struct, frozen=True, omit_defaults=True):
