@@ -190,16 +190,25 @@ def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> tuple[str, int
     return text, counter.count(text), seconds
 
 
+class _Capped(Policy, frozen=True):
+    """A policy whose cut leaves so many tokens of carry-over, and so many of the newest part."""
+
+    carry_tokens: int = 0
+    tail_tokens: int = 0
+
+    def carry_cap(self, budget: int) -> int:
+        del budget
+        return self.carry_tokens
+
+    def keeps(self, budget: int) -> int:
+        del budget
+        return self.carry_tokens + self.tail_tokens
+
+
 def _capped(cap: int, carry: int, window: int, tail: float) -> Policy:
     """A policy whose cut keeps a share of `cap`, and carries over `carry` tokens."""
-    keeps = max(1_000, int(cap * tail))
-    return Policy(
-        carry_tokens=carry,
-        carry_share=1.0,
-        low_water=min(0.39, keeps / window),
-        keep_tokens=0,
-        protected_steps=1,
-    )
+    del window
+    return _Capped(carry_tokens=carry, tail_tokens=max(1_000, int(cap * tail)), protected_steps=1)
 
 
 def _bare(record: Record) -> Record:

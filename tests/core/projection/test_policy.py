@@ -203,7 +203,7 @@ def test_a_cut_spares_the_protected_steps_unless_they_fill_the_view(
 
 
 def test_a_cold_cache_is_used_for_results_of_no_more_use() -> None:
-    """Above `cold_prune`, what was superseded or quiet: trimmed first, cleared after twice as long."""
+    """Above `cold_prune`, what was superseded or is quiet: trimmed, then cleared."""
     steps = steps_of(60, tokens=600, frees=400)
     steps[50] = StepSize(600, 200, 400, quiet=9, is_superseded=True)
     decision = choose(steps, budget=2 * BUDGET, cache=COLD, policy=POLICY)
@@ -435,7 +435,7 @@ def test_policies_have_names() -> None:
     for wrong in ("Thrifty", "", None, 3, {"compact": 0.8}):
         with pytest.raises(BadSetting) as caught:
             policy_of(wrong)
-        assert all(f'"{name}"' in caught.value.hint for name in POLICIES)
+        assert all(f'"{name}"' in (caught.value.hint or "") for name in POLICIES)
 
 
 def test_every_setting_is_read_by_the_program() -> None:

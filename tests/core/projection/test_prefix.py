@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
@@ -12,7 +12,6 @@ from tests.support.runs import examples
 
 from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.log.records import Assistant
-from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Message, Text, Thinking, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.prefix import (
     Prefixes,
@@ -23,6 +22,9 @@ from holdfast.core.projection.prefix import (
     provable,
     sent_with,
 )
+
+if TYPE_CHECKING:
+    from holdfast.core.models.dialects import Target
 
 TARGETS: Final = [target(name, provider="anthropic", model="claude-x") for name in DIALECTS]
 TOOL: Final = Tool("look", "Looks.", {"type": "object"})

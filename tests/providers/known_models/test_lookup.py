@@ -156,8 +156,8 @@ def test_the_table_says_what_the_package_says() -> None:
                 provider_id=row.provider,
                 genai_request_timestamp=at,
             )
-            ours = cost_of(usage, price)
-            assert ours == pytest.approx(float(theirs.total_price), rel=1e-9), row
+            bill = cost_of(usage, price)
+            assert bill == pytest.approx(float(theirs.total_price), rel=1e-9), row
 
 
 @pytest.mark.parametrize(
