@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast import Policy
-from holdfast.core.projection.policy import POLICIES
+from holdfast.context import POLICIES
 from holdfast.simulation import PolicyRequest, TranscriptPiece
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import Policy, importers
-from holdfast.context import Correction
-from holdfast.core.projection.policy import POLICIES
+from holdfast.context import POLICIES, Correction
 from holdfast.models import DEFAULT_MODEL, Price, default_price, price_of
 from holdfast.simulation import (
     ClearResults,

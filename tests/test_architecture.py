@@ -77,7 +77,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.dialects": (
         *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
-        *("gemini", "registry"),
+        *("gemini", "registry", "prefix"),
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (

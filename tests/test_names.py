@@ -18,9 +18,12 @@ CROWDED_MODULES: dict[str, int] = {
 """Modules with more than 400 lines, and how many they have; words of fields do not count."""
 
 WIDE_CLASSES: dict[str, int] = {
+    "engine/proxy/fitting.py:Fitting": 19,
+    "engine/memory/search.py:Memory": 17,
+    "core/turn/run.py:RunState": 16,
     "core/log/tree.py:Outline": 18,
     "core/projection/draft.py:ViewDraft": 30,
-    "core/projection/steps.py:Thread": 22,
+    "core/projection/steps.py:Thread": 25,
     "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 27,
     "engine/session/session.py:Session": 28,

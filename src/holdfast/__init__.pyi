@@ -24,7 +24,6 @@ from holdfast.core.models.replies import (
 )
 from holdfast.core.models.window import Window as Window
 from holdfast.core.projection.policy import (
-    POLICIES as POLICIES,
     Policy as Policy,
 )
 from holdfast.core.secrets.redaction import Redactor as Redactor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Prompt
     from holdfast.core.models.reasoning import ReasoningPolicy
     from holdfast.core.models.replies import Reply
-
-
-class Writer(Protocol):
-    """The parts of a request that a provider binds reasoning to, as one dialect writes them."""
-
-    def write_head(self, prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
-        """Return the system prompt and the tools."""
-
-    def write_messages(self, prompt: Prompt, target: Target) -> list[list[Json]]:
-        """Return the items that each message becomes."""
-
-    def without_reasoning(self, item: Json) -> Json | None:
-        """Return an item without reasoning; None where nothing else is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +53,7 @@ class Dialect:
     validate: Callable[[object, Target], list[Violation]]
     """Return what the provider would refuse in a request of any origin. Never raises."""
     reasoning: ReasoningPolicy
-    """What of a model's reasoning must or may go back."""
+    """The reasoning that must or may go back."""
 
     is_reply: Callable[[Json], bool]
     """Tells a response of this API, an error included, from other JSON."""

@@ -113,7 +113,7 @@ class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
     stop_reason: str | None = None
     """Why the reply ended, in the provider's own words."""
     sent: Json | None = None
-    """What the reply was made from: the API, digests of the request as it was sent, and the newest
+    """The origin of the reply: the API, digests of the request as it was sent, and the newest
     record in it. Absent for replies that were imported or made by version 0.1."""
 
 

@@ -68,7 +68,7 @@ class DialectVariant(msgspec.Struct, frozen=True):
     names_start_with_letter: bool = False
     """A tool name starts with a letter or an underscore."""
     reasoning: ReasoningPolicy = AS_TEXT
-    """What of a model's reasoning may go back."""
+    """The reasoning that may go back."""
     is_host: bool = False
     """True for the variant of a host that imitates the API."""
 

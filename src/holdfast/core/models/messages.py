@@ -33,7 +33,7 @@ class Text(_Value, frozen=True, tag="text"):
     text: str
     """The text."""
     fields: dict[str, Any] | None = None
-    """What else the block of a reply has, for the API that it came from: citations, a phase, a
+    """The other fields of a reply's block, for the API that it came from: citations, a phase, a
     signature."""
 
 

@@ -1,4 +1,4 @@
-"""What of a model's reasoning may go back to it, as a policy that each dialect states."""
+"""The reasoning that may go back to a model, as a policy that each dialect states."""
 
 from __future__ import annotations
 

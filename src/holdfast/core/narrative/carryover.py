@@ -44,7 +44,9 @@ _STATE_SHARE: Final = 0.15
 _NAMES_SHARE: Final = 0.1
 """The largest share of the cap that each part may take; the story gets the rest."""
 _ITEM_CHARS: Final = 200
+"""Of an open item: enough for a sentence."""
 _ITEMS_MAX: Final = 20
+"""Open items that are listed; longer lists are plans, and stand in the story."""
 
 STORY: Final = "## What happened so far, in order"
 OPEN: Final = "## Open items"

@@ -80,7 +80,7 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What came of a call."""
+    """The outcome of a call."""
 
     call: str
     is_failed: bool = False
@@ -91,7 +91,7 @@ class CallOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """What one record can add to a narrative, and to the state after it."""
+    """The part of one record in a narrative, and to the state after it."""
 
     record: str
     passages: tuple[Passage, ...] = ()
@@ -160,7 +160,7 @@ def names_of(record: Record) -> frozenset[str]:
     match record:
         case ToolResult() | User():
             return frozenset(identifiers(scrub(text_of(record.content))))
-        case _:
+        case _:  # calls have theirs in their arguments; nothing else has any
             found = digest_record(record)
             return frozenset(found.names) if found is not None else frozenset()
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from holdfast.core.narrative.digest import Digest
 
 _COMMAND_CHARS: Final = 160
+"""Of the last check: two lines of a terminal."""
 _RESULT_CHARS: Final = 300
+"""Of its outcome: the line that says it, and the one before."""
 
 
 class WorkState(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What happened, line by line in order of time, within a number of tokens.
+"""A story, line by line in order of time, within a number of tokens.
 
 Each line says who speaks. A call and what came of it are item line. Where there is too little room,
 lines give way in fair shares: the longest and the oldest first, what a call was given before what
@@ -45,6 +45,7 @@ _UNSAFE_LINE: Final = lazy_pattern(
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
 _EDGE_LINES: Final = 3
+"""Lines at the ends of a result that a program may repeat in every one."""
 
 _USER_SHARE: Final = 0.6
 """Of the room, what the user's words take at most where there is more to tell."""
@@ -72,7 +73,7 @@ _WEIGHTS: Final[dict[str, float]] = {
     "short": 0.25,
     "long": 0.03,
 }
-"""How many characters a text may keep for each that a plain text of the agent may keep. `answer`
+"""Characters that a text may keep for each that a plain text of the agent may keep. `answer`
 is the last word of the agent before the user speaks, `task` a result that tells what the user
 asked about, `failed` and `short` are outcomes."""
 _AGE: Final = 0.5
@@ -94,7 +95,7 @@ class StoryLine(msgspec.Struct):
     is_failed: bool = False
     is_refused: bool = False
     count: int = 1
-    """How many calls it tells."""
+    """Calls that it tells."""
     role: str = ""
     """Its entry in the table of weights."""
 

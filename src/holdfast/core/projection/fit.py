@@ -13,7 +13,7 @@ import bisect
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import Image
-from holdfast.core.projection.past import quiet_steps, superseded_steps
+from holdfast.core.projection.past import find_superseded, quiet_steps
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import (
     chars_of,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 _EMPTY_SHARE: Final = 12
-"""Where more than this part of the room stays empty after a cut, the unit before it is shortened to
+"""If more than this part of the room stays empty after a cut, the unit before it is shortened to
 fill it."""
 _MINIMAL_CHARS: Final = 240
 """Characters kept of each part of the newest step when there is room for nothing else."""
@@ -185,7 +185,7 @@ def _step_sizes(
     """The units that are left, as the policy sees them; what pruning frees where it can matter."""
     prunes = prunable(draft, policy)
     first = draft.start
-    quiet, superseded = quiet_steps(draft, first), superseded_steps(draft.units, first)
+    quiet, superseded = quiet_steps(draft, first), find_superseded(draft.units, first)
     return [
         draft.step_size(
             index,

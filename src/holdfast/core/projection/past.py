@@ -199,7 +199,7 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     return [steps[-1] - steps[index + 1] for index in used]
 
 
-def superseded_steps(units: Sequence[ContextUnit], first: int) -> set[int]:
+def find_superseded(units: Sequence[ContextUnit], first: int) -> set[int]:
     """Return the steps from `first` on whose calls were all made again later: a file that was read
     again, a test that was run again."""
     later: set[tuple[str, str]] = set()

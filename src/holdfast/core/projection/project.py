@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.dialects.prefix import Prefixes, prefixes_of, provable
 from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
@@ -20,7 +21,6 @@ from holdfast.core.projection.draft import ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
-from holdfast.core.projection.prefix import Prefixes, prefixes_of, provable
 from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
@@ -30,11 +30,11 @@ from holdfast.core.projection.view import ProjectionCache, turns_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.dialects.prefix import SentRequest
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.policy import Policy
-    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.units import ContextUnit
     from holdfast.core.projection.view import View
@@ -104,10 +104,10 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     _records: Sequence[Record]
 
     @property
-    def sent(self) -> SentRequest:
+    def origin(self) -> SentRequest:
         """The request as the record of its reply has it."""
         newest = self._records[-1].id if self._records else ""
-        return self.prefixes.sent(self.reasoning[-1] if self.reasoning else "", newest)
+        return self.prefixes.make_origin(self.reasoning[-1] if self.reasoning else "", newest)
 
     @property
     def units(self) -> list[ContextUnit]:

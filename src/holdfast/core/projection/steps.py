@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
+from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
 from holdfast.core.log.speakers import is_from_program
@@ -32,7 +33,6 @@ from holdfast.core.models.messages import (
     read_pieces,
 )
 from holdfast.core.projection.payloads import has_payload, without_payloads
-from holdfast.core.projection.prefix import sent_with
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
 from holdfast.core.text.cut import cut, has_lone_surrogates
@@ -205,7 +205,7 @@ class Thread:
 
     def _move_unseen(self, record: Assistant) -> None:
         """Put what was said while a reply was made behind it, where its model had not seen it."""
-        sent = sent_with(record)
+        sent = origin_of(record)
         seen = self._order.get(sent.seen) if sent is not None else None
         if seen is None:
             return
@@ -313,14 +313,14 @@ class Thread:
     def _read_reply(self, record: Assistant) -> tuple[Block, ...]:
         """The blocks of a reply, with the thinking that the target takes back."""
         provider, model = record.provider or "", record.model or ""
-        sent = sent_with(record)
+        sent = origin_of(record)
         dialect = sent.dialect if sent is not None else ""
         blocks = read_blocks(record.content, provider=provider, model=model, dialect=dialect)
         kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(record, b))
         if len(kept) < len(blocks):
             self._repair("foreign-thinking", record, model)
         if (provider, model) != self._maker or record.id in self._barred:
-            kept = tuple(map(_unsigned, kept))
+            kept = tuple(map(_strip_signature, kept))
         return kept
 
     def _lift_payloads(
@@ -449,7 +449,7 @@ def _interrupted_part(call: ToolCall) -> MessagePart:
     return MessagePart("", "injected", "user", (answer,))
 
 
-def _unsigned(block: Block) -> Block:
+def _strip_signature(block: Block) -> Block:
     """A text or a call without the signature of a thought that is not the model's own."""
     match block:
         case Text(text, dict() as fields):

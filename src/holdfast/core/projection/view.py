@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import State, read_state
+from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_of, provable
 from holdfast.core.log.records import (
     MESSAGES,
     Assistant,
@@ -29,7 +30,6 @@ from holdfast.core.log.records import (
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
-from holdfast.core.projection.prefix import NO_PREFIXES, may_return, prefixes_of, provable
 from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import Thread, ViewRepair
@@ -46,11 +46,11 @@ from holdfast.core.text.fences import SUMMARY_LABEL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.dialects.prefix import Prefixes
     from holdfast.core.log.records import PruneDecision, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Thinking, Tool
     from holdfast.core.models.usage import Usage
-    from holdfast.core.projection.prefix import Prefixes
     from holdfast.core.projection.sizes import Weight
     from holdfast.core.tokens.calibration import Calibration
 
@@ -226,7 +226,7 @@ class _Reading:
         self.head = head
         self.stale = stale
         """Replies whose reasoning is not behind its own prefix."""
-        self._barred = _barred(records)
+        self._barred = _find_barred(records)
         self.replies: dict[str, Assistant] = {}
         """The replies with reasoning that could go back to the target, by id."""
         self._scale = scale
@@ -343,7 +343,7 @@ def _turns_the_view(record: Record, window: int) -> bool:
     return type(record) is Undo or Boundaries(window).is_one(record)
 
 
-def _barred(records: Sequence[Record]) -> frozenset[str]:
+def _find_barred(records: Sequence[Record]) -> frozenset[str]:
     """The replies from before a refusal of their reasoning: it is not sent again."""
     places = range(len(records) - 1, -1, -1)
     found = (at for at in places if type(rec := records[at]) is Epoch and rec.drops_reasoning)

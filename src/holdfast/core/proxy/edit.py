@@ -145,19 +145,19 @@ class _EditedItems:
         if not is_whole:
             wire = self._items.shorten_reply(wire, part.blocks)
         given = [self._from.items[index] for index in self._from.places.get(part.record, ())]
-        self._out += self._items.with_marks(self._bound(wire, part.record), given)
+        self._out += self._items.with_marks(self._strip_stale(wire, part.record), given)
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:
             blocks = self._from.blocks_of(index, record)
             if blocks is None:
                 self._close()
-                self._out += self._bound([self._from.items[index]], record)
+                self._out += self._strip_stale([self._from.items[index]], record)
             else:
                 content = self._from.items[index][self._items.content_field]
                 self._add_blocks(index, [content[block] for block in blocks])
 
-    def _bound(self, items: list[Any], record: str) -> list[Any]:
+    def _strip_stale(self, items: list[Any], record: str) -> list[Any]:
         """The items of a reply, without reasoning that is bound to another prefix."""
         if record not in self._stale:
             return items
@@ -170,7 +170,7 @@ class _EditedItems:
             self._close()
             given = [self._from.items[index] for index in places]
             reply = self._items.shorten_reply(given, part.blocks)
-            self._out += self._bound(reply, part.record)
+            self._out += self._strip_stale(reply, part.record)
             return
         index = places[0]
         answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, Undo
-from holdfast.core.projection.prefix import sent_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def find_cause(records: Sequence[Record], plan: Plan) -> str:
     place, reply = newest
     if any(begins_epoch(record) for record in records[place + 1 :]):
         return ""
-    sent, now = sent_with(reply), plan.prefixes
+    sent, now = origin_of(reply), plan.prefixes
     if sent is None:
         known = any(isinstance(rec, Epoch) and rec.cause == "upgrade" for rec in records)
         return "" if known else "upgrade"
@@ -72,7 +72,7 @@ def account_for(records: Sequence[Record], plan: Plan) -> Flow[None]:
     """Store why requests begin differently from now on, where no record says so."""
     cause = find_cause(records, plan)
     if cause:
-        yield from begin_epoch(cause, _ended(records, plan))
+        yield from begin_epoch(cause, _count_ended(records, plan))
 
 
 def begin_epoch(
@@ -97,7 +97,7 @@ def _newest_reply(records: Sequence[Record]) -> tuple[int, Assistant] | None:
     return None
 
 
-def _ended(records: Sequence[Record], plan: Plan) -> int:
+def _count_ended(records: Sequence[Record], plan: Plan) -> int:
     """The replies in view that have reasoning and are sent without it."""
     shown = {message.record for message in plan.prompt.messages} - set(plan.reasoning)
     return sum(

@@ -30,9 +30,9 @@ from holdfast.errors import CallDenied, CannotFit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.dialects.prefix import SentRequest
     from holdfast.core.flow.effects import Flow
     from holdfast.core.models.usage import Usage
-    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunState
 
@@ -68,7 +68,7 @@ class PreparedCalls:
         self._recovery = self._plan = None
         if plan is not None:
             yield from _report_troubles(self._run, reply, usage, plan)
-        sent = plan.sent if plan is not None else None
+        sent = plan.origin if plan is not None else None
         reply = yield from _store(self._run, reply, target.provider, target.model, sent)
         if not reply.calls:
             yield Emit(TurnFinished(reply, 1))
@@ -91,7 +91,7 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
             target = plan.target
             usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
-            stored = yield from _store(run, outcome, target.provider, target.model, plan.sent)
+            stored = yield from _store(run, outcome, target.provider, target.model, plan.origin)
             return stored, newest
         yield from _recover(recovery, plan, outcome)
 
@@ -161,7 +161,7 @@ def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
             hint="change the listener that returns `Deny` for `CallStarted`",
         )
     before = yield Now()
-    run.last_sent = plan.sent
+    run.last_sent = plan.origin
     outcome: Reply | FailedCall = yield CallModel(plan.prompt, plan.target)
     if isinstance(outcome, FailedCall):
         return outcome

@@ -30,6 +30,7 @@ from holdfast.errors import BadSetting, CannotFit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.dialects.prefix import SentRequest
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.lifetimes import CacheLifetime
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from holdfast.core.models.prices import Price
     from holdfast.core.models.spending import PriceFor
     from holdfast.core.outputs.offload import Room
-    from holdfast.core.projection.prefix import SentRequest
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import Pressure
     from holdfast.core.projection.view import ProjectionCache

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.dialects.common.digests import extend_chain
+from holdfast.core.dialects.prefix import SentRequest
 from holdfast.core.dialects.registry import find_dialect
-from holdfast.core.projection.prefix import SentRequest
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
 from holdfast.core.turn.replies import assistant_record
 from holdfast.errors import HoldfastError
@@ -67,7 +67,7 @@ class ExchangeLog:
     ) -> None:
         """Store a reply; `cause` says why it is not whole."""
         request = self._request
-        sent = fitting.sent() if fitting is not None else SentRequest(request.dialect)
+        sent = fitting.origin() if fitting is not None else SentRequest(request.dialect)
         record = assistant_record(reply, request.provider, request.model, sent)
         extra = {**record.extra, **({"cause": cause} if cause else {})}
         results: list[Record] = []

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.prefix import SentRequest, origin_of
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import MESSAGES, Assistant, Compaction, Header, ModelChange, Prune
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.window import Window, output_reserve
 from holdfast.core.projection.policy import PromptCache
-from holdfast.core.projection.prefix import SentRequest, sent_with
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
@@ -309,7 +309,7 @@ class Fitting:
             for record in self._path
             if isinstance(record, Assistant)
             and _is_bound((record.provider or "", record.model or ""), reader)
-            and ((sent := sent_with(record)) is None or sent.epoch != epoch)
+            and ((sent := origin_of(record)) is None or sent.epoch != epoch)
         }
 
     def _unbind(self, after: str) -> str:
@@ -323,7 +323,7 @@ class Fitting:
                 self._send({**self._request.body, self._request.items_field: items})
         return after
 
-    def sent(self) -> SentRequest:
+    def origin(self) -> SentRequest:
         """The request as the record of its reply has it."""
         return SentRequest(self._target.dialect.name, epoch=self._epoch)
 

@@ -130,7 +130,7 @@ class _Node(msgspec.Struct, gc=False):
         return [block["id"] for block in self._blocks("tool_use") if is_text(block.get("id"))]
 
     @property
-    def answered_ids(self) -> list[str]:
+    def find_answered(self) -> list[str]:
         answers = self._blocks("tool_result")
         return [answer["tool_use_id"] for answer in answers if is_text(answer.get("tool_use_id"))]
 
@@ -233,7 +233,7 @@ def _newest_branch(tree: list[_Node], parents: list[int | None]) -> list[_Node]:
     calls = {call for node in said for call in node.call_ids}
     keep = {node.index for node in said}
     for node in tree:
-        answered = node.answered_ids
+        answered = node.find_answered
         if answered and all(call in calls for call in answered):
             keep.add(node.index)
     return [node for node in tree if node.index in keep]

@@ -90,7 +90,7 @@ _SUMMARY_ENDS: Final = (
     "\nPlease continue the conversation from where we left",
     "</summary>",
 )
-"""What Claude Code writes around the summary of its model: a preamble with the model's notes to
+"""The words of Claude Code around the summary of its model: a preamble with the model's notes to
 itself, and an order to continue."""
 
 

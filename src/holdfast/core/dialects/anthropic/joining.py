@@ -175,7 +175,7 @@ class AnthropicRounds(Rounds):
         item = items[0]
         return [{**item, "content": [{**item["content"][0], "content": text}]}]
 
-    def _named_calls(self, body: Json) -> list[Json]:
+    def _calls_by_name(self, body: Json) -> list[Json]:
         return as_objects(body.get("content"))
 
 

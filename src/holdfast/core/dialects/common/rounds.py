@@ -68,7 +68,7 @@ class Rounds(ABC):
 
     def call_ids(self, body: Json, names: Container[str]) -> list[str]:
         """The ids of all calls of some tools in a reply, those that broke off among them."""
-        calls = self._named_calls(body)
+        calls = self._calls_by_name(body)
         return [str(call.get("id")) for call in calls if call.get("name") in names]
 
     def calls_to_answer(
@@ -79,7 +79,7 @@ class Rounds(ABC):
         return [{"id": call.id, "name": call.name} for call in calls]
 
     @abstractmethod
-    def _named_calls(self, body: Json) -> list[Json]:
+    def _calls_by_name(self, body: Json) -> list[Json]:
         """The calls of a reply, each with its `name` and its `id`."""
 
 

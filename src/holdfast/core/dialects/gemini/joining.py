@@ -191,7 +191,7 @@ class GeminiRounds(Rounds):
         found = [as_object(part.get("functionCall")) for part in _reply_parts(body)]
         return [call for call in found if call.get("name") in names]
 
-    def _named_calls(self, body: Json) -> list[Json]:
+    def _calls_by_name(self, body: Json) -> list[Json]:
         del body
         return []
 

@@ -250,7 +250,7 @@ class ChatRounds(Rounds):
     def with_result_text(self, items: list[Json], text: str) -> list[Json]:
         return [{**items[0], "content": text}]
 
-    def _named_calls(self, body: Json) -> list[Json]:
+    def _calls_by_name(self, body: Json) -> list[Json]:
         message = as_object(first_object(body, "choices").get("message"))
         return [
             {**as_object(call.get("function")), "id": call.get("id")}

@@ -198,7 +198,7 @@ class ResponsesRounds(Rounds):
     def with_result_text(self, items: list[Json], text: str) -> list[Json]:
         return [{**items[0], "output": text}]
 
-    def _named_calls(self, body: Json) -> list[Json]:
+    def _calls_by_name(self, body: Json) -> list[Json]:
         return [
             {"name": item.get("name"), "id": item.get("call_id")}
             for item in as_objects(body.get("output"))

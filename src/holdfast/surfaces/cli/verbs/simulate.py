@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.pace import CacheOffer
 
 
-def _named(name: str, _args: argparse.Namespace) -> Plays:
+def _play(name: str, _args: argparse.Namespace) -> Plays:
     return Holdfast(POLICIES[name], name=name)
 
 
@@ -57,7 +57,7 @@ _PLAYS: dict[str, Callable[[argparse.Namespace], Plays]] = {
 """Those that are compared by default."""
 _KNOWN: dict[str, Callable[[argparse.Namespace], Plays]] = {
     **_PLAYS,
-    **{name: partial(_named, name) for name in POLICIES},
+    **{name: partial(_play, name) for name in POLICIES},
 }
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _SOLD = ("auto", "30m", "12h")

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.core.dialects.registry import DIALECTS, target
-from holdfast.core.log.records import Assistant
-from holdfast.core.models.messages import Message, Text, Thinking, Tool, ToolAnswer, ToolCall
-from holdfast.core.projection.prefix import (
+from holdfast.core.dialects.prefix import (
     Prefixes,
     SentRequest,
     is_bound,
     may_return,
+    origin_of,
     prefixes_of,
     provable,
-    sent_with,
 )
+from holdfast.core.dialects.registry import DIALECTS, target
+from holdfast.core.log.records import Assistant
+from holdfast.core.models.messages import Message, Text, Thinking, Tool, ToolAnswer, ToolCall
 
 if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
@@ -125,7 +125,7 @@ class Talk:
         newest = ""
         for number in range(turns):
             self.messages.append(Message("user", (Text(f"Part {number}."),), f"u{number}"))
-            sent = self.prefixes().sent(newest, f"u{number}")
+            sent = self.prefixes().make_origin(newest, f"u{number}")
             newest = f"a{number}"
             self.replies[newest] = Assistant(
                 content="", id=newest, provider=to.provider, model=to.model, sent=sent.to_json()
@@ -186,10 +186,10 @@ def test_unbound_reasoning_needs_no_proof() -> None:
 
 @pytest.mark.parametrize("wrong", [{}, {"dialect": 3}, {"dialect": "anthropic", "messages": []}])
 def test_a_request_that_cannot_be_read_proves_nothing(wrong: dict[str, Any]) -> None:
-    assert sent_with(Assistant(content="", id="a", sent=wrong)) is None
-    assert sent_with(Assistant(content="", id="a")) is None
+    assert origin_of(Assistant(content="", id="a", sent=wrong)) is None
+    assert origin_of(Assistant(content="", id="a")) is None
     sent = SentRequest("anthropic", "s", "t", "m", "a0", "u1")
-    assert sent_with(Assistant(content="", id="a", sent=sent.to_json())) == sent
+    assert origin_of(Assistant(content="", id="a", sent=sent.to_json())) == sent
 
 
 @pytest.mark.parametrize("to", [BOUND, FREE], ids=["bound", "unbound"])

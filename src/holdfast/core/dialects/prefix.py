@@ -54,7 +54,7 @@ class SentRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
 
-def sent_with(record: Assistant) -> SentRequest | None:
+def origin_of(record: Assistant) -> SentRequest | None:
     """Return the request behind a reply; None where the log does not have it."""
     if record.sent is None:
         return None
@@ -71,9 +71,9 @@ class Prefixes(msgspec.Struct, frozen=True):
     system: str
     tools: str
     before: tuple[str, ...]
-    """What stands before each message, and at last the whole."""
+    """The digest before each message, and at last that of the whole."""
 
-    def sent(self, reasoning: str, seen: str) -> SentRequest:
+    def make_origin(self, reasoning: str, seen: str) -> SentRequest:
         """Return the request as the record of its reply has it."""
         return SentRequest(self.dialect, self.system, self.tools, self.before[-1], reasoning, seen)
 
@@ -112,7 +112,7 @@ def may_return(target: Target, record: Assistant, thinking: Thinking) -> bool:
     that is asked may not read.
     """
     provider, model = record.provider or "", record.model or ""
-    sent = sent_with(record)
+    sent = origin_of(record)
     if is_bound(target, record):
         is_ours = sent is not None and sent.dialect == target.dialect.name
         if not is_ours or provider != target.provider or not target.dialect.replays_thinking:
@@ -152,7 +152,7 @@ def provable(
         if not is_bound(target, record):
             free.add(record.id)
             continue
-        sent = sent_with(record)
+        sent = origin_of(record)
         if sent is not None and sent.messages == prefixes.before[index]:
             behind[record.id] = sent.reasoning
     if _lacks_its_own(messages, replies, free | behind.keys(), target):
