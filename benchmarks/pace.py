@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,7 +24,6 @@ from holdfast.tokens import Estimator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.models.lifetimes import CacheLifetime
     from holdfast.records import Record
 
 PAUSES = (60, 120, 240, 290, 310, 360, 600, 900, 1_500, 1_900, 2_700, 3_500, 3_700, 5_400, 7_200)
@@ -85,7 +84,7 @@ def measure(model: str, window: int, pause: float) -> Cell:
     assert price is not None
     offer = offer_for(model, price=price)
 
-    def play(policy: Holdfast | DoNothing, lifetimes: tuple[CacheLifetime, ...]) -> Run:
+    def play(policy: Holdfast | DoNothing, lifetimes: tuple[Any, ...]) -> Run:
         chosen = msgspec.structs.replace(offer, lifetimes=lifetimes) if lifetimes else None
         ttl = 300.0 if model else 0.0
         return simulate(

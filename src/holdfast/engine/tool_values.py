@@ -7,8 +7,8 @@ objects that cannot even be shown. None of that costs the turn.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from itertools import islice
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -45,7 +45,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
     """Turn the return value of a tool into the outcome of its call."""
-    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+    if type(value) in (GeneratorType, AsyncGeneratorType):  # by type: a value may lie
         text = "[The tool returned a generator, and nobody has read what it yields.]"
         return Outcome(call_id, text, is_error=True, seconds=seconds)
     try:
