@@ -367,7 +367,7 @@ def test_a_warning_comes_a_turn_before_the_cut(sizes: list[int], compact: float)
     largest, was_warned = 0, True
     for size in sizes:
         turns += [User(content="word " * size), Assistant(content="noted")]
-        plan = plan_for(said(turns), 40_000, TARGETS[0], policy=policy)
+        plan = plan_for(said(turns), 7_000, TARGETS[0], policy=policy)
         if any(isinstance(decision, Compaction) for decision in plan.decisions):
             assert was_warned or size > largest
             return

@@ -154,11 +154,11 @@ def test_no_more_is_pruned_than_makes_enough_room() -> None:
 
 def test_what_is_superseded_goes_first_and_goes_whole() -> None:
     """A later step has it again: it needs no preview, and makes room for what has none."""
-    steps = steps_of(36, frees=900)
-    places = (20, 22, 24, 31)
+    steps = steps_of(28, frees=900)
+    places = (10, 12, 14, 21)
     for place in places:
-        tokens = 4_000
-        steps[place] = StepSize(tokens, 1_000, 3_000, quiet=2, is_superseded=True)
+        tokens = 5_000
+        steps[place] = StepSize(tokens, 1_000, 4_100, quiet=2, is_superseded=True)
     decision = choose(steps, budget=BUDGET, cache=WARM, policy=POLICY)
     assert decision is not None
     assert decision.clear == places
@@ -168,7 +168,7 @@ def test_what_is_superseded_goes_first_and_goes_whole() -> None:
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_the_newest_steps_are_protected_from_pruning(at: int) -> None:
     """Even where nobody used them, or a later step has them again."""
-    steps = [StepSize(3_000, 1_000, 2_000, quiet=90, is_superseded=True) for _ in range(12)]
+    steps = [StepSize(3_000, 1_000, 1_800, quiet=90, is_superseded=True) for _ in range(12)]
     decision = choose(steps, budget=BUDGET, cache=COLD, policy=POLICY)
     assert decision is not None
     assert len(steps) - 1 - at not in (*decision.clear, *decision.trim)

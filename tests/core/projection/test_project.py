@@ -50,6 +50,10 @@ COLD = PromptCache(idle_seconds=10_000.0)
 WARM = PromptCache(idle_seconds=1.0)
 
 
+CUTS = Policy(allow=("nothing",))
+"""Shortens no result, so that a full view is cut."""
+
+
 def plan_for(records: Sequence[Record], window: int = 32_000, **options: Any) -> Plan:
     options.setdefault("target", ANTHROPIC)
     options.setdefault("floor", 0)
@@ -215,7 +219,7 @@ def test_users_words_stay_when_one_turn_outgrows_the_window(window: int) -> None
             ToolResult(tool_use_id=f"c{number}", content="x " * 900),
         ]
     records = said(records)
-    plan = plan_for(records, window)
+    plan = plan_for(records, window, policy=CUTS)
     first = plan.prompt.messages[0]
     assert first.role == "user"
     assert "Find the bug in parser.py and fix it." in text_of_blocks(first.blocks)
@@ -223,7 +227,7 @@ def test_users_words_stay_when_one_turn_outgrows_the_window(window: int) -> None
     cut = next(one for one in log if isinstance(one, Compaction))
     kept = next(place for place, one in enumerate(log) if one.id == cut.first_kept)
     # What a store would hand out: only what is left of the cut.
-    assert blocks_of(plan_for(log[kept:], window)) == blocks_of(plan)
+    assert blocks_of(plan_for(log[kept:], window, policy=CUTS)) == blocks_of(plan)
 
 
 def steps(start: int, count: int, chars: int = 1_800) -> list[Record]:

@@ -98,7 +98,7 @@ def test_a_summary_that_rides_on_the_conversation_has_a_bounded_reply() -> None:
     (call,) = hand.calls
     assert len(call.prompt.messages) > 10
     most = 2 * hand.state.options.summary_tokens
-    assert 0.9 * most <= call.prompt.output_tokens <= most
+    assert 0 < call.prompt.output_tokens <= most
     assert "the tests" in str(call.prompt.messages[-1])
     (started,) = hand.of(CallStarted)
     assert started.purpose == "summary"

@@ -123,16 +123,16 @@ def test_a_credential_is_reported_once_with_the_record_that_holds_it() -> None:
     """Whatever stores it: the user's words, a result, injected context."""
     token = TOKENS["GitHub"]
     flows: list[Any] = [
-        lambda run: turn.add_user(run, f"use {token}"),
-        lambda run: turn.add_result(run, "a", f"use {token}"),
-        lambda run: turn.inject_context(run, f"use {token}", "a program"),
+        lambda run, _name: turn.add_user(run, f"use {token}"),
+        lambda run, name: turn.add_result(run, name, f"use {token}"),
+        lambda run, _name: turn.inject_context(run, f"use {token}", "a program"),
     ]
     for flow in flows:
-        hand = Hand([Assistant(content=[call_block("a")])])
+        hand = Hand([Assistant(content=[call_block("a"), call_block("b")])])
         hand.is_turn_running = True
         hand.state.secret_watch = SecretWatch(hand.state.vault, "warn")
-        for _ in range(2):
-            hand.run(flow(hand.state))
+        for name in ("a", "b"):
+            hand.run(flow(hand.state, name))
         stored = hand.records[1]
         assert hand.of(SecretFound) == [SecretFound(stored.id, stored.kind, "ghp_", True)]
 
@@ -177,13 +177,13 @@ def test_a_wrong_argument_is_refused_by_its_name(
 def test_results_that_no_line_could_hold_are_cut() -> None:
     """Text, blocks and details alike."""
     huge = "x" * 5_000_000
-    hand = Hand([Assistant(content=[call_block("a")])])
+    hand = Hand([Assistant(content=[call_block("a"), call_block("b")])])
     blocks: list[Any] = [
         {"type": "text", "text": huge},
         {"type": "image", "source": {"data": huge}},
     ]
     hand.run(turn.add_result(hand.state, "a", huge))
-    hand.run(turn.add_result(hand.state, "a", blocks, details={"raw": huge}))
+    hand.run(turn.add_result(hand.state, "b", blocks, details={"raw": huge}))
     for record in hand.records[1:]:
         size = len(msgspec.json.encode(record))
         assert size < 4_200_000

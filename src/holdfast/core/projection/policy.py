@@ -61,7 +61,7 @@ class Policy(msgspec.Struct, frozen=True):
     compact: float = 0.85
     """The view is full here: old results are shortened, or the oldest part is cut. Amid a tool
     loop it may be a little fuller."""
-    keep: float = 0.52
+    keep: float = 0.55
     """A cut that the window demands leaves this much, carry-over included."""
     cold_prune: float = 0.1
     """From here on a cold cache is used to shorten results that were superseded, or not used for
