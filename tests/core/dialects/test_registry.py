@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SERVED = PACKAGE / "testing" / "loopback"
-"""The provider that tests call writes replies by itself, so that it shares no mistake of ours."""
+"""The provider that tests call; its wires still choose by the name of a dialect."""
 AMBIGUOUS = frozenset({"anthropic", "gemini"})
 """Names that servers, providers and file formats have too."""
 
