@@ -278,6 +278,7 @@ def worked() -> list[Record]:
         ),
         Assistant(content="I found the cause in src/auth/login.py: the token expires after 900 s."),
         User(content="We decided to use a refresh token because users complained."),
+        Assistant(content="The clock of the server was not the cause."),
         Assistant(content="I fixed src/auth/login.py and added tests in tests/test_login.py."),
         ToolResult(tool_use_id="x", content="2 passed", name="bash"),
         User(content="Next, the release notes are still to do."),
@@ -306,6 +307,7 @@ def test_summaries_are_accepted(rides: bool) -> None:
         "### Constraints\n- Never touch the billing code.",
         "We decided to use a refresh token",
         "src/auth/login.py",
+        "### Ruled out\n- The clock of the server was not the cause.",
         "release notes are still to do",
     ):
         assert kept in verdict.text

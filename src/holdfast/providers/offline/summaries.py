@@ -29,8 +29,6 @@ ITEM_CHARS: Final = 220
 """A long sentence, cut in its middle."""
 _ITEMS_MAX: Final = 40
 """Under one heading, before the cap of the summary takes more of them away."""
-_NAMES_MAX: Final = 15
-"""Of files, and of other names, the newest: code keeps a longer list of its own."""
 _FOCUS_MAX: Final = 5
 """Sentences about what the caller asked the summary to keep in view."""
 _SHARE_MAX: Final = 0.5
@@ -45,6 +43,12 @@ _RULE: Final = lazy_pattern(
 _DECIDED: Final = lazy_pattern(
     r"\b(decided?|decision|chose|chosen|agreed|instead of|rather than|going with|settled on|"
     r"we(?:'ll| will) use|because)\b",
+    re.IGNORECASE,
+)
+_RULED_OUT: Final = lazy_pattern(
+    r"\b(ruled out|turned out|(?:is|was|were) wrong|mistaken|not the (?:cause|reason|problem)|"
+    r"(?:did not|didn['’]t|does not|doesn['’]t) (?:help|work)|no longer|reverted|gave up|dead end|"
+    r"rejected|abandoned)\b",
     re.IGNORECASE,
 )
 _OPEN: Final = lazy_pattern(
@@ -63,14 +67,6 @@ _FAILED: Final = lazy_pattern(
 )
 _LEFT_OUT: Final = lazy_pattern(r"\[…[^\]\n]*\]")
 """The marker of a shortened summary; the next one is not made from it."""
-_FILE: Final = lazy_pattern(
-    r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]{1,200}/){1,40}[\w.@+-]{0,200}\w"
-    r"|(?<![\w/.@])[\w-]{1,200}\.[A-Za-z]\w{0,4}\b"
-)
-_NAME: Final = lazy_pattern(
-    r"https?://[^\s\"'<>`()]+[\w/]|\b[0-9a-f]{7,40}\b|\bv?\d+(?:\.\d+){1,3}\b|(?<![\d,])(?:\d{1,3}(?:,\d{3})+|\d{3,})(?![\d,])"
-    r"|\b[A-Z][A-Z0-9]+[-_]\w+\b|\b\w+[a-z0-9]_[a-z]\w+\b"
-)
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True):
@@ -175,9 +171,8 @@ def _sections(entries: Sequence[TranscriptEntry], focus: str) -> list[list[str]]
         [line for line in asked if _RULE.search(line)],
         [*_focus_lines(entries, focus), *progress, *_failure_lines(entries)],
         [line for line in (*asked, *spoken) if _DECIDED.search(line)],
+        [line for line in (*asked, *spoken) if _RULED_OUT.search(line)],
         [line for line in (*asked, *spoken) if _OPEN.search(line)],
-        _find_names(_FILE, entries, kinds=("user", "assistant", "call")),
-        _find_names(_NAME, entries, kinds=("user", "assistant", "call")),
     ]
 
 
@@ -210,19 +205,6 @@ def _focus_lines(entries: Sequence[TranscriptEntry], focus: str) -> list[str]:
         for sentence in _statements_in(entry.text)
     ]
     return [quote.text for quote in find_quotes(focus, passages, _FOCUS_MAX)] if focus else []
-
-
-def _find_names(
-    pattern: re.Pattern[str], entries: Sequence[TranscriptEntry], kinds: Sequence[Kind]
-) -> list[str]:
-    """The names that came up, the most recent last."""
-    found: dict[str, None] = {}
-    for entry in entries:
-        if entry.kind in kinds:
-            for match in pattern.finditer(entry.text):
-                found.pop(match[0], None)
-                found[match[0]] = None
-    return [cut(name, ITEM_CHARS).text for name in found][-_NAMES_MAX:]
 
 
 def _read_previous(previous: str) -> dict[str, list[str]]:
