@@ -18,6 +18,7 @@ from holdfast.core.log.records import (
     CallFailure,
     Checkpoint,
     Compaction,
+    Epoch,
     Flush,
     InjectedContext,
     Label,
@@ -310,12 +311,42 @@ def failed(root: Path) -> None:
     made.store.close()
 
 
+def renewed(root: Path) -> None:
+    """Added with the record type `epoch`, and the field `reasoning` of a prune."""
+    made = Maker(root, "renewed")
+    made.store.create(made.key)
+    made.append(Epoch(cause="upgrade"))
+    made.append(User(content="Which is it?"))
+    (answer,) = made.append(
+        Assistant(
+            content=[
+                {"type": "thinking", "thinking": "Let me look.", "signature": "c2lnbmF0dXJl"},
+                {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
+            ]
+        )
+    )
+    (result,) = made.append(ToolResult(tool_use_id="toolu_1", content="the first"))
+    made.append(Epoch(cause="tools", detail="a tool was added", reasoning=1))
+    made.append(
+        Prune(
+            decisions=[PruneDecision(record=result, action="clear", tool_use_id="toolu_1")],
+            window=32_000,
+            reasoning=1,
+        )
+    )
+    made.append(
+        Epoch(cause="refused", detail=f"of {answer}", reasoning=1, drops_reasoning=True),
+        Assistant(content="The first."),
+    )
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
     made = (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed)
-    for make in (*made, failed):
+    for make in (*made, failed, renewed):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

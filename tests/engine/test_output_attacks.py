@@ -290,11 +290,13 @@ def test_a_linked_folder_is_refused(
     assert_refused(scene, PathRejected, capsys)
 
 
+@pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_file_with_a_second_name_is_refused(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
+    scene: Scene, mode: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who holds the other name could change it while it is read."""
+    """Who can write to it under the other name could change it while it is read."""
     os.link(scene.path, scene.outside / "second")
+    scene.path.chmod(mode)
     assert_refused(scene, PathRejected, capsys)
 
 

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ONLY_THE_LIBRARY = "EZ" + "AK" + made("easypost", "abcdefghijkLMNOP0123456789", 54)
+ONLY_THE_LIBRARY = "CLO" + "JARS_" + made("clojars", "abcdefghijklmnop0123456789", 60)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_library_finds_what_our_shapes_do_not_know() -> None:
         assert text[start:end] == ONLY_THE_LIBRARY
         masked = redactor().text(text)
         assert ONLY_THE_LIBRARY[6:-4] not in masked
-        assert masked.startswith(f"{before}the key [masked: EZAK")
+        assert masked.startswith(f"{before}the key [masked: CLOJ")
         assert redactor().text(masked) is masked
     assert redactor(library=False).text(ONLY_THE_LIBRARY) is ONLY_THE_LIBRARY
 

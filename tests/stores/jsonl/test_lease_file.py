@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
-from holdfast.errors import LeaseLost, PathRejected, TurnInProgress
+from holdfast.errors import LeaseLost, NoSuchSession, PathRejected, TurnInProgress
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import lease_file, writer
 from holdfast.stores.jsonl.store import JsonlStore
@@ -198,10 +198,11 @@ def test_a_removed_session_leaves_no_lease(store: JsonlStore) -> None:
 def test_log_deleted_while_its_turn_runs_leaves_the_name_free(
     store: JsonlStore, is_other: bool
 ) -> None:
-    """Its turn ends without an error of its own, and a new session of the name has its turn."""
+    """The end of its turn says that it is gone, and a new session of the name has its turn."""
     token = store.leases.acquire(KEY, "we", 3_600)
     Path(store.root, "agents", KEY.agent, "sessions", f"{KEY.session}.jsonl").unlink()
-    store.leases.release(KEY, token)
+    with pytest.raises(NoSuchSession):
+        store.leases.release(KEY, token)
     with JsonlStore(store.root) as other:
         chosen = other if is_other else store
         chosen.create(KEY)

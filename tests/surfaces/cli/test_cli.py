@@ -598,7 +598,9 @@ def test_verify_goes_on_after_a_session_that_cannot_be_read(cli: Cli) -> None:
     """The odd one is reported with its error, the others are verified, the exit status is 1."""
     for name in ("a", "b"):
         cli("append", name, "--create", stdin=USER)
-    os.link(cli.root / "agents/main/sessions/a.jsonl", cli.root / "second-name")
+    log = cli.root / "agents/main/sessions/a.jsonl"
+    os.link(log, cli.root / "second-name")
+    log.chmod(0o660)  # others can change it
 
     done = cli("verify", "--json")
 

@@ -163,9 +163,16 @@ class _Memory:
         """Return the content of a file; refuses a path without one."""
         path = _below(shown)
         try:
-            if not path or self._notes.kind(path) in ("folder", "nothing"):
+            kind = self._notes.kind(path) if path else "folder"
+            if kind in ("folder", "nothing"):
                 raise NoSuchNote(path)
-            return self._notes.data(path)  # refused, with the reason, where it is no plain file
+            data = self._notes.data(path)  # refused, with the reason, where it is no plain file
+            if kind == "other":
+                raise PathRejected(
+                    f"`{path}` has a second name (hard link), and may be a file from outside",
+                    hint="a copy in its place can be used: `cp FILE NEW && mv NEW FILE`",
+                )
+            return data
         except NoSuchNote:
             raise _Refusal(
                 f"Error: The path {shown} does not exist. Please provide a valid path."

@@ -236,6 +236,7 @@ class FileLeases:
                 lease.release(folder, token)
         except NoSuchSession:
             writer.close()  # the log was deleted meanwhile: its lease must not block the name
+            raise
 
     def current(self, key: SessionKey) -> LeaseHolder | None:
         with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):

@@ -143,12 +143,18 @@ class NoteFolder:
                         os.close(below)
 
     def kind(self, folder: int, path: str) -> NoteKind:
-        """Return whether a path is a file, a folder, something else, or nothing."""
+        """Return whether a path is a file, a folder, something else, or nothing.
+
+        A file with a second name is something else here: it may be one from outside. It is listed
+        and appended to all the same, since a backup by hard links makes such names too.
+        """
         with (
             suppress(FileNotFoundError, NotADirectoryError),
             self.parent(folder, self.path_parts(path)) as (parent, name),
         ):
-            return note_kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            kind = note_kind(found)
+            return "other" if kind == "file" and found.st_nlink > 1 else kind
         return "nothing"
 
     def data(self, folder: int, path: str) -> bytes:

@@ -101,14 +101,15 @@ def additions(
     """Return the facts that an append of these records adds. One that has a title keeps it."""
     facts, totals = Facts(title="-" if is_titled else ""), SessionTotals()
     label, boundary, kept = None, None, None
+    moment = round(now, 3)
     for record, record_id in zip(records, ids, strict=True):
         facts.add(0, record)
-        totals.add(record)
+        # Totals are kept by week: a record that gets its time now is counted with it.
+        totals.add(record if record.ts else msgspec.structs.replace(record, ts=moment))
         if type(record) is Label and record.target is None:
             label = record.label
         elif type(record) is Compaction:
             boundary, kept = record_id, record.first_kept
-    moment = round(now, 3)
     has_new = not all(record.ts for record in records)  # one gets its time now
     return Additions(
         title=b"" if is_titled else to_bytes(facts.title),

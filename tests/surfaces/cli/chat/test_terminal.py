@@ -164,7 +164,7 @@ def test_plain_terminal_without_the_extra(tmp_path: Path) -> None:
         "sys.exit(main(['chat']))\n"
     )
     with Terminal(sys.executable, "-c", program, folder=tmp_path) as terminal:
-        terminal.wait_for("[#---------] 1% You > ")
+        terminal.wait_for("[#---------] 2% You > ")
         terminal.send("one\\\r")
         terminal.wait_for("... ")
         terminal.send("two\r")
