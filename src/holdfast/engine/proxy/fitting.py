@@ -275,7 +275,8 @@ class Fitting:
         units = [*plan.opening_units, *plan.units_sent]
         epoch = _epoch_in([*self._path, *plan.decisions])
         items = edit_items(conversation, units, whole, self._stale(epoch))
-        if not is_in_order(items, request.items):
+        goes_on = bool(units) and units[-1].parts[-1].record in conversation.wires
+        if not is_in_order(items, request.items, goes_on=goes_on):
             return None
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens
