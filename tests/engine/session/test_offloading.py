@@ -289,11 +289,14 @@ def test_what_was_cleared_in_the_view_can_be_read_by_its_record(bench: Bench) ->
 
 
 def test_the_tool_is_left_out_where_it_would_leave_no_room(bench: Bench) -> None:
-    """The provider refuses anything but a tiny request: reading back must not cost the turn."""
-    too_long = RuntimeError("prompt is too long")
-    model = ScriptedModel(["hello", "well", too_long, "smaller", "fine"], window=8_000)
-    session = bench.open(model, tools=[build], floor=4_000, summary="extract")
-    for words in ("one", "two", "three"):
-        bench.say(session, f"{words} more time, please. " * 40)
-    bench.do(session.add_result("nobody", LOG))
+    """The system prompt takes nearly all of the window: reading back must not cost the turn."""
+    model = ScriptedModel([calls(("c1", "build", {})), "it failed", "fine"], window=8_000)
+    session = bench.open(
+        model, tools=[build], system="Be exact. " * 1_750, floor=4_000, summary="extract"
+    )
+    assert bench.say(session, "build it").text == "it failed"
     assert bench.say(session, "still there?").text == "fine"
+    assert [tool_names(request) for request in model.requests] == [["build"]] * 3
+    roomy = ScriptedModel(["fine"], window=8_000)
+    bench.say(bench.open(roomy, "other", tools=[build], floor=4_000), "still there?")
+    assert tool_names(roomy.requests[0]) == ["build", "output_read"]

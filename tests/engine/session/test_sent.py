@@ -240,14 +240,18 @@ def test_a_cut_in_its_turn_keeps_the_context_with_the_question(bench: Bench) -> 
 
 
 def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
-    """The boundary holds both; the next projection reads from there, and says the same."""
+    """The boundary holds both; the next projection reads from there, and says the same. A later
+    cut, which reads no record from before the boundary, tells the context in its carry-over."""
+
+    def steps(first: int) -> Iterator[Record]:
+        for number in range(first, first + 30):
+            call = {**CALL, "id": f"t{number}", "input": {"n": number}}
+            yield Assistant(id=f"a{number}", content=[call])
+            result = f"out {number} " + "lorem ipsum " * 1_500
+            yield ToolResult(id=f"r{number}", tool_use_id=f"t{number}", content=result)
+
     records: list[Record] = [InjectedContext(id="c", text=WORD, source="ci")]
-    records.append(User(id="u", content="And now?"))
-    for number in range(30):
-        call = {**CALL, "id": f"t{number}", "input": {"n": number}}
-        records.append(Assistant(id=f"a{number}", content=[call]))
-        result = f"out {number} " + "lorem ipsum " * 1_500
-        records.append(ToolResult(id=f"r{number}", tool_use_id=f"t{number}", content=result))
+    records += [User(id="u", content="And now?"), *steps(0)]
     unpruned = Policy(allow=("nothing",))
     request = ProjectionRequest(records, Window(32_000, "test"), TARGETS[0], policy=unpruned)
     plan = project(request)
@@ -258,6 +262,12 @@ def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
     sent = shown(render(plan.prompt, TARGETS[0]))
     assert sent.count(WORD) == 1
     assert shown(render(again.prompt, TARGETS[0])) == sent
+    kept = [record.id for record in records].index(cuts[0].first_kept or "")
+    later = [*records[kept:], *decided, User(id="v", content="Go on."), *steps(30)]
+    cut_again = project(msgspec.structs.replace(request, records=later))
+    (cut,) = [made for made in cut_again.decisions if isinstance(made, Compaction)]
+    assert [held["type"] for held in cut.turn or ()] == ["user"]
+    assert shown(render(cut_again.prompt, TARGETS[0])).count(WORD) == 1
 
 
 def test_long_context_is_cut_and_the_record_has_all_of_it(bench: Bench) -> None:

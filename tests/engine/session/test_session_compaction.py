@@ -43,6 +43,7 @@ from holdfast.core.log.records import (
 from holdfast.core.memory import notes as notes_of
 from holdfast.core.models.prices import Price
 from holdfast.core.models.replies import Reply
+from holdfast.core.narrative import carryover
 from holdfast.core.projection.policy import Policy
 from holdfast.core.text.fences import ASK
 from holdfast.core.tokens.counting import Estimator
@@ -270,7 +271,9 @@ def test_the_focus_is_in_every_request_for_a_summary(bench: Bench) -> None:
         assert count_request(request, Estimator()) + request["max_tokens"] <= 6_000
     assert summariser.refused == []
     assert len(boundaries(bench.records())) == 1
-    assert Estimator().count(done.summary) < 6_000
+    assert carryover.prose_of(done.summary) == SUMMARY
+    budget = bench.do(session.plan()).budget.tokens
+    assert Estimator().count(done.summary) <= Policy().carry_cap(budget)
 
 
 def test_a_warm_cache_is_ridden(blocking: Bench) -> None:
@@ -1021,7 +1024,7 @@ def test_what_a_summary_cost_is_booked_and_shown(bench: Bench) -> None:
 def test_after_a_compaction_sizes_are_estimated_until_the_next_reply(bench: Bench) -> None:
     """And the next turn does not cut again (claw0 test 52)."""
     session = bench.open(model_with(SUMMARY))
-    for number in range(8):
+    for number in range(16):
         bench.say(session, f"parcel {number} " + "is heavy and must stay dry. " * 40)
     assert bench.do(session.status()).basis == "measured"
     assert bench.do(session.compact()).outcome == "applied"

@@ -52,9 +52,17 @@ WAYS_IN = {
 }
 
 
+def open_with_call(bench: Bench, name: str, **options: Any) -> Any:
+    """A session whose model waits for the result of the call `c1`."""
+    session = bench.open(["ok"], name, **options)
+    bench.do(session.add_user("build it"))
+    bench.do(session.record(calls(("c1", "build", {}))))
+    return session
+
+
 @pytest.mark.parametrize("way", WAYS_IN)
 def test_every_way_in_warns_or_stores_a_handle(bench: Bench, way: str) -> None:
-    session = bench.open(["ok"], "s")
+    session = open_with_call(bench, "s")
     bench.do(WAYS_IN[way](session))
     (found,) = bench.of(SecretFound)
     assert (found.kind, found.is_stored) == ("ghp_", True)
@@ -62,7 +70,7 @@ def test_every_way_in_warns_or_stores_a_handle(bench: Bench, way: str) -> None:
     assert holder.kind == found.type
     assert KEY in encode(holder).decode()
     assert KEY[4:] not in repr(found)
-    other = bench.open(["ok"], "t", found_secrets="handle")
+    other = open_with_call(bench, "t", found_secrets="handle")
     bench.do(WAYS_IN[way](other))
     assert [event.is_stored for event in bench.of(SecretFound)] == [True, False]
     written = "".join(encode(record).decode() for record in bench.records("t"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
-from holdfast.core.log.records import Assistant, Compaction, User
+from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
 from holdfast.core.models.messages import ToolCall, arguments_json
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
@@ -158,10 +158,11 @@ class Past:
         digests = self._scale.digests([*self._words_beside(), *self.records(units, start)])
         return [_not_shown(item, shown) for item in digests] if shown else digests
 
-    def _words_beside(self) -> list[User]:
-        """The user's messages that stood beside the summary of the cut before."""
+    def _words_beside(self) -> list[User | InjectedContext]:
+        """The user's messages, and context, that stood beside the summary of the cut before."""
         found = turn_records(self._boundary) if self._boundary is not None else []
-        return [rec for rec in found if isinstance(rec, User) and rec.id not in self.by_id]
+        kinds = (User, InjectedContext)
+        return [rec for rec in found if isinstance(rec, kinds) and rec.id not in self.by_id]
 
     def _previous(self) -> str | None:
         """The carry-over before, where it says what the records at hand do not."""
@@ -232,7 +233,8 @@ def _not_shown(digest: Digest, shown: set[str]) -> Digest:
     """A digest without the words that stay in view."""
     if digest.record not in shown:
         return digest
-    return replace(digest, passages=tuple(item for item in digest.passages if item.kind != "user"))
+    told = tuple(item for item in digest.passages if item.kind not in ("user", "program"))
+    return replace(digest, passages=told)
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -90,7 +90,7 @@ class Summariser:
         self, covered: Sequence[Record], known: Sequence[str]
     ) -> Flow[tuple[list[str], str, Json | None]]:
         """Notes beyond those that are `known`, the reason if there are none, and the usage."""
-        room = self._room(self._run.options.summary_tokens, "")
+        room = self._room(_NOTES_TOKENS, "\n".join(known))
         counter = self._run.cache.scale.counter
         parts = summary_request.parts(covered, room_tokens=room, calls_max=1, counter=counter)
         if not parts:
