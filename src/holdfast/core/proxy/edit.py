@@ -257,9 +257,10 @@ def without_stale(conversation: ConversationMap, stale: Collection[str]) -> list
     return [item for item in found if item is not None]
 
 
-def is_in_order(edited: Sequence[Any], given: Sequence[Any]) -> bool:
+def is_in_order(edited: Sequence[Any], given: Sequence[Any], *, goes_on: bool = False) -> bool:
     """Return whether an edited conversation is still the client's: what stays of its messages is in
-    their order, no instruction is new, and it ends as theirs does."""
+    their order, no instruction is new, and it ends as theirs does; or, where it goes on after them
+    with calls that the proxy answered, with such an answer."""
     places = {id(item): index for index, item in enumerate(given)}
     kept = [places[id(item)] for item in edited if id(item) in places]
     if kept != sorted(set(kept)):
@@ -268,6 +269,8 @@ def is_in_order(edited: Sequence[Any], given: Sequence[Any]) -> bool:
         return False
     if not given or not edited:
         return not given and not edited
+    if goes_on:
+        return id(edited[-1]) not in places
     return edited[-1] is given[-1] or _shape_of(edited[-1]) == _shape_of(given[-1])
 
 
