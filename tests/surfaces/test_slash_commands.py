@@ -215,12 +215,14 @@ def test_a_model_with_tools_of_its_own_gets_none_of_the_chat(tmp_path: Path) -> 
     seat = Seat(tmp_path, tools=[look])
     seat.say("Hello.")
     assert "look" in str(seat.model.requests[-1]["tools"])
+    had = [tool.name for tool in seat.chat.session.plan().prompt.tools]
+    assert had == ["look", "output_read"]
     told = seat("/model cli:sh -c 'cat > /dev/null; echo The 9:12.'").text
     assert "Tools: none of this chat; sh runs its own" in told
     assert seat.say("Which train?") == "The 9:12."
     assert "Tools" not in seat("/model").text
     assert "Tools: look" in seat("/model offline").text
-    assert [tool.name for tool in seat.chat.session.plan().prompt.tools] == ["look"]
+    assert [tool.name for tool in seat.chat.session.plan().prompt.tools] == had
 
 
 # How full it is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import warnings
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,11 @@ def said(records: list[Any]) -> list[Any]:
     return [record.content for record in records if hasattr(record, "content")]
 
 
+def nameless(body: bytes) -> bytes:
+    """A request without the ids of records that its carry-over names: each log has its own."""
+    return re.sub(rb"\b(record )[0-9a-f]{18}\b", rb"\1ID", body)
+
+
 @examples(60)
 @example("anthropic", "guard", "zstd", "gzip", 2)
 @example("openai-responses", "save", "gzip, zstd", "zstd", 2)
@@ -124,7 +130,7 @@ def test_a_compressed_request_passes_unchanged_and_is_logged_readable(
         assert turns == 40
         assert mode != "observe"
         assert b"content-encoding" not in sent
-        assert upstream.bodies[-1] == usual[1].bodies[-1]
+        assert nameless(upstream.bodies[-1]) == nameless(usual[1].bodies[-1])
         assert len(json.loads(upstream.bodies[-1])) == len(json.loads(plain))
     assert said(records) == said(usual[2])
     (*_, reply) = [record for record in records if isinstance(record, Assistant)]

@@ -259,16 +259,18 @@ def without_stale(conversation: ConversationMap, stale: Collection[str]) -> list
 
 def is_in_order(edited: Sequence[Any], given: Sequence[Any], *, goes_on: bool = False) -> bool:
     """Return whether an edited conversation is still the client's: what stays of its messages is in
-    their order, no instruction is new, and it ends as theirs does; unless it `goes_on` with a
-    round that the proxy answered."""
+    their order, no instruction is new, and it ends as theirs does; or, where it goes on after them
+    with calls that the proxy answered, with such an answer."""
     places = {id(item): index for index, item in enumerate(given)}
     kept = [places[id(item)] for item in edited if id(item) in places]
     if kept != sorted(set(kept)):
         return False
     if any(_role_of(item) in SYSTEM_ROLES and id(item) not in places for item in edited):
         return False
-    if goes_on or not given or not edited:
-        return bool(edited) or not given
+    if not given or not edited:
+        return not given and not edited
+    if goes_on:
+        return id(edited[-1]) not in places
     return edited[-1] is given[-1] or _shape_of(edited[-1]) == _shape_of(given[-1])
 
 

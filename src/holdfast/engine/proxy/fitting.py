@@ -95,6 +95,7 @@ class Fitting:
         self._tries = Tries()
         self._sent: Plan | None = None
         """The plan of the request that was sent last; None for one that went out unchanged."""
+        self._goes_on = False
         self._weighed: Plan | None = None
         self._stated: set[int] = set()
         self._epoch = ""
@@ -182,6 +183,7 @@ class Fitting:
     def go_on(self, after: str) -> str | None:
         """Make the request that follows a reply to which the proxy answered itself; the record
         that the next reply follows, or None where there can be none."""
+        self._goes_on = True
         self._read_path(after)
         try:
             return self._use(self._project("hold"), after)
@@ -275,8 +277,7 @@ class Fitting:
         units = [*plan.opening_units, *plan.units_sent]
         epoch = _epoch_in([*self._path, *plan.decisions])
         items = edit_items(conversation, units, whole, self._stale(epoch))
-        goes_on = bool(units) and units[-1].parts[-1].record in conversation.wires
-        if not is_in_order(items, request.items, goes_on=goes_on):
+        if not is_in_order(items, request.items, goes_on=self._goes_on):
             return None
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens

@@ -29,7 +29,7 @@ def test_the_first_turn_is_told_with_its_reason() -> None:
     full = talk(60, 2_000)
     cold = first_turn_notice(full, now=1e9)
     assert "will cut the view" in cold or "will shorten" in cold
-    assert "the limit is 90%" in cold or "the cache went cold" in cold
+    assert "the limit is 85%" in cold or "the cache went cold" in cold
     assert MODEL in cold
     smaller = talk(20, 600)
     assert "cold" in first_turn_notice(smaller, now=1e9)
