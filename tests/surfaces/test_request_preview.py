@@ -121,7 +121,7 @@ _TOOL = "tests.surfaces.test_request_preview:look_up"
 _AGENTS = {
     "main": AgentSettings(window=50_000),
     "small": AgentSettings(
-        window=9_000, floor=2_000, output_tokens=700, policy={"flush": 0.45, "compact": 0.5}
+        window=9_000, floor=2_000, output_tokens=700, policy={"keep": 0.2, "compact": 0.5}
     ),
     "large": AgentSettings(window=300_000, system="Be brief. " * 40, tools=(_TOOL,)),
     "own": AgentSettings(model="offline", output_tokens=3_000),

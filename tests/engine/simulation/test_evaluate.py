@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.evaluation.report import Evaluation
 
-FORGETFUL = Policy(keep=0.01, allow=("nothing",))
-"""A cut with this policy carries only the user's instructions over, and no prune comes before."""
+FORGETFUL = Policy(keep=0.02, allow=("nothing",))
+"""A cut with this policy has room for the user's own words alone, and no prune comes before."""
 CARRIED = ("instruction", "decision")
 CUTTING = Policy(allow=("nothing",))
 """As by default, without prunes."""

@@ -1023,7 +1023,7 @@ def test_time_has_costs_gaps_and_windows(store: SessionStore) -> None:
             assert text.count('class="idle"') == 3
             assert text.count('class="turned"') == 2
             assert "these calls: $" in text
-            assert "74% of the input came from the prompt cache" in text
+            assert "74% of their input came from the prompt cache" in text
             now = (await client.get(f"/s/main/{key.session}/context")).text
             assert "the heron is grey" in now.partition("Recalled and added to turns")[2]
 

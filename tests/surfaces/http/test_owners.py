@@ -42,6 +42,8 @@ from holdfast.surfaces.serve_settings import ServeSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import httpx2
+
     from holdfast.core.log.records import Json
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import Route
@@ -73,10 +75,6 @@ def stock(*, has_other: bool) -> SessionStore:
         _put(store, "bob", THEIRS, "m2")
         store.remove(SessionKey("other", "bob-else"))
         named = BOB.session
-    else:  # the same numbers of messages are used up
-        _put(store, "zed", "", "m1")
-        _put(store, "zed", "", "m2")
-        store.queues.erase(owner="zed")
     # A record of one owner that names a session of the other is not followed.
     continued = [Mode(mode="fresh", continued_in=named)]
     store.append(SessionKey("main", "ann-plan"), continued, expect=ANY_HEAD)
@@ -102,12 +100,17 @@ def names_of(store: SessionStore, other: SessionStore) -> dict[str, list[Any]]:
         if isinstance(rec, ToolResult) and rec.output_ref is not None
     ]
     records = [next(rec.id for rec in log if isinstance(rec, User)) for log in logs]
+    messages = {
+        owner: [each.id for each in where.queues.messages("inbox") if each.owner == owner]
+        for owner, where in (("ann", store), ("bob", other))
+    }
+    assert [len(ids) for ids in messages.values()] == [1, 2]
     return {
         **PARTS,
         "session": ["bob-work", "bob-fresh", "ann-work", "ann-plan", "nobody-work", "no-such"],
         "record": [*records, "r" * 18],
         "ref": [*refs, refs[0][:16], "f" * 64],
-        "message": [1, 2, 3, 99],
+        "message": [*messages["ann"], *messages["bob"], 99],
         "text": [
             *(records[0], refs[0], "bob-work", "main/bob-work"),
             *("plan", "animal", "MEMORY.md"),
@@ -221,6 +224,12 @@ async def settle(store: SessionStore) -> None:
         await asyncio.sleep(0.005)
 
 
+async def load(client: httpx2.AsyncClient) -> None:
+    """Wait until the server has loaded: how long that takes is chance."""
+    while "loading" in (await client.get("/readyz")).text:
+        await asyncio.sleep(0.005)
+
+
 async def walk(
     store: SessionStore, token: str, names: dict[str, list[Any]], routes: tuple[Route, ...] = ROUTES
 ) -> Answers:
@@ -231,6 +240,7 @@ async def walk(
     many = {"requests_burst": 1_000_000}
     share = SHARE if token in (ANN_TOKEN, READ_TOKEN) else REFUSED_SHARE
     async with serving(store, *tokens, server=_settings(many)) as client:
+        await load(client)
         await settle(store)
         for route in sorted(routes, key=_order):
             if route.is_stream and "{" not in route.path:
