@@ -50,6 +50,7 @@ V010 = HERE / "story_v0.1.0.json"
 WINDOWS = (32_000, 64_000, 200_000)
 CUTS = (1, 3, 10)
 NEXT_CALLS = 30
+TRIES = 8
 TAIL_SHARE = 0.25
 """Of a capped request: what stays whole of the newest part."""
 SECTIONS = re.compile(r"request|error|problem|pending|current|next", re.IGNORECASE)
@@ -171,14 +172,20 @@ def request_after(
     """
     if cap is None:
         return _cut_at(cut, window, count, Policy())
-    carry, found = cap - int(cap * tail), Made()
-    for _try in range(5):
+    carry, found, before = cap - int(cap * tail), Made(), 0
+    for _try in range(TRIES):
         made = _cut_at(cut, window, count, _capped(cap, carry, window, tail))
         if found.tokens < made.tokens <= cap:
             found = made
         if 0.98 * cap <= made.tokens <= cap:
             break
-        carry = max(100, carry + int(0.99 * cap) - made.tokens)
+        missing = int(0.99 * cap) - made.tokens
+        if missing > 0 and made.tokens == before:
+            # All that there is to tell is told: the newest part gets the rest, as in a real cut.
+            tail += missing / cap
+        else:
+            carry = max(100, carry + missing)
+        before = made.tokens
     return found
 
 
