@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 MARKS: Final[dict[Kind, str]] = {
     "user": "User: ",
+    "below": "User, whole below: ",
     "refusal": "User, refusing the call: ",
     "text": "Agent: ",
     "thought": "Thought: ",
     "call": "• ",
+    "written": "Written: ",
     "report": "Result: ",
     "program": "Program: ",
 }
@@ -40,7 +42,7 @@ _FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSED: Final = "refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
-    r"(?m)^(?=(?:User|User, refusing the call|Agent|Thought|Result|Program): |• |## )"
+    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Agent|Thought|Written|Result|Program): |• |## )"
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
@@ -65,9 +67,11 @@ _WEIGHTS: Final[dict[str, float]] = {
     "text": 1.0,
     "answer": 2.0,
     "thought": 0.5,
+    "written": 0.4,
     "report": 0.4,
     "task": 1.5,
     "program": 0.1,
+    "below": 1.0,
     "aside": 0.3,
     "failed": 0.7,
     "short": 0.25,
@@ -465,7 +469,8 @@ def read_lines(texts: Iterable[str]) -> list[StoryLine]:
                 lines[-1].text += f"\n{text}"
             continue
         kind = _KINDS[mark]
-        lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
+        if kind != "below":
+            lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
     for line in lines:
         line.key = line.text
     return lines
