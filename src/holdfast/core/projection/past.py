@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
-_FENCE_TOKENS: Final = 60
-"""Tokens of the label and the tags around a carry-over."""
+_FENCE_TOKENS: Final = 100
+"""Tokens of the label and the tags around a carry-over, and of the line about what was cut."""
 
 
 class Past:
