@@ -121,7 +121,16 @@ ORDER: dict[str, tuple[str, ...]] = {
         ),
     ),
     "engine": (
-        *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
+        *(
+            "safe_regex",
+            "redactor",
+            "tool_values",
+            "tools",
+            "outputs",
+            "context_tool",
+            "simulation",
+            "memory",
+        ),
         *("adoption", "history", "erasing", "session", "gateway", "workspace", "adapters", "proxy"),
     ),
     "engine.session": (

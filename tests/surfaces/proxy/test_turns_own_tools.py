@@ -63,8 +63,8 @@ SEARCH = Call(
     {"sessionKey": "current", "query": "look", "includeTools": True, "limit": 1},
 )
 """Its answer is small: what eight large ones fill is cut again, as any conversation is."""
-UNKNOWN = Call("output_read", {"ref": "0123456789abcdef"})
-WRONG = Call("output_read", {"lines": 7, "nothing": True})
+UNKNOWN = Call("context", {"ref": "0123456789abcdef"})
+WRONG = Call("context", {"lines": 7, "nothing": True})
 MINE = Call("read", {"path": "x.txt"})
 
 
@@ -330,7 +330,7 @@ def run(dialect: str, rounds: Sequence[Round], cuts: Sequence[int], *, is_stream
                 first = await proxy.post(path, client.request(**changes).data)
                 used = len(provider.asked)
                 check_answer(first.data, dialect, rounds[:used], is_streamed=is_streamed)
-                assert first.headers["x-holdfast-tools"] == "output_read, sessions_history"
+                assert first.headers["x-holdfast-tools"] == "context, sessions_history"
                 _reply, body = read_answer(first.data, dialect, is_streamed=is_streamed)
                 take_answer(client, body, "and now?")
                 provider.rounds = [Round("the end")]
@@ -525,7 +525,7 @@ def test_the_model_gets_what_was_cut(dialect: str) -> None:
     assert "look" in found
     assert "chain" not in found
     take_answer(client, read_answer_of(provider, dialect), "more")
-    reading = Call("output_read", {"ref": oldest.id, "max_chars": 1_000})
+    reading = Call("context", {"ref": oldest.id})
     provider.rounds = [Round(own=(reading,)), END]
     asyncio.run(ask(keeper, provider, client))
     (last,) = list(exchanges_in(provider.asked[-1], dialect).values())[-1:]
@@ -658,7 +658,7 @@ def test_the_tools_reach_no_other_session() -> None:
     calls = (
         Call("sessions_history", {"sessionKey": str(other.key), "query": "xyzzy"}),
         Call("sessions_history", {"sessionKey": "current", "query": "xyzzy"}),
-        Call("output_read", {"ref": foreign.id}),
+        Call("context", {"ref": foreign.id}),
     )
     provider.rounds = [Round("", own=calls), END]
     asyncio.run(ask(keeper, provider, client))

@@ -70,6 +70,7 @@ class ViewDraft:
         self.has_images = False
         self._records = request.records
         self._request = request
+        self._way_back = request.way_back
         self.past = Past(request, view.boundary, cache.scale, correction, budget)
         self._cache = cache
         self._correction = correction
@@ -180,7 +181,7 @@ class ViewDraft:
         """Return the tokens of the messages that a cut there would leave."""
         pins = self._pins(start)
         summary = self._carry(start, carry_tokens, rest_tokens, pins)
-        opening = (*opening_of(NEW_SUMMARY, summary), *pins, *self.closing)
+        opening = (*self._open(summary, start), *pins, *self.closing)
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
@@ -249,8 +250,13 @@ class ViewDraft:
         """Of what is from before the cut, keep only these units."""
         self.pinned = pinned
         assert self.summary is not None
-        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self.opening = [*self._open(self.summary, self.start), *self.pinned]
         self.close()
+
+    def _open(self, summary: str, start: int) -> list[ContextUnit]:
+        """The unit that a summary of everything before `start` becomes."""
+        covers = self.past.covers(self.units, start)
+        return opening_of(NEW_SUMMARY, summary, covers[1] if covers else "", self._way_back)
 
     def settle(self) -> None:
         """Read what a cut left as the next projection will: without what came before it.

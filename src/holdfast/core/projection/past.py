@@ -33,8 +33,8 @@ _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
 _BELOW_CHARS: Final = 80
 """Of a message that stands behind the carry-over, enough to know it by."""
-_FENCE_TOKENS: Final = 60
-"""Tokens of the label and the tags around a carry-over."""
+_FENCE_TOKENS: Final = 100
+"""Tokens of the label and the tags around a carry-over, and of the line about what was cut."""
 
 
 class Past:

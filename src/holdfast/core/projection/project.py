@@ -155,7 +155,14 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     cache = cache or ProjectionCache()
     request = msgspec.structs.replace(request, records=with_ids(request.records))
     window, target, policy = request.window, request.target, request.policy
-    view = cache.read(request.records, window.tokens, target, request.system, request.tools)
+    view = cache.read(
+        request.records,
+        window.tokens,
+        target,
+        request.system,
+        request.tools,
+        request.way_back,
+    )
     learned = Correction(view.calibration.factor, view.calibration.per_result)
     system_tokens = learned.tokens(Weight(cache.scale.text(request.system)))
     tools_tokens = learned.tokens(Weight(cache.scale.tools(request.tools)))

@@ -97,8 +97,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     options: RunOptions = RunOptions()
     tools: tuple[Tool, ...] = ()
-    output_tool: Tool | None = None
-    """Reads back outputs that were moved out of the log."""
+    context_tool: Tool | None = None
+    """Reads back what was moved out of the log or cut."""
     floor: int = WINDOW_FLOOR_TOKENS
     """The smallest window to accept."""
     price: Price | None = None
@@ -147,6 +147,8 @@ class RunState:
         """The longest reply that the provider accepts, from its own error message."""
         self.must_cut = False
         """Cut before the next call: a reply says that the window is full."""
+        self.asked_cut: str | None = None
+        """The focus of a cut that the model asked for: it comes before the next call."""
         self.poor_summaries = 0
         """Unusable summaries in a row; after two, the model is not asked for a while."""
         self.drafts = DraftState()
@@ -171,7 +173,7 @@ class RunState:
         """The tokens that the messages of the newest plan may take."""
         self.view_tokens = 0
         """The tokens that they take."""
-        self._drops_output_tool = False
+        self._drops_context_tool = False
         self.last_sent: SentRequest | None = None
         """The newest request, for a reply that is broken off."""
         self._offer = _cache_offer(settings)
@@ -270,9 +272,9 @@ class RunState:
         except CannotFit:
             if request.tools == self.settings.tools:
                 raise
-            # The tool that reads outputs back must not cost the turn. Once left out it stays so:
+            # The tool `context` must not cost the turn. Once left out it stays so:
             # coming and going would change the prefix each time.
-            self._drops_output_tool = True
+            self._drops_context_tool = True
             plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
@@ -313,10 +315,10 @@ class RunState:
         )
 
     def _tools(self) -> tuple[Tool, ...]:
-        """The tools of the session and the output tool, declared from the first request on: a tool
-        that comes later changes the prefix of everything."""
-        reader = self.settings.output_tool
-        if reader is None or self._drops_output_tool:
+        """The tools of the session and `context`, declared from the first request on: a tool that
+        comes later changes the prefix of everything."""
+        reader = self.settings.context_tool
+        if reader is None or self._drops_context_tool:
             return self.settings.tools
         return (*self.settings.tools, reader)
 
