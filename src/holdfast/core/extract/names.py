@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.tokens.counting import Counter
 

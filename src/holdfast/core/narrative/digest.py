@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json, Record
 
-Kind = Literal["user", "below", "refusal", "text", "thought", "call", "written", "report", "program"]
+Kind = Literal[
+    "user", "below", "refusal", "text", "thought", "call", "written", "report", "program"
+]
 """Who or what a passage is of: the user, the user's words that stand whole behind the narrative,
 those with a refused call, the agent's text or thinking, a tool call, prose that a call was given,
 a result that reads like prose, a program in the user's role."""

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
 from holdfast.core.models.messages import ToolCall, arguments_json
-from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.calls import one_line
+from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.projection.view import turn_records
