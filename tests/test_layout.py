@@ -32,7 +32,7 @@ ACROSS = frozenset(
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/test_owners", "engine/memory/test_superseded_hits"),
         *("engine/session/test_local_weights", "engine/session/test_offloading"),
-        "engine/session/test_note_sources",
+        *("engine/session/test_note_sources", "engine/session/test_reports"),
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("importers/test_detection", "importers/test_real_transcripts"),

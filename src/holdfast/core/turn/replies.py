@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunState
 
+REASONING_FIELD: Final = "reasoning_report"
+"""The field of a reply's record for the reasoning that its provider did not accept as it was."""
+CACHE_MISS_FIELD: Final = "cache_miss"
+"""The field for the change that kept its request from the prompt cache."""
 _FULL: Final = 0.99
 """Share of the window from which an empty reply counts as an overflow."""
 
@@ -116,6 +120,11 @@ def assistant_record(
     """A reply as a record. It has the name by which the model was called: thinking is given back
     only to the model that produced it, and providers answer with longer names."""
     served = reply.model if model and reply.model not in ("", model) else ""
+    reported = {
+        "served_model": served,
+        REASONING_FIELD: msgspec.to_builtins(reply.reasoning),
+        CACHE_MISS_FIELD: reply.cache_miss,
+    }
     return Assistant(
         content=reply.content,
         provider=provider or reply.provider or None,
@@ -123,7 +132,7 @@ def assistant_record(
         usage=reply.raw_usage,
         stop_reason=reply.stop_reason or None,
         sent=sent.to_json() if sent is not None else None,
-        extra={**reply.extra, **({"served_model": served} if served else {})},
+        extra={**reply.extra, **{name: value for name, value in reported.items() if value}},
     )
 
 
@@ -248,7 +257,7 @@ def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCal
 
 def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:
     """Everything that looks wrong about a call that succeeded."""
-    found = []
+    found = _reported(reply)
     if reply.stop == "window":
         detail = "the reply was cut off because the window was full"
         found.append(TroubleNoticed("window-stop", detail))
@@ -276,4 +285,24 @@ def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoti
             "sent: the server seems to have dropped the beginning"
         )
         found.append(TroubleNoticed("cut-silently", detail))
+    return found
+
+
+def _reported(reply: Reply) -> list[TroubleNoticed]:
+    """Everything that the provider itself says is not as it was."""
+    found = []
+    if reply.reasoning:
+        dropped = sum(block.is_dropped for block in reply.reasoning)
+        allowed = len(reply.reasoning) - dropped
+        counts = [f"{dropped} dropped"] * bool(dropped) + [f"{allowed} only allowed"] * bool(
+            allowed
+        )
+        reasons = ", ".join(dict.fromkeys(block.reason for block in reply.reasoning))
+        detail = (
+            f"blocks of earlier reasoning: {' and '.join(counts)}, "
+            f"the first at {reply.reasoning[0].path}: {reasons}"
+        )
+        found.append(TroubleNoticed("reasoning-dropped", detail, reply.reasoning))
+    if reply.cache_miss:
+        found.append(TroubleNoticed("cache-missed", reply.cache_miss))
     return found
