@@ -121,7 +121,7 @@ def test_own_tools_are_off_until_they_are_asked_for(
     def read_once(asked: Any) -> Answer:
         if not any(tool.name == "context" for tool in asked.tools):
             return Answer("no tools")
-        is_read = any("context" in str(message.blocks) for message in asked.messages)
+        is_read = any("name='context'" in str(message.blocks) for message in asked.messages)
         return Answer("read") if is_read else Answer("", (Call("context", {"ref": "nothing"}),))
 
     with Loopback(read_once) as upstream:
