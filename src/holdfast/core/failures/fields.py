@@ -11,8 +11,8 @@ _PATH: Final = r"[\"'`]?([A-Za-z_][\w.\[\]]{0,120})[\"'`]?"
 _NAMED: Final = (
     lazy_pattern(rf"{_PATH}: extra inputs are not permitted", re.IGNORECASE),
     lazy_pattern(
-        r"(?:unsupported|unknown|unrecogni[sz]ed) (?:request )?(?:parameter|value|argument|field|key)s?"
-        rf"(?: supplied)?: ?{_PATH}",
+        r"(?:unsupported|unknown|unrecogni[sz]ed) (?:request )?"
+        rf"(?:parameter|value|argument|field|key)s?(?: supplied)?: ?{_PATH}",
         re.IGNORECASE,
     ),
     lazy_pattern(rf"unknown name {_PATH}(?: at {_PATH})?", re.IGNORECASE),
