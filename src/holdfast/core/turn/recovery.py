@@ -144,11 +144,8 @@ class Recovery:
         if self._refused is None:
             return
         before, failed = self._refused
-        is_repaired = self._is_repaired and (plan.prompt, plan.target) != (
-            before.prompt,
-            before.target,
-        )
-        if not is_repaired and not is_smaller(plan, before):
+        is_other = (plan.prompt, plan.target) != (before.prompt, before.target)
+        if not (is_other if self._is_repaired else is_smaller(plan, before)):
             raise final_error(failed, before, "it could not be made smaller") from failed.error
         self._refused = None
 

@@ -43,6 +43,8 @@ REPAIRS_MAX: Final = 3
 
 _CONTENT_STATUS: Final = (None, 400, 404, 413, 415, 422)
 """Statuses with which a request can be refused for what is in it."""
+_WORDS_STATUS: Final = tuple(status for status in _CONTENT_STATUS if status != 404)
+"""Those for which words may be left out: an address that is not there is no fault of them."""
 _CONTENT_ACTIONS: Final = frozenset(
     (
         "shrink_or_drop_images",
@@ -96,8 +98,9 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
         return Repair("drop-media", f"without the media of {_count(media)}", tuple(media), (), ends)
     if has_reasoning(parts):
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
-    words = words_of(parts, unanswered_records(plan.records))
-    if words and not _is_parameter(failure):
+    gone = {item.record for repair in done for item in repair.left_out if item.what == "all"}
+    words = words_of(parts, unanswered_records(plan.records) - gone)
+    if words and failure.status in _WORDS_STATUS:
         return Repair("leave-out", f"without what {_count(words)} said", tuple(words))
     return None
 

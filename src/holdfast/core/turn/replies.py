@@ -25,7 +25,7 @@ from holdfast.core.turn.compact import fit
 from holdfast.core.turn.recovery import Recovery, final_error
 from holdfast.core.turn.refusals import apply, end_turn, refusal_reply, take_back
 from holdfast.core.turn.secrets import append_one
-from holdfast.errors import CallDenied, CannotFit
+from holdfast.errors import CallDenied, CannotFit, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,9 +154,13 @@ def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     """The next request that may be sent."""
     try:
         plan, newest = yield from fit(run, recovery.bounds, is_recovery=recovery.is_under_way)
+        recovery.admit(plan)
     except CannotFit as error:
+        yield from take_back(recovery.repair_records)
         raise recovery.error_for(error) from error
-    recovery.admit(plan)
+    except ModelError:
+        yield from take_back(recovery.repair_records)
+        raise
     return plan, newest
 
 
