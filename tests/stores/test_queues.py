@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +20,6 @@ from holdfast.stores import queues as queues_file
 from holdfast.stores.queues import SqliteQueues
 
 if TYPE_CHECKING:
-    from functools import partial
 from pathlib import Path
 
 NEW = NewMessage(queue="inbox", lane="a", key="k", body={"text": "hello"})
