@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
 from holdfast.core.models.messages import ToolCall, arguments_json
-from holdfast.core.narrative.calls import one_line
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
-_BELOW_CHARS: Final = 80
-"""Of a message that stands behind the carry-over, enough to know it by."""
 _FENCE_TOKENS: Final = 60
 """Tokens of the label and the tags around a carry-over."""
 
@@ -233,11 +230,11 @@ def names_called(unit: ContextUnit) -> list[str]:
 
 
 def _not_shown(digest: Digest, shown: set[str]) -> Digest:
-    """A digest with the beginning of the words that stay in view, to mark their place."""
+    """A digest with a mark in the place of the words that stay in view."""
     if digest.record not in shown:
         return digest
     told = [
-        replace(item, kind="below", text=one_line(item.text, _BELOW_CHARS))
+        replace(item, kind="below", text=f"{len(item.text):,} characters")
         if item.kind == "user"
         else item
         for item in digest.passages
