@@ -62,6 +62,8 @@ _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
+_PROSE_CHARS: Final = 3_000
+"""Of a text that may be prose, from its start."""
 _SIGNS_MAX: Final = 0.02
 _WORDS_A_LINE: Final = 6
 _COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
@@ -340,7 +342,7 @@ def reads_as_prose(text: str) -> bool:
     words, and hardly a sign that sentences do not have."""
     if len(text) < _REPORT_CHARS_MIN:
         return False
-    sample = _NUMBERED.sub("", text[:8_000])
+    sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
     lines = [line for line in sample.splitlines() if line.strip()]
     if not lines or len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
         return False
