@@ -18,7 +18,7 @@ from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
 from holdfast.core.log.speakers import is_from_program, user_text
-from holdfast.core.models.messages import Text, Thinking, ToolCall, read_blocks
+from holdfast.core.models.messages import Other, Text, Thinking, ToolCall, read_blocks
 from holdfast.core.narrative.calls import call_line, one_line
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -195,7 +195,8 @@ def _digest_user(record: User) -> Digest:
 
 def _digest_reply(record: Assistant) -> Digest:
     blocks = read_blocks(record.content)
-    texts = [block.text for block in blocks if isinstance(block, Text)]
+    summaries = [block.words for block in blocks if isinstance(block, Other)]
+    texts = [*filter(None, summaries), *(one.text for one in blocks if isinstance(one, Text))]
     thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
