@@ -28,11 +28,12 @@ ACROSS = frozenset(
     (
         *("test_architecture", "test_docs", "test_examples", "test_layout", "test_public_api"),
         *("test_startup", "test_closed_unions", "test_names", "test_promises", "test_linear"),
+        "test_clocks",
         *("test_demo_postgres", "test_site"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/test_owners", "engine/memory/test_superseded_hits"),
         *("engine/session/test_asking", "engine/session/test_local_weights"),
-        "engine/session/test_offloading",
+        *("engine/session/test_offloading", "engine/session/test_reports"),
         "engine/session/test_note_sources",
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
         *("engine/session/test_secret_handles", "engine/session/test_surface"),

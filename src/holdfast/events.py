@@ -25,6 +25,7 @@ from holdfast.core.flow.events import (
     MemoryRecalled as MemoryRecalled,
     PruneStarted as PruneStarted,
     Pruned as Pruned,
+    EpochBegun as EpochBegun,
     CompactionStarted as CompactionStarted,
     CompactionFinished as CompactionFinished,
     BackgroundSummary as BackgroundSummary,

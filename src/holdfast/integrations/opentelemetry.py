@@ -5,8 +5,9 @@
     stop = trace(session)
 
 A turn is an `invoke_agent` span. Its children are a `chat` span for each call to a model, an
-`execute_tool` span for each tool and a `compact` span for each compaction. Prunes, flushes,
-learned windows and silent failures are events of the turn. No span contains message texts.
+`execute_tool` span for each tool and a `compact` span for each compaction. Prunes, other
+epochs, flushes, learned windows and silent failures are events of the turn. No span contains
+message texts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from holdfast.core.flow.events import (
     CallStarted,
     CompactionFinished,
     CompactionStarted,
+    EpochBegun,
     FlushFinished,
     Interrupted,
     OffloadFailed,
@@ -132,6 +134,7 @@ class _Spans:
                 | OffloadFailed()
                 | SecretFound()
                 | Pruned()
+                | EpochBegun()
                 | FlushFinished()
                 | BackgroundSummary()
                 | WindowLearned()

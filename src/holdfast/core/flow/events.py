@@ -13,7 +13,7 @@ import msgspec
 if TYPE_CHECKING:
     from holdfast.core.failures.classify import Failure
     from holdfast.core.models.messages import ToolCall
-    from holdfast.core.models.replies import Reply
+    from holdfast.core.models.replies import ReasoningReport, Reply
     from holdfast.core.models.usage import Usage
 
 Purpose = Literal["turn", "summary", "notes", "draft"]
@@ -110,7 +110,17 @@ class CallFailed(msgspec.Struct, frozen=True):
     """The reason for the call."""
     failure: Failure
     """The error, classified."""
-    next: Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
+    next: Literal[
+        "wait",
+        "lower-output",
+        "shrink",
+        "drop-media",
+        "drop-thinking",
+        "drop-field",
+        "leave-out",
+        "end-turn",
+        "give-up",
+    ]
     """The step that follows."""
     detail: str = ""
     """More about that step, for people."""
@@ -359,10 +369,22 @@ class WindowLearned(msgspec.Struct, frozen=True):
 class TroubleNoticed(msgspec.Struct, frozen=True):
     """A model call succeeded but looks wrong."""
 
-    kind: Literal["over-window", "cut-silently", "zero-usage", "empty-reply", "window-stop"]
-    """The kind of trouble."""
+    kind: Literal[
+        "over-window",
+        "cut-silently",
+        "zero-usage",
+        "empty-reply",
+        "window-stop",
+        "reasoning-dropped",
+        "cache-missed",
+    ]
+    """The kind of trouble. The last two are reports of the provider."""
     detail: str
-    """The numbers behind it, for people."""
+    """The numbers behind it, for people; for a missed cache the provider's reason."""
+    reasoning: tuple[ReasoningReport, ...] = ()
+    """Blocks of reasoning in the request that the provider did not accept as they were. The reason
+    `prefix_binding_mismatch` says that the conversation was changed without a record; the others,
+    that another model or account is asked."""
 
 
 Event: TypeAlias = (

@@ -24,6 +24,23 @@ class Delta(msgspec.Struct, frozen=True):
     """New text; for a call, the name of its tool, once."""
 
 
+class ReasoningReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A block of reasoning that was in the request and that the provider found to be another."""
+
+    path: str
+    """Its place in the request."""
+    reason: str
+    """The provider's reason: `prefix_binding_mismatch`, `model_binding_mismatch` and so on."""
+    is_dropped: bool = True
+    """True if the model did not see it; False if it did, because the account is not held to it."""
+
+    @property
+    def is_ours(self) -> bool:
+        """True if the conversation before the block is another one: no model or account was
+        changed."""
+        return self.reason == "prefix_binding_mismatch"
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer to one request."""
 
@@ -40,6 +57,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """The provider that was called."""
     model: str = ""
     """The model that answered, as the provider names it."""
+    reasoning: tuple[ReasoningReport, ...] = ()
+    """Reasoning in the request that the provider did not accept as it was."""
+    cache_miss: str = ""
+    """The change that kept the request from the prompt cache, in the provider's word; empty where
+    none was reported."""
     raw: Any = None
     """The client's own return value."""
     extra: Json = {}

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
+from holdfast.core.log.refusals import as_sent, left_out_in
 from holdfast.core.models.messages import ToolCall, arguments_json
+from holdfast.core.narrative.calls import one_line
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
@@ -32,6 +34,8 @@ NEW_SUMMARY: Final = "(new)"
 """The id of a decision's record before it is appended."""
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
+_BELOW_CHARS: Final = 80
+"""Of a message that stands behind the carry-over, enough to know it by."""
 _FENCE_TOKENS: Final = 100
 """Tokens of the label and the tags around a carry-over, and of the line about what was cut."""
 
@@ -49,6 +53,10 @@ class Past:
     ) -> None:
         self._request = request
         self._way_back = request.way_back
+        target, records = request.target, request.records
+        left_out = left_out_in(records, target.provider, target.model)
+        self._records = as_sent(records, left_out) if left_out else records
+        """The records without what the target refused."""
         self._boundary = boundary
         self._scale = scale
         self._correction = correction
@@ -59,7 +67,7 @@ class Past:
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
         """The records at hand."""
-        return {record.id: record for record in self._request.records}
+        return {record.id: record for record in self._records}
 
     def carry_over(
         self,
@@ -112,7 +120,7 @@ class Past:
         wanted = {part.record for unit in pinned for part in unit.parts if part.record}
         if not wanted:
             return []
-        found = [record for record in self._request.records if record.id in wanted]
+        found = [record for record in self._records if record.id in wanted]
         wanted -= {record.id for record in found}
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
         kept = [*(record for record in older if record.id in wanted), *found]
@@ -126,7 +134,7 @@ class Past:
 
     def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
         """The ids of the first and the last record of the units before `start`."""
-        (gone, _end), records = self._find_cut(units, start), self._request.records
+        (gone, _end), records = self._find_cut(units, start), self._records
         first = next((record.id for record in records if record.id in gone), None)
         last = next((record.id for record in reversed(records) if record.id in gone), None)
         return None if first is None or last is None else (first, last)
@@ -143,7 +151,7 @@ class Past:
             parts = [unit.parts for unit in units[:start]]
             gone = {part.record for part in itertools.chain.from_iterable(parts)}
             kept = units[start].first if start < len(units) else None
-            ids = [record.id for record in self._request.records]
+            ids = [record.id for record in self._records]
             end = ids.index(kept) if kept in ids else len(ids)
             self._cut = (units, start, (gone, end))
         return self._cut[2]
@@ -153,7 +161,7 @@ class Past:
 
         An earlier carry-over may have had no room for them; the log still has them.
         """
-        records = self._request.records
+        records = self._records
         gone, end = self._find_cut(units, start)
         late = [record for record in records[end:] if record.id in gone]
         return [*records[:end], *late]
@@ -177,7 +185,7 @@ class Past:
         before = self._boundary
         if before is None:
             return None
-        records = self._request.records
+        records = self._records
         oldest = next((record for record in records if isinstance(record, Compaction)), before)
         is_whole = oldest.covers is not None and oldest.covers[0] in self.by_id
         text = before.carry or before.summary
@@ -238,11 +246,17 @@ def names_called(unit: ContextUnit) -> list[str]:
 
 
 def _not_shown(digest: Digest, shown: set[str]) -> Digest:
-    """A digest without the words that stay in view."""
+    """A digest with the beginning of the words that stay in view, to mark their place."""
     if digest.record not in shown:
         return digest
-    told = tuple(item for item in digest.passages if item.kind not in ("user", "program"))
-    return replace(digest, passages=told)
+    told = [
+        replace(item, kind="below", text=one_line(item.text, _BELOW_CHARS))
+        if item.kind == "user"
+        else item
+        for item in digest.passages
+        if item.kind != "program"
+    ]
+    return replace(digest, passages=tuple(told))
 
 
 def _without_broken_thinking(record: Record) -> Record:

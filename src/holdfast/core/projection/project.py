@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.units import ContextUnit
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import View
 
 _HIDDEN_TOKENS: Final = 500
@@ -108,6 +108,16 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The request as the record of its reply has it."""
         newest = self._records[-1].id if self._records else ""
         return self.prefixes.make_origin(self.reasoning[-1] if self.reasoning else "", newest)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records that the plan was made from, oldest first."""
+        return self._records
+
+    @property
+    def parts_sent(self) -> list[MessagePart]:
+        """The parts of the request, with the records that they are from."""
+        return [part for unit in self._draft.shown() for part in unit.parts]
 
     @property
     def units(self) -> list[ContextUnit]:

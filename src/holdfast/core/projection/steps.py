@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
+from holdfast.core.log.refusals import as_sent, is_refusal
 from holdfast.core.log.speakers import is_from_program
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
@@ -34,12 +35,15 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
+from holdfast.core.projection.refused import is_media, refused_note
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
 from holdfast.core.text.cut import cut, has_lone_surrogates
 from holdfast.core.text.fences import fence_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from holdfast.core.log.records import LeftOut
 
 Flaw = Literal[
     "orphan-result",
@@ -56,6 +60,7 @@ Flaw = Literal[
     "bad-unicode",
     "foreign-thinking",
     "payload-in-text",
+    "refused",
     "no-opening",
     "no-question",
 ]
@@ -74,6 +79,7 @@ MEANING: Final[dict[str, str]] = {
     "bad-unicode": "lone surrogates were replaced",
     "foreign-thinking": "thinking of another model, or without a signature, was left out",
     "payload-in-text": "a large data URI in a text became a note with a ref, or a picture",
+    "refused": "what the provider refused is not sent again; a note has its place",
     "no-opening": "a note stands where the first user message should be",
     "no-question": "a note stands where a new user message should be",
 }
@@ -99,6 +105,7 @@ class Thread:
         admits: Callable[[Assistant, Thinking], bool] = lambda _reply, _thinking: True,
         maker: tuple[str, str] = ("", ""),
         barred: frozenset[str] = frozenset(),
+        left_out: Mapping[str, LeftOut] | None = None,
     ) -> None:
         self.repairs: list[ViewRepair] = []
         self._admits = admits
@@ -107,6 +114,8 @@ class Thread:
         """The provider and the model that are asked."""
         self._barred = barred
         """Replies of which no signature is sent again."""
+        self._left_out = left_out or {}
+        """What the target refused, by record."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
@@ -123,6 +132,16 @@ class Thread:
 
     def feed(self, record: Record) -> None:
         self._order[record.id] = len(self._order)
+        item = self._left_out.get(record.id)
+        if item is not None:
+            self._repair("refused", record)
+            if item.what == "all":
+                for sent in as_sent((record,), self._left_out):
+                    self._take(sent)
+                return
+        self._take(record)
+
+    def _take(self, record: Record) -> None:
         # By exact type: to ask a struct's class for its instances takes several times as long.
         kind = type(record)
         if kind is ToolResult:
@@ -187,6 +206,9 @@ class Thread:
         self._add_said(MessagePart(record.id, source, "user", blocks))
 
     def _take_assistant(self, record: Assistant) -> None:
+        if is_refusal(record):
+            self._repair("refused", record)
+            return
         blocks = self._read(record)
         if not blocks:
             return
@@ -327,16 +349,22 @@ class Thread:
         self, record: Record, blocks: tuple[_B, ...]
     ) -> tuple[_B | Text | Image, ...]:
         """The blocks without large payloads in their texts: sent as text, a picture is thousands
-        of tokens and shows nothing. A model's own message has no pictures."""
-        if not any(map(has_payload, blocks)):
-            return blocks
-        self._repair("payload-in-text", record)
-        may_show = type(record) is not Assistant
-        return tuple(
-            lifted
-            for block in blocks
-            for lifted in without_payloads(block, record.id, may_show=may_show)
-        )
+        of tokens and shows nothing. A model's own message has no pictures. Media that the target
+        refused are notes."""
+        if any(map(has_payload, blocks)):
+            self._repair("payload-in-text", record)
+            may_show = type(record) is not Assistant
+            blocks = tuple(
+                lifted
+                for block in blocks
+                for lifted in without_payloads(block, record.id, may_show=may_show)
+            )
+        if record.id in self._left_out:
+            return tuple(
+                Text(refused_note(block, record.id)) if is_media(block) else block
+                for block in blocks
+            )
+        return blocks
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

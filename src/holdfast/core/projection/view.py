@@ -27,6 +27,7 @@ from holdfast.core.log.records import (
     User,
     from_json,
 )
+from holdfast.core.log.refusals import left_out_in
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
@@ -246,7 +247,8 @@ class _Reading:
         self._boundary, self._fed = _start(records, window) if start is None else (None, start)
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
-        self._thread = Thread(self._admits, (target.provider, target.model), self._barred)
+        maker = (target.provider, target.model)
+        self._thread = Thread(self._admits, maker, self._barred, left_out_in(records, *maker))
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)
         self._last_call: MeasuredCall | None = None
@@ -350,7 +352,7 @@ class _Reading:
 
 def _turns_the_view(record: Record, window: int) -> bool:
     """Return whether what was read before this record has to be read anew."""
-    if type(record) is Epoch and record.drops_reasoning:
+    if type(record) is Epoch and (record.drops_reasoning or record.left_out):
         return True
     return type(record) is Undo or Boundaries(window).is_one(record)
 

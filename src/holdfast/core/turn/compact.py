@@ -25,6 +25,7 @@ from holdfast.core.flow.events import (
 )
 from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
 from holdfast.core.models.usage import add_up
+from holdfast.core.projection.view import turn_records
 from holdfast.core.turn.drafts import is_true_of
 from holdfast.core.turn.epochs import account_for
 from holdfast.core.turn.flush import NoteFlush
@@ -214,7 +215,7 @@ class _CompactionRun:
         decisions: list[Record] = [
             self._sign(made) if record is made else record for record in plan.decisions
         ]
-        decisions += run.boundary_records()
+        decisions += run.boundary_records(self._records, turn_records(made))
         newest = self._records[-1].id if self._records else ""
         is_last = round_ >= _ROUNDS_MAX - 1
         stored = yield Append(decisions, unless_cut=not is_last, since=newest)

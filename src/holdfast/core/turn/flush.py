@@ -59,6 +59,7 @@ class NoteFlush:
         """Save what is worth noting; returns whether everything was read. A failure never stops
         the turn."""
         source = self._run.options.notes
+        covered = self._run.as_sent(covered, self._records)
         if source == "off" or not covered:
             return False
         denied = yield Emit(FlushStarted((covered[0].id, covered[-1].id), trigger))

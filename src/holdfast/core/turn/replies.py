@@ -22,10 +22,10 @@ from holdfast.core.models.replies import Reply
 from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
-from holdfast.core.turn.epochs import begin_epoch
 from holdfast.core.turn.recovery import Recovery, final_error
+from holdfast.core.turn.refusals import apply, end_turn, refusal_reply, take_back
 from holdfast.core.turn.secrets import append_one
-from holdfast.errors import CallDenied, CannotFit
+from holdfast.errors import CallDenied, CannotFit, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunState
 
+REASONING_FIELD: Final = "reasoning_report"
+"""The field of a reply's record for the reasoning that its provider did not accept as it was."""
+CACHE_MISS_FIELD: Final = "cache_miss"
+"""The field for the change that kept its request from the prompt cache."""
 _FULL: Final = 0.99
 """Share of the window from which an empty reply counts as an overflow."""
 
@@ -55,7 +59,13 @@ class PreparedCalls:
         if failed is None or self._recovery is None or self._plan is None:
             self._recovery = Recovery(run)
         else:
-            yield from _recover(self._recovery, self._plan, self._classify(failed))
+            failure = self._classify(failed)
+            refusal = yield from _recover(self._recovery, self._plan, failure)
+            if refusal is not None:
+                plan, self._recovery, self._plan = self._plan, None, None
+                yield Emit(TurnFinished(refusal, 1))
+                why = "the refusal is stored as the reply"
+                raise final_error(failure, plan, why) from failure.error
         plan, _seen = yield from _fit(run, self._recovery)
         self._plan = plan
         return plan
@@ -69,7 +79,10 @@ class PreparedCalls:
         if plan is not None:
             yield from _report_troubles(self._run, reply, usage, plan)
         sent = plan.origin if plan is not None else None
-        reply = yield from _store(self._run, reply, target.provider, target.model, sent)
+        if reply.stop == "refusal" and plan is not None:
+            reply = yield from end_turn(plan, reply.stop_reason or reply.stop, reply)
+        else:
+            reply = yield from _store(self._run, reply, target.provider, target.model, sent)
         if not reply.calls:
             yield Emit(TurnFinished(reply, 1))
         return reply
@@ -91,9 +104,14 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
             target = plan.target
             usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
+            if outcome.stop == "refusal":
+                why = outcome.stop_reason or outcome.stop
+                return (yield from end_turn(plan, why, outcome)), newest
             stored = yield from _store(run, outcome, target.provider, target.model, plan.origin)
             return stored, newest
-        yield from _recover(recovery, plan, outcome)
+        refusal = yield from _recover(recovery, plan, outcome)
+        if refusal is not None:
+            return refusal, newest
 
 
 def assistant_record(
@@ -102,6 +120,11 @@ def assistant_record(
     """A reply as a record. It has the name by which the model was called: thinking is given back
     only to the model that produced it, and providers answer with longer names."""
     served = reply.model if model and reply.model not in ("", model) else ""
+    reported = {
+        "served_model": served,
+        REASONING_FIELD: msgspec.to_builtins(reply.reasoning),
+        CACHE_MISS_FIELD: reply.cache_miss,
+    }
     return Assistant(
         content=reply.content,
         provider=provider or reply.provider or None,
@@ -109,7 +132,7 @@ def assistant_record(
         usage=reply.raw_usage,
         stop_reason=reply.stop_reason or None,
         sent=sent.to_json() if sent is not None else None,
-        extra={**reply.extra, **({"served_model": served} if served else {})},
+        extra={**reply.extra, **{name: value for name, value in reported.items() if value}},
     )
 
 
@@ -131,24 +154,38 @@ def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     """The next request that may be sent."""
     try:
         plan, newest = yield from fit(run, recovery.bounds, is_recovery=recovery.is_under_way)
+        recovery.admit(plan)
     except CannotFit as error:
+        yield from take_back(recovery.repair_records)
         raise recovery.error_for(error) from error
-    recovery.admit(plan)
+    except ModelError:
+        yield from take_back(recovery.repair_records)
+        raise
     return plan, newest
 
 
-def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
-    """Learn from a failure, wait where that helps, or give up with one clear error."""
+def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[Reply | None]:
+    """Learn from a failure, wait or repair where that helps, or give up with one clear error.
+
+    Returns the reply where the refusal itself is one: the provider's policy ended the turn."""
     failed = recovery.judge(plan, failed)
     found = recovery.take(plan, failed)
     yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
     if found.step == "give-up":
+        yield from take_back(recovery.repair_records)
         raise final_error(failed, plan, found.detail) from failed.error
+    if found.step == "end-turn":
+        refusal = refusal_reply(failed.failure)
+        return (yield from end_turn(plan, refusal.stop_reason, refusal))
     if found.step == "wait":
         yield Sleep(found.seconds)
-    elif found.step == "drop-thinking":
-        # Stored, so that no later request tries the same reasoning again.
-        yield from begin_epoch("refused", len(plan.reasoning), drops_reasoning=True)
+    if found.repair is not None:
+        # Stored before the next request: no later one tries the same again.
+        made = yield from apply(plan, found.repair, recovery.repair_records)
+        if found.repair.step == "leave-out":
+            recovery.repair_records.clear()
+        recovery.repair_records.append(made)
+    return None
 
 
 def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
@@ -224,7 +261,7 @@ def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCal
 
 def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:
     """Everything that looks wrong about a call that succeeded."""
-    found = []
+    found = _reported(reply)
     if reply.stop == "window":
         detail = "the reply was cut off because the window was full"
         found.append(TroubleNoticed("window-stop", detail))
@@ -252,4 +289,24 @@ def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoti
             "sent: the server seems to have dropped the beginning"
         )
         found.append(TroubleNoticed("cut-silently", detail))
+    return found
+
+
+def _reported(reply: Reply) -> list[TroubleNoticed]:
+    """Everything that the provider itself says is not as it was."""
+    found = []
+    if reply.reasoning:
+        dropped = sum(block.is_dropped for block in reply.reasoning)
+        allowed = len(reply.reasoning) - dropped
+        counts = [f"{dropped} dropped"] * bool(dropped) + [f"{allowed} only allowed"] * bool(
+            allowed
+        )
+        reasons = ", ".join(dict.fromkeys(block.reason for block in reply.reasoning))
+        detail = (
+            f"blocks of earlier reasoning: {' and '.join(counts)}, "
+            f"the first at {reply.reasoning[0].path}: {reasons}"
+        )
+        found.append(TroubleNoticed("reasoning-dropped", detail, reply.reasoning))
+    if reply.cache_miss:
+        found.append(TroubleNoticed("cache-missed", reply.cache_miss))
     return found

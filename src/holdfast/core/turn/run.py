@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelChange
+from holdfast.core.log.refusals import REFUSED, as_sent, left_out_in, refused_fields_in
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
@@ -174,6 +175,7 @@ class RunState:
         self.view_tokens = 0
         """The tokens that they take."""
         self._drops_context_tool = False
+        self._refused_fields: tuple[str, ...] = ()
         self.last_sent: SentRequest | None = None
         """The newest request, for a reply that is broken off."""
         self._offer = _cache_offer(settings)
@@ -231,11 +233,34 @@ class RunState:
         if window is not None:
             self.recalled_window = self.learn_window(window, "learned earlier")
 
-    def boundary_records(self) -> list[Record]:
-        """The records to repeat after every boundary: the next run reads only from there."""
+    def boundary_records(
+        self, records: Sequence[Record] = (), kept: Sequence[Record] = ()
+    ) -> list[Record]:
+        """The records to repeat after every boundary: the next run reads only from there. Of
+        `records`, what the provider refused of those that are `kept` in view stays left out."""
+        target = self.settings.target
+        maker = target.provider, target.model
+        ids = {record.id for record in kept}
+        left_out = [item for item in left_out_in(records, *maker).values() if item.record in ids]
+        refused: list[Record] = []
+        if left_out or self._refused_fields:
+            repeated = Epoch(
+                cause=REFUSED,
+                detail="still left out after a cut",
+                left_out=left_out,
+                fields=list(self._refused_fields),
+                provider=target.provider or None,
+                model=target.model or None,
+            )
+            refused.append(repeated)
         learned = self.window_record()
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
-        return [*fresh, *([learned] if learned is not None else [])]
+        return [*fresh, *([learned] if learned is not None else []), *refused]
+
+    def as_sent(self, records: Sequence[Record], log: Sequence[Record]) -> list[Record]:
+        """Return records without what the model refused by the `log`, for texts from them."""
+        target = self.settings.target
+        return as_sent(records, left_out_in(log, target.provider, target.model))
 
     def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""
@@ -297,10 +322,14 @@ class RunState:
         caps = [cap for cap in (bounds.at_most, self.ceiling) if cap is not None]
         if self.must_cut and pressure == "usual":
             pressure = "cut"
+        target = bounds.target or settings.target
+        self._refused_fields = refused_fields_in(records, target.provider, target.model)
+        if self._refused_fields:
+            target = msgspec.structs.replace(target, without=self._refused_fields)
         return ProjectionRequest(
             records,
             self.window,
-            bounds.target or settings.target,
+            target,
             system=options.system,
             tools=self._tools(),
             output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),

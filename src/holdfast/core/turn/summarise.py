@@ -90,6 +90,7 @@ class Summariser:
         self, covered: Sequence[Record], known: Sequence[str]
     ) -> Flow[tuple[list[str], str, Json | None]]:
         """Notes beyond those that are `known`, the reason if there are none, and the usage."""
+        covered = self._run.as_sent(covered, self._records)
         room = self._room(_NOTES_TOKENS, "\n".join(known))
         counter = self._run.cache.scale.counter
         parts = summary_request.parts(covered, room_tokens=room, calls_max=1, counter=counter)
@@ -105,6 +106,7 @@ class Summariser:
     def summarise(self, plan: Plan, covered: Sequence[Record]) -> Flow[tuple[str, str]]:
         """A model's summary, or an empty string and the reason."""
         options, window = self._run.options, self.window
+        covered = self._run.as_sent(covered, self._records)
         counter = self._run.cache.scale.counter
         # No longer than the carry-over has room for, or it would be cut again.
         cap = min(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
+from holdfast.engine.gateway.audit import PromptAudit
 from holdfast.engine.gateway.live import LiveFeed
 from holdfast.engine.gateway.open_sessions import OpenSessions
 from holdfast.engine.gateway.options import GatewayOptions
@@ -96,6 +97,7 @@ class Gateway:
         self.services: list[Service] = []
         """Started and stopped with the gateway."""
         self.live = LiveFeed()
+        self.audit = PromptAudit()
 
         async def open_leased(key: SessionKey) -> AsyncSession:
             session = await open_session(key)

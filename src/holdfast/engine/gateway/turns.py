@@ -88,7 +88,10 @@ class MessageTurns:
         if reason:
             await self._reset(key, message, reason)
         async with gateway.sessions.use(key) as session:
-            remove = session.on(lambda event: gateway.live.publish(key, event))
+            removers = [
+                session.on(lambda event: gateway.live.publish(key, event)),
+                session.on(gateway.audit.take),
+            ]
             try:
                 return await session.say(
                     message.body.get("content", ""),
@@ -98,7 +101,8 @@ class MessageTurns:
                     wait=_TURN_WAIT_SECONDS,
                 )
             finally:
-                remove()
+                for remove in removers:
+                    remove()
 
     async def _reset_reason(self, session: AsyncSession, message: QueuedMessage) -> ResetReason:
         options = self._options

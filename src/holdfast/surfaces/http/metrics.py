@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 from holdfast import __version__
 
 if TYPE_CHECKING:
+    from holdfast.engine.gateway.audit import PromptAudit
     from holdfast.engine.gateway.gateway import Gateway
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 """Seconds."""
+_LABEL_CHARS: Final = 64
+"""Of a provider's word: longer ones are no reason but a text."""
 
 
 class Metrics:
@@ -87,6 +90,7 @@ class Metrics:
         ]
         for state, number in sorted(gateway.store.queues.counts("inbox").items()):
             lines.append(f'holdfast_messages{{queue="inbox",state="{state}"}} {number}')
+        lines += audit_lines(gateway.audit)
         lines += [
             "# HELP holdfast_service_up Services of this process that receive messages.",
             "# TYPE holdfast_service_up gauge",
@@ -96,3 +100,32 @@ class Metrics:
             is_up = int(found.state == "running")
             lines.append(f'holdfast_service_up{{service="{found.name}"}} {is_up}')
         return "\n".join(lines) + "\n"
+
+
+def audit_lines(audit: PromptAudit) -> list[str]:
+    """Return counters of epochs, and of what providers reported about requests."""
+    lines = [
+        "# HELP holdfast_epochs_total Epochs that neither a compaction nor a prune began.",
+        "# TYPE holdfast_epochs_total counter",
+    ]
+    for cause, number in sorted(audit.epochs.items()):
+        lines.append(f'holdfast_epochs_total{{cause="{cause}"}} {number}')
+    lines += [
+        "# HELP holdfast_reasoning_blocks_total Reasoning that a provider did not accept.",
+        "# TYPE holdfast_reasoning_blocks_total counter",
+    ]
+    for (state, reason), number in sorted(audit.reasoning.items()):
+        labels = f'state="{state}",reason="{_label(reason)}"'
+        lines.append(f"holdfast_reasoning_blocks_total{{{labels}}} {number}")
+    lines += [
+        "# HELP holdfast_cache_misses_total Prompt caches that a provider reported as missed.",
+        "# TYPE holdfast_cache_misses_total counter",
+    ]
+    for reason, number in sorted(audit.cache_misses.items()):
+        lines.append(f'holdfast_cache_misses_total{{reason="{_label(reason)}"}} {number}')
+    return lines
+
+
+def _label(text: str) -> str:
+    """A provider's word as the value of a label."""
+    return "".join(char for char in text[:_LABEL_CHARS] if char.isalnum() or char in "_-")

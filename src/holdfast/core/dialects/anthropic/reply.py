@@ -11,7 +11,7 @@ from holdfast.core.dialects.common.reading import (
     settle_stop,
 )
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
-from holdfast.core.models.replies import Delta, Reply
+from holdfast.core.models.replies import Delta, ReasoningReport, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,12 @@ _STOPS: Final[Mapping[str, Stop]] = {
 }
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_TRANSFORMATIONS: Final[Mapping[str, bool]] = {
+    "thinking_dropped": True,
+    "thinking_mismatch_allowed": False,
+}
+"""Reports about thinking in the request, true where the model did not see it. The API asks to
+ignore other types."""
 
 
 def is_reply(body: Json) -> bool:
@@ -54,7 +60,23 @@ def read(body: Json, target: Target) -> Reply:
         raw_usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
         model=target.model or as_text(body.get("model")),
+        reasoning=_read_report(body),
+        cache_miss=as_text(_miss(body).get("type")),
     )
+
+
+def _read_report(body: Json) -> tuple[ReasoningReport, ...]:
+    return tuple(
+        ReasoningReport(as_text(item.get("path")), as_text(item.get("reason")), is_dropped)
+        for item in as_dicts(body.get("input_transformations"))
+        for is_dropped in (_TRANSFORMATIONS.get(as_text(item.get("type"))),)
+        if is_dropped is not None
+    )
+
+
+def _miss(body: Json) -> Json:
+    """The reason of a cache miss; nothing while the comparison is pending."""
+    return as_dict(as_dict(body.get("diagnostics")).get("cache_miss_reason"))
 
 
 def _block(block: Json) -> Json:

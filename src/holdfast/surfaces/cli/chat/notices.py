@@ -68,6 +68,12 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
             return _failure_notice(event, attempt)
         case WindowLearned(tokens=tokens, before=before, source=source):
             return _notice("guard", f"the window is {tokens:,} tokens ({source}), not {before:,}")
+        case TroubleNoticed(kind="cache-missed"):
+            return None  # every cut misses the cache, and has a notice of its own
+        case TroubleNoticed(kind="reasoning-dropped", reasoning=blocks) if not any(
+            block.is_ours for block in blocks
+        ):
+            return None  # another model was chosen, and may not read what the last one thought
         case TroubleNoticed(kind=kind, detail=detail):
             return _notice("guard", f"{kind}: {detail}", is_bad=True)
         case TurnWaiting(holder=holder, since=since):
@@ -94,12 +100,16 @@ _KINDS: Final = {
     "tpm_limit": "Token rate limit",
     "payload_too_large": "Request body too large",
     "output_limit": "Requested reply too long",
+    "policy": "Refused by the provider's policy",
 }
 _DOING: Final = {
     "wait": "",
     "lower-output": "asking for ",
-    "drop-media": "sending only ",
+    "drop-media": "sending it ",
     "drop-thinking": "sending it ",
+    "drop-field": "sending it ",
+    "leave-out": "sending it ",
+    "end-turn": "",
 }
 
 
