@@ -15,7 +15,7 @@ from holdfast.core.projection.prune import (
     steps_to_hold,
 )
 from holdfast.core.projection.units import NOTE_FIRST, note
-from holdfast.core.projection.view import Form, opening_of
+from holdfast.core.projection.view import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.core.projection.view import ProjectionCache, View
 
 NOTE_LAST: Final = note("[Continue.]")
-NEW_SUMMARY: Final = "(new)"
-"""The id of a decision's record before it is appended."""
 
 
 class ViewDraft:
@@ -70,7 +68,6 @@ class ViewDraft:
         self.has_images = False
         self._records = request.records
         self._request = request
-        self._way_back = request.way_back
         self.past = Past(request, view.boundary, cache.scale, correction, budget)
         self._cache = cache
         self._correction = correction
@@ -181,7 +178,7 @@ class ViewDraft:
         """Return the tokens of the messages that a cut there would leave."""
         pins = self._pins(start)
         summary = self._carry(start, carry_tokens, rest_tokens, pins)
-        opening = (*self._open(summary, start), *pins, *self.closing)
+        opening = (*self.past.opening(self.units, start, summary), *pins, *self.closing)
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
@@ -250,13 +247,8 @@ class ViewDraft:
         """Of what is from before the cut, keep only these units."""
         self.pinned = pinned
         assert self.summary is not None
-        self.opening = [*self._open(self.summary, self.start), *self.pinned]
+        self.opening = [*self.past.opening(self.units, self.start, self.summary), *self.pinned]
         self.close()
-
-    def _open(self, summary: str, start: int) -> list[ContextUnit]:
-        """The unit that a summary of everything before `start` becomes."""
-        covers = self.past.covers(self.units, start)
-        return opening_of(NEW_SUMMARY, summary, covers[1] if covers else "", self._way_back)
 
     def settle(self) -> None:
         """Read what a cut left as the next projection will: without what came before it.

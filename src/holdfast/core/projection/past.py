@@ -24,7 +24,7 @@ from holdfast.core.models.messages import (
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
-from holdfast.core.projection.view import turn_records
+from holdfast.core.projection.view import opening_of, turn_records
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.sizes import Correction, Scale
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
+NEW_SUMMARY: Final = "(new)"
+"""The id of a decision's record before it is appended."""
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
 _FENCE_TOKENS: Final = 100
@@ -56,6 +58,7 @@ class Past:
         budget: int,
     ) -> None:
         self._request = request
+        self._way_back = request.way_back
         target, records = request.target, request.records
         left_out = left_out_in(records, target.provider, target.model)
         self._records = as_sent(records, left_out) if left_out else records
@@ -139,6 +142,11 @@ class Past:
         first = next((record.id for record in records if record.id in gone), None)
         last = next((record.id for record in reversed(records) if record.id in gone), None)
         return None if first is None or last is None else (first, last)
+
+    def opening(self, units: Sequence[ContextUnit], start: int, summary: str) -> list[ContextUnit]:
+        """The unit that a summary of the units before `start` becomes."""
+        covers = self.covers(units, start)
+        return opening_of(NEW_SUMMARY, summary, covers[1] if covers else "", self._way_back)
 
     def _find_cut(self, units: Sequence[ContextUnit], start: int) -> tuple[set[str], int]:
         """The ids of the records of the units before `start`, and the place of the first record

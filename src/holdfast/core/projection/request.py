@@ -54,7 +54,7 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     pending: Sequence[str] = ()
     """Open tasks, for the carry-over."""
     client_way_back: str = ""
-    """How a model without the tool `context` reads what was cut."""
+    """Words that tell a model without the tool `context` how to read what was cut."""
 
     @property
     def way_back(self) -> str:

@@ -212,7 +212,7 @@ def _shape(part: MessagePart, form: Form) -> MessagePart:
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What stands before the messages of a request, or is said in each of them alike."""
+    """The parts of a request that every request of a session has alike."""
 
     system: str = ""
     tools: tuple[Tool, ...] = ()

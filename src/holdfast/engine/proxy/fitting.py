@@ -52,7 +52,7 @@ _SURE_SHARE: Final = 0.9
 _OPTIONS: Final = RunOptions(recovery_calls=3)
 """With the first one, at most four requests for one of the client's."""
 _CLIENT_WAY_BACK: Final = "`holdfast output ID`, in a shell, shows any record by its id."
-"""Where a client has not our tool: it runs on a machine where commands can be run."""
+"""For a client without our tool: it runs on a machine where commands can be run."""
 _COUNTED_SHARE: Final = 0.95
 """Of a limit: our count and the provider's differ by a few per cent."""
 _REPLY_MAX: Final = 100_000_000

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished, Event
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.engine.tool_values import ToolOutput
     from holdfast.ports import AsyncModel, BlobStore, Clock, OnDelta, SessionStore
 
 T = TypeVar("T")
@@ -238,9 +236,6 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             pattern=pattern,
             max_chars=max_chars,
         )
-
-    async def answer_context(self, call: ToolCall) -> ToolOutput:
-        return await parts.run_in_thread(parts.answer_context, self._state, call)
 
     # Context and log
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished, Event
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.engine.tool_values import ToolOutput
     from holdfast.ports import BlobStore, Clock, Model, OnDelta, SessionStore
 
 T = TypeVar("T")
@@ -256,11 +254,6 @@ class Session(ClosedOnExit, SessionBase):
         return parts.read_output(
             self._state, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
         )
-
-    def answer_context(self, call: ToolCall) -> ToolOutput:
-        """Answer a call of the tool `context`, for a loop of your own that declares it
-        (`context_declaration`). A mistake of the model is an answer, too."""
-        return parts.answer_context(self._state, call)
 
     # Context and log
 
