@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.log.refusals import as_sent, left_out_in
 from holdfast.core.models.messages import ToolCall, arguments_json
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.projection.view import turn_records
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Past:
     ) -> None:
         self._request = request
         target, records = request.target, request.records
-        left_out = left_out_in(records, target.provider, target.model)
+        left_out = read_left_out(records, target.provider, target.model)
         self._records = as_sent(records, left_out) if left_out else records
         """The records without what the target refused."""
         self._boundary = boundary
