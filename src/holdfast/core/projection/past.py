@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.log.refusals import as_sent, left_out_in
 from holdfast.core.models.messages import (
     Image,
     Other,
@@ -25,6 +24,7 @@ from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.projection.view import opening_of, turn_records
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Past:
         self._request = request
         self._way_back = request.way_back
         target, records = request.target, request.records
-        left_out = left_out_in(records, target.provider, target.model)
+        left_out = read_left_out(records, target.provider, target.model)
         self._records = as_sent(records, left_out) if left_out else records
         """The records without what the target refused."""
         self._boundary = boundary
