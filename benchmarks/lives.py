@@ -306,7 +306,7 @@ ABOUT = """## Long lives
 
 Made-up lives at a window of {window:,} tokens (`python benchmarks/lives.py`): turns of a user with an agent whose tool results fill the window 14 and 100 times, run as a session runs them, without a model. In a little under half of the turns the user asks for something, forbids it or states a fact. A statement is in view where the name in it, which occurs nowhere else, is in the request. "One search away": of those that are not, one search of the session for the sentence shows it.
 
-**Read this first.** The forms that find such sentences were changed with all 72 wordings in view, so neither column says much about yours; [Wordings](#wordings) does. The 24 fresh ones had been written after the patterns that the forms replaced. The lives are of one seed, and no life of a person.
+**Read this first.** The forms that find such sentences were changed with all 72 wordings in view, so neither column says much about yours. The 24 fresh ones had been written after the patterns that the forms replaced. The lives are of one seed, and no life of a person.
 
 Before (commit b8825ef), by words instead of forms, the same lives had 45 of 60, 71 of 376, 2 of 3 and 45 of 61 statements in view, and of the fresh wordings 17 of 31, 13 of 188, 1 of 1 and 17 of 31. Before the list had a share of the budget of its own (commit 13e964a), it was 27 of 60, 41 of 376, 2 of 3 and 27 of 61.
 After 100 windows most statements are not in view: together they take about five times `Policy.instructions_share` of so small a window; the list says how many are missing. Of the wordings that the older patterns knew, 39 are in view where it was 58, because the others are in view in their place.

@@ -399,7 +399,7 @@ The two ways to read are ones that a model has: to search for a word that it is 
 
 - **Need**: text of an output that was moved out and that comes up again in a later reply, in the arguments of a later call or in the user's words; each once per output. *Names*: paths, symbols, ids, numbers and quoted strings (the same rule as in [policies.md](policies.md)). *Lines*: of {line_chars} characters or more, without indentation. *Passages*: {passage_lines} or more lines in a row.
 - **Preview**: the need stands in what was left in view, word for word (a passage: each of its lines).
-- **One read**: `output_read` with its defaults ({read:,} characters, less in a small window): `pattern` with the name, or with the first line; else `lines` from the place on.
+- **One read**: `context` as its session has it ({read:,} characters, less in a small window): `search` with the name, or with the first line; else `lines` from the place on.
 - **Only there**: the need stood nowhere else in the session before it came up again. What stands elsewhere too may be known from there.
 - **Tokens**: o200k, of the text of the results, each once. A session sends them again with each request, so what is saved is saved many times. *Reads*: what it would cost to make one read for each need that the preview does not show; a real reader needs far fewer, because what is needed at once stands together.
 """  # noqa: E501

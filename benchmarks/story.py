@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from holdfast import Record
     from holdfast.context import Plan, Pressure
+    from holdfast.models import Message
 
 HERE = Path(__file__).resolve().parent
 V010 = HERE / "story_v0.1.0.json"
@@ -49,6 +50,7 @@ V010 = HERE / "story_v0.1.0.json"
 WINDOWS = (32_000, 64_000, 200_000)
 CUTS = (1, 3, 10)
 NEXT_CALLS = 30
+TRIES = 8
 TAIL_SHARE = 0.25
 """Of a capped request: what stays whole of the newest part."""
 SECTIONS = re.compile(r"request|error|problem|pending|current|next", re.IGNORECASE)
@@ -91,6 +93,17 @@ class Cut:
     after: list[Record]
     summary: str
     questions: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The request after a cut."""
+
+    messages: tuple[Message, ...] = ()
+    text: str = ""
+    tokens: int = 0
+    seconds: float = 0.0
+    """CPU of the last cut."""
 
 
 @dataclass(slots=True)
@@ -151,26 +164,32 @@ def half_of(name: str) -> str:
 
 def request_after(
     cut: Cut, window: int, count: int, *, cap: int | None = None, tail: float = TAIL_SHARE
-) -> tuple[str, int, float]:
-    """The text of the request after `count` cuts, its tokens, and the CPU of the last cut.
+) -> Made:
+    """The request after `count` cuts.
 
     With a `cap` it is the largest of a few tries that are within it: a projection counts as the
     provider would, and the cap is in tokens of the text.
     """
     if cap is None:
         return _cut_at(cut, window, count, Policy())
-    carry, found = cap - int(cap * tail), ("", 0, 0.0)
-    for _try in range(5):
+    carry, found, before = cap - int(cap * tail), Made(), 0
+    for _try in range(TRIES):
         made = _cut_at(cut, window, count, _capped(cap, carry, window, tail))
-        if found[1] < made[1] <= cap:
+        if found.tokens < made.tokens <= cap:
             found = made
-        if 0.98 * cap <= made[1] <= cap:
+        if 0.98 * cap <= made.tokens <= cap:
             break
-        carry = max(100, carry + int(0.99 * cap) - made[1])
+        missing = int(0.99 * cap) - made.tokens
+        if missing > 0 and made.tokens == before:
+            # All that there is to tell is told: the newest part gets the rest, as in a real cut.
+            tail += missing / cap
+        else:
+            carry = max(100, carry + missing)
+        before = made.tokens
     return found
 
 
-def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> tuple[str, int, float]:
+def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> Made:
     counter = counter_for("claude")
     log: list[Record] = []
     bare = [_bare(record) for record in cut.past]
@@ -187,7 +206,7 @@ def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> tuple[str, int
         ]
     plan = _project(log, window, counter, policy, "hold")
     text = "\n".join(_shown(block) for one in plan.prompt.messages for block in one.blocks)
-    return text, counter.count(text), seconds
+    return Made(tuple(plan.prompt.messages), text, counter.count(text), seconds)
 
 
 class _Capped(Policy, frozen=True):
@@ -397,19 +416,19 @@ def measure(cut: Cut, context: str) -> Score:
 def run_one(job: tuple[Cut, int, int, int | None, float]) -> dict[str, Any]:
     """One session at one window after so many cuts."""
     cut, window, count, cap, tail = job
-    text, tokens, seconds = request_after(cut, window, count, cap=cap, tail=tail)
+    made = request_after(cut, window, count, cap=cap, tail=tail)
     past = texts_of(cut.past)
-    rows = {"ours": measure(cut, text)}
+    rows = {"ours": measure(cut, made.text)}
     if count == 1:
-        rows["newest tokens"] = measure(cut, newest(past, tokens))
+        rows["newest tokens"] = measure(cut, newest(past, made.tokens))
         rows["real summary"] = measure(cut, cut.summary)
         rows["whole past"] = measure(cut, "\n".join(past))
     return {
         "cut": cut.name,
         "window": window,
         "cuts": count,
-        "tokens": tokens,
-        "seconds": seconds,
+        "tokens": made.tokens,
+        "seconds": made.seconds,
         "rows": {name: [row.hits, row.tokens] for name, row in rows.items()},
     }
 

@@ -66,6 +66,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "models",
             "tokens",
             "dialects",
+            "refusals",
             "flow",
             "sentences",
             "extract",
@@ -121,7 +122,16 @@ ORDER: dict[str, tuple[str, ...]] = {
         ),
     ),
     "engine": (
-        *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
+        *(
+            "safe_regex",
+            "redactor",
+            "tool_values",
+            "tools",
+            "outputs",
+            "context_tool",
+            "simulation",
+            "memory",
+        ),
         *("adoption", "history", "erasing", "session", "gateway", "workspace", "adapters", "proxy"),
     ),
     "engine.session": (

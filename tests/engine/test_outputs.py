@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.support.runs import is_whole
 
-from holdfast.core.limits import EXCERPT_CHARS_MAX, EXCERPT_CHARS_MIN
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,
@@ -25,11 +22,9 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
-from holdfast.core.models.messages import ToolCall
 from holdfast.core.secrets.redaction import Redactor
-from holdfast.engine.outputs import Outputs, output_tool
+from holdfast.engine.outputs import Outputs
 from holdfast.engine.safe_regex import matcher
-from holdfast.engine.tools import Toolbox
 from holdfast.errors import AmbiguousName, BlobDamaged, BlobMissing, NoSuchOutput, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
@@ -347,90 +342,3 @@ def test_giant_outputs_are_read_in_bounded_memory(asked: dict[str, Any]) -> None
     assert part.total_chars == Giant.size_bytes + 11
     assert part.text
     assert peak < 12 * len(Giant.block)
-
-
-# The tool
-
-
-def call(desk: Desk, **arguments: Any) -> Any:
-    box = Toolbox([output_tool(desk.outputs, KEY)])
-    prepared = box.prepare(ToolCall("c1", "output_read", arguments))
-    assert isinstance(prepared, tuple), prepared
-    function, bound = prepared
-    return function.function(**bound)
-
-
-def test_tool_answers_begin_with_which_part_this_is() -> None:
-    """One line about the part and the way on, then the part itself."""
-    desk = Desk()
-    ref = desk.offload(LOG, kind="log")[:16]
-    answer = call(desk, ref=ref, lines="10:4000", max_chars=1_000)
-    header, text = answer.content.split("\n", 1)
-    assert header.startswith(f"[log, ref {ref}: characters ")
-    following = re.search(r'go on with lines="(\d+):4000"', header)
-    assert following is not None
-    assert text.startswith("00010 ")
-    more = call(desk, ref=ref, lines=f"{following[1]}:4000", max_chars=1_000)
-    assert f"\n{int(following[1]):05} " in more.content
-
-
-@given(st.integers(EXCERPT_CHARS_MIN, 3_000), st.sampled_from(["lines", "pattern", "offset"]))
-def test_tool_answers_are_within_what_was_asked_for(size: int, by: str) -> None:
-    """The first line counts."""
-    desk = Desk()
-    ref = desk.offload(LOG)[:16]
-    asked: dict[str, Any] = {"lines": "5:", "pattern": "something", "offset": 12_345}
-    answer = call(desk, ref=ref, max_chars=size, **{by: asked[by]})
-    assert not answer.is_error
-    assert size // 3 < len(answer.content) <= size
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"ref": "0" * 16}, "none of its records holds it"),
-        ({"ref": "../../etc/passwd"}, "neither a hash nor the id"),
-        ({"max_chars": 5}, "give max_chars from 256 to 120,000"),
-        ({"max_chars": EXCERPT_CHARS_MAX + 1}, "give max_chars from 256 to 120,000"),
-        ({"lines": "x"}, "not a range"),
-        ({"lines": "1:2", "offset": 3}, "give offset or lines"),
-        ({"pattern": "("}, "not a regular expression"),
-    ],
-)
-def test_tool_mistakes_are_answers_that_say_what_to_do(
-    arguments: dict[str, Any], said: str
-) -> None:
-    """A model reads what was wrong and can try again; the turn goes on."""
-    desk = Desk()
-    ref = desk.offload(LOG)[:16]
-    answer = call(desk, **{"ref": ref, **arguments})
-    assert answer.is_error
-    assert said in answer.content
-
-
-def test_tool_answers_nothing_found_with_what_was_searched() -> None:
-    """Nothing found is no mistake."""
-    desk = Desk()
-    answer = call(desk, ref=desk.offload(LOG)[:16], pattern="never")
-    assert not answer.is_error
-    assert "no line matches; the output has 125,000 characters" in answer.content
-
-
-def test_tool_shows_no_more_than_its_session_has_room_for() -> None:
-    """A session with a small window caps what one answer may have."""
-    desk = Desk()
-    ref = desk.offload(LOG)[:16]
-    tool = output_tool(desk.outputs, KEY, chars_max=2_000)
-    for asked in ({}, {"max_chars": 50_000}):
-        answer = tool.function(ref=ref, **asked)
-        assert 1_000 < len(answer.content) <= 2_000
-
-
-def test_tool_declares_what_it_takes() -> None:
-    """Its schema names every parameter and explains each."""
-    tool = output_tool(Desk().outputs, KEY).tool
-    assert tool.name == "output_read"
-    properties = tool.parameters["properties"]
-    assert list(properties) == ["ref", "offset", "lines", "pattern", "max_chars"]
-    assert all(one.get("description") for one in properties.values())
-    assert tool.parameters["required"] == ["ref"]

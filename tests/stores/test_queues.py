@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -114,7 +115,11 @@ def test_setting_the_wall_clock_changes_no_decision(steps: list[tuple[str, float
     for is_set in (False, True):
         clocks = Clocks()
         with closing(
-            SqliteQueues(None, clock=lambda now=clocks: now.wall, uptime=lambda now=clocks: now.up)  # type: ignore[misc]
+            SqliteQueues(
+                None,
+                clock=partial(getattr, clocks, "wall"),
+                awake_time=partial(getattr, clocks, "up"),
+            )
         ) as queues:
             made.append(
                 [_act(queues, clocks, steps, number, is_set) for number in range(len(steps))]
@@ -151,13 +156,13 @@ def test_after_another_start_of_the_machine_nothing_is_held(tmp_path: Path) -> N
     """The clock that only grows begins again: no claim and no wait of before holds anything up."""
     path = str(tmp_path / "queues.sqlite3")
     other = msgspec.structs.replace(NEW, lane="b", key="other")
-    with closing(SqliteQueues(path, clock=time.time, uptime=lambda: 9e6, boot="one")) as queues:
+    with closing(SqliteQueues(path, clock=time.time, awake_time=lambda: 9e6, boot="one")) as queues:
         queues.put(NEW)
         queues.put(other)
         held = queues.claim("inbox", "w", 600, limit=2)
         assert queues.postpone(held[1], 600)
         assert queues.claim("inbox", "w", 600, limit=2) == []
-    with closing(SqliteQueues(path, clock=time.time, uptime=lambda: 3.0, boot="two")) as queues:
+    with closing(SqliteQueues(path, clock=time.time, awake_time=lambda: 3.0, boot="two")) as queues:
         assert [message.key for message in queues.claim("inbox", "w", 600, limit=2)] == [
             "k",
             "other",

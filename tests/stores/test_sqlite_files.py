@@ -106,3 +106,27 @@ def test_an_interrupted_leader_leaves_nobody_waiting(file: CountingFile) -> None
     assert sum(isinstance(each, InterruptedError) for each in found) == 2
     assert writes.run(_insert(3)) == 1
     assert _numbers(file) == [3]
+
+
+def test_a_new_file_waits_for_another_that_writes_it_first(tmp_path: Path) -> None:
+    """SQLite itself does not wait where one connection writes and another changes the mode."""
+    path = tmp_path / "file"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as first:
+        first.execute("BEGIN IMMEDIATE")
+        first.execute("CREATE TABLE numbers (number INTEGER)")
+        timer = threading.Timer(0.1, first.execute, ["COMMIT"])
+        timer.start()
+        with closing(SqliteFile(str(path), lambda _db: None, wait_seconds=60)) as file:
+            (mode,) = file.connect().execute("PRAGMA journal_mode").fetchone()
+        timer.join()
+
+    assert mode == "wal"
+
+
+def test_a_file_that_stays_locked_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with closing(sqlite3.connect(path, isolation_level=None)) as first:
+        first.execute("BEGIN IMMEDIATE")
+        file = SqliteFile(str(path), lambda _db: None, wait_seconds=0.05)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            file.connect()

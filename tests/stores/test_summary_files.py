@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.core.checkpoint.told import ToldLine
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.memory.running_summary import Sidecar, SummaryItem
+from holdfast.core.memory.running_summary import Sidecar
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.summary_files import FileSidecars
 from holdfast.testing.disk import FaultyDisk
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY = SessionKey("main", "trip")
-SOME = Sidecar(upto="r1", items=(SummaryItem("r1", "user", "Which train? 漢字"),))
+SOME = Sidecar(upto="r1", items=(ToldLine("r1", "user", "Which train? 漢字"),))
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ async def _compare_readers(store: MemoryStore, key: SessionKey) -> None:
         own, plan = await session.status(), await session.plan()
     async with serving(store, agents=_AGENTS) as client:
         status = (await client.get(f"/v1/sessions/{key}/status")).json()
-        tool = await _call_tool(client, "context_status", {"sessionKey": str(key)})
+        tool = await _call_tool(client, "context", {"action": "status", "sessionKey": str(key)})
         for found in (status, tool):
             assert found["window"]["tokens"] == own.window.tokens
             assert found["tokens"] == own.tokens

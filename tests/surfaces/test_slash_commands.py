@@ -216,7 +216,7 @@ def test_a_model_with_tools_of_its_own_gets_none_of_the_chat(tmp_path: Path) -> 
     seat.say("Hello.")
     assert "look" in str(seat.model.requests[-1]["tools"])
     had = [tool.name for tool in seat.chat.session.plan().prompt.tools]
-    assert had == ["look", "output_read"]
+    assert had == ["look", "context"]
     told = seat("/model cli:sh -c 'cat > /dev/null; echo The 9:12.'").text
     assert "Tools: none of this chat; sh runs its own" in told
     assert seat.say("Which train?") == "The 9:12."

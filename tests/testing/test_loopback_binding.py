@@ -136,7 +136,7 @@ def _system(talk: Talk) -> None:
 
 
 def _tools(talk: Talk) -> None:
-    talk.settings["tools"] = [TOOL, {**TOOL, "name": "output_read"}]
+    talk.settings["tools"] = [TOOL, {**TOOL, "name": "context"}]
 
 
 def _cut(talk: Talk) -> None:

@@ -14,7 +14,6 @@ import msgspec
 
 from holdfast.core.limits import (
     EXCERPT_CHARS,
-    EXCERPT_CHARS_MAX,
     ID_CHARS_MAX,
     REF_CHARS,
 )
@@ -27,6 +26,7 @@ from holdfast.core.log.records import (
     OutputRef,
     Record,
     ToolResult,
+    ToolUse,
     User,
     encode,
     text_of,
@@ -39,9 +39,7 @@ from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
 from holdfast.engine.safe_regex import matcher
-from holdfast.engine.tool_values import ToolOutput
-from holdfast.engine.tools import ToolFunction, tool_function
-from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput, StoreError
+from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,6 +51,9 @@ if TYPE_CHECKING:
 
 _HASH: Final = lazy_pattern("[0-9a-f]{12,64}")
 _RECORD: Final = lazy_pattern(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
+_SPAN: Final = ".."
+"""Between the first and the last record of a range; either may be left out."""
+_SAID: Final = (User, Assistant, ToolResult, ToolUse)
 _READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
 """Media types that are text whatever their name says."""
 _HEADER_CHARS: Final = 280
@@ -60,7 +61,7 @@ _HEADER_CHARS: Final = 280
 
 
 class FoundOutput(msgspec.Struct, frozen=True):
-    """The target of a ref: a payload outside the log, or the text of a record."""
+    """The target of a ref: a payload outside the log, the text of a record, or of many records."""
 
     ref: str
     record: str
@@ -68,6 +69,9 @@ class FoundOutput(msgspec.Struct, frozen=True):
     bytes: int
     sha256: str | None = None
     text: str = ""
+    records: frozenset[str] = frozenset()
+    """The records of a range, of the session `key`."""
+    key: SessionKey | None = None
 
     @property
     def is_text(self) -> bool:
@@ -86,7 +90,13 @@ class Outputs:
         self._redactor = redactor
 
     def find(self, key: SessionKey, ref: str) -> FoundOutput:
-        """Find the target of a ref in a session. Raises `NoSuchOutput`; opens nothing."""
+        """Find the target of a ref in a session. Raises `NoSuchOutput`; opens nothing.
+
+        A ref is the beginning of a hash, the id of a record, or `FIRST..LAST`, the records of a
+        range on the way to the head, of which either end may be left out.
+        """
+        if _SPAN in ref:
+            return self._find_range(key, ref)
         is_hash = _HASH.fullmatch(ref) is not None
         if not is_hash and not _RECORD.fullmatch(ref):
             raise NoSuchOutput(ref, key.session, "that is neither a hash nor the id of a record")
@@ -105,6 +115,25 @@ class Outputs:
         if not found:
             raise NoSuchOutput(ref, key.session, "none of its records holds it")
         return next(iter(found.values()))
+
+    def _find_range(self, key: SessionKey, ref: str) -> FoundOutput:
+        first, _, last = ref.partition(_SPAN)
+        if any(end and not _RECORD.fullmatch(end) for end in (first, last)):
+            raise NoSuchOutput(ref, key.session, "that is neither a hash nor the id of a record")
+        kept: set[str] = set()
+        is_inside, is_ended = not last, not first
+        for record in self._store.back(key):
+            is_inside = is_inside or record.id == last
+            if is_inside and isinstance(record, _SAID):
+                kept.add(record.id)
+            if is_inside and record.id == first:
+                is_ended = True
+                break
+        if not is_inside or not is_ended:
+            missing = cut(first if is_inside else last, 80).text
+            why = f"record `{missing}` is not on the way to its newest one"
+            raise NoSuchOutput(ref, key.session, why)
+        return FoundOutput(ref, last or first, "records", 0, records=frozenset(kept), key=key)
 
     def read(
         self,
@@ -174,9 +203,16 @@ class Outputs:
         return pieces if self._redactor is None else self._redactor.stream(pieces)
 
     def _payload(self, found: FoundOutput) -> Iterator[bytes]:
+        if found.key is not None:
+            return self._range(found.key, found.records)
         if found.sha256 is None:
             return iter((found.text.encode(),))
         return self._blobs.chunks(found.sha256, size=found.bytes)
+
+    def _range(self, key: SessionKey, ids: frozenset[str]) -> Iterator[bytes]:
+        for entry in self._store.read_all(key):
+            if entry.record.id in ids:
+                yield _labelled(entry.record).encode()
 
     def _count_lines(self, found: FoundOutput) -> int:
         """As many as there will be to select from: masking leaves line ends alone."""
@@ -231,48 +267,6 @@ def whole(record: Record, blobs: BlobStore) -> Record:
     return msgspec.structs.replace(record, content=content, output_ref=None)
 
 
-def output_tool(
-    outputs: Outputs, key: SessionKey, *, chars_max: int = EXCERPT_CHARS_MAX
-) -> ToolFunction:
-    """`output_read` for the model of a session; an answer has at most `chars_max` characters."""
-
-    def output_read(
-        ref: str,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = min(EXCERPT_CHARS, chars_max),
-    ) -> ToolOutput:
-        """Read an earlier tool output of this conversation of which only a preview is shown.
-
-        Large outputs are kept outside the conversation; their previews name a ref. Give that ref
-        and which part you want: lines, a pattern to search for, or an offset in characters. The
-        answer begins with a line that says which part this is and how to get the next. The id of
-        a record that was cut short or cleared works as a ref, too.
-
-        Args:
-            ref: The ref in the preview, such as 0123456789abcdef, or the id of a record.
-            offset: Where to start, in characters from 0. Without it: at the beginning.
-            lines: Which lines, counting from 1: "120:180", "120:", ":50", or "-50:" for the last
-                50. Not together with offset.
-            pattern: A regular expression. Gives the lines that match, with their numbers and two
-                lines around each. With lines or offset, only that part is searched.
-            max_chars: How much to show at once, 256 to 120000 characters.
-        """
-        try:
-            size = min(max_chars, chars_max) if max_chars <= EXCERPT_CHARS_MAX else max_chars
-            return ToolOutput(
-                outputs.answer(
-                    key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=size
-                )
-            )
-        except HoldfastError as error:
-            said = f"{error}. {error.hint}." if error.hint else f"{error}."
-            return ToolOutput(said, is_error=True)
-
-    return tool_function(output_read)
-
-
 def _find_by_ref(held: OutputRef, record: Record) -> FoundOutput:
     kind = "text" if held.kind in ("", AS_TEXT) else held.kind
     return FoundOutput(held.sha256[:REF_CHARS], record.id, kind, held.bytes, held.sha256)
@@ -284,6 +278,13 @@ def _find_in_record(record: Record) -> FoundOutput:
     text, kind = _record_text(record)
     text = scrub(text)
     return FoundOutput(record.id, record.id, kind, len(text.encode()), text=text)
+
+
+def _labelled(record: Record) -> str:
+    """The text of a record among others, behind a line that names it."""
+    text = scrub(_record_text(record)[0])
+    refs = "".join(f", ref {held.sha256[:REF_CHARS]}" for held in refs_of(record))
+    return f"[record {record.id}, {record.kind}{refs}]\n{text.rstrip()}\n"
 
 
 def _record_text(record: Record) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from holdfast.ports.copying import (
     CopyReport,
 )
 from holdfast.ports.erasing import ErasableSession, SessionEraser
-from holdfast.ports.leases import LeaseHolder, Leases, uptime
+from holdfast.ports.leases import LeaseHolder, Leases, awake_time, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
 from holdfast.ports.place import DiskUse, StorePlace
 from holdfast.ports.queues import Queues
@@ -100,6 +100,7 @@ __all__ = [
     "SideStores",
     "StorePlace",
     "Trashed",
+    "awake_time",
     "find_trashed",
     "page_of",
     "uptime",

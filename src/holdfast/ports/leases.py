@@ -68,15 +68,23 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def uptime() -> float:
     """Return the seconds since this machine started, those it slept included where the system
-    counts them. All its processes read the same clock, and nothing sets it."""
+    counts them. All its processes read the same clock, and nothing sets it. A holder asks it
+    whether its lease may have run out on another machine, which did not sleep."""
     return time.clock_gettime(_CLOCK)
+
+
+def awake_time() -> float:
+    """Return the seconds that this machine was awake. All its processes read the same clock, and
+    nothing sets it. What processes of one machine hold lasts so long: a machine that slept has
+    stopped the holder as well as those who wait for it."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 @cache
 def this_boot() -> str:
     """Return what identifies this start of this machine, the same in all its containers.
 
-    `uptime` counts from it.
+    `uptime` and `awake_time` count from it.
     """
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()

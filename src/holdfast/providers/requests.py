@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.dialects.registry import find_dialect, render_body
 
 if TYPE_CHECKING:
     from holdfast.core.dialects.common.rule import Violation
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def render(prompt: Prompt, target: Target) -> Json:
     """The body of a request. The same prompt and target give the same bytes."""
-    return find_dialect(target.dialect.name).render(prompt, target)
+    return render_body(prompt, target)
 
 
 def validate(request: object, target: Target) -> list[Violation]:

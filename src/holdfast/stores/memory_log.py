@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.views import head
 from holdfast.errors import LeaseLost, TurnInProgress
-from holdfast.ports import LeaseHolder, uptime
+from holdfast.ports import LeaseHolder, awake_time
 from holdfast.stores.lines import item_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class MemoryLeases:
         self, key: SessionKey, holder: str, seconds: float, *, queue_seconds: float = 0.0
     ) -> int:
         with self._mutex:
-            log, found, now = self._log(key), self.current(key), uptime()
+            log, found, now = self._log(key), self.current(key), awake_time()
             log.queue = {name: place for name, place in log.queue.items() if place.until > now}
             first = next(iter(log.queue), holder)
             if found is None and first == holder:
@@ -137,7 +137,7 @@ class MemoryLeases:
         with self._mutex:
             log = self._log(key)
             self.check(log, token)
-            log.lease_until = uptime() + seconds
+            log.lease_until = awake_time() + seconds
 
     def release(self, key: SessionKey, token: int) -> None:
         with self._mutex:
@@ -147,7 +147,7 @@ class MemoryLeases:
 
     def current(self, key: SessionKey) -> LeaseHolder | None:
         log = self._log(key)
-        return log.lease if log.lease.holder and uptime() < log.lease_until else None
+        return log.lease if log.lease.holder and awake_time() < log.lease_until else None
 
     def check(self, log: MemoryLog, token: int) -> None:
         """Raise `LeaseLost` where the token is not the newest."""

@@ -19,7 +19,7 @@ from holdfast.core.queues.messages import (
 )
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
-from holdfast.ports.leases import this_boot, uptime
+from holdfast.ports.leases import awake_time, this_boot
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 
@@ -58,8 +58,8 @@ _CLOCK: Final = (
     "ALTER TABLE messages ADD COLUMN boot TEXT NOT NULL DEFAULT ''",
 )
 """From version 2 to 3: what waits or is claimed is decided by `until` and `ready`, in seconds of
-`uptime` of the start of the machine that `boot` names. `created`, `changed`, `due` and `since` are
-dates, which people read. After another start no claim holds, and every wait is over."""
+`awake_time` of the start of the machine that `boot` names. `created`, `changed`, `due` and `since`
+are dates, which people read. After another start no claim holds, and every wait is over."""
 _SECOND: Final = "ALTER TABLE messages ADD COLUMN lost_claims INTEGER NOT NULL DEFAULT 0"
 """From version 1 to 2."""
 _COLUMNS: Final = ", ".join(MESSAGE_COLUMNS)
@@ -105,13 +105,13 @@ class _QueueFile:
         path: str | None,
         *,
         clock: Callable[[], float],
-        uptime: Callable[[], float] = uptime,
+        awake_time: Callable[[], float] = awake_time,
         boot: str = "",
     ) -> None:
         """`path` is the file, made on first use; without one the queues are in memory.
 
-        `clock` gives dates. Claims and waits go by `uptime`, within the start of the machine that
-        `boot` names (the present one by default).
+        `clock` gives dates. Claims and waits go by `awake_time`, within the start of the machine
+        that `boot` names (the present one by default).
         """
         self._path = path
         self._file = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
@@ -119,7 +119,7 @@ class _QueueFile:
         self._reader = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
         self._mutex = threading.Lock()
         """For the connection of readers."""
-        self._clock, self._uptime = clock, uptime
+        self._clock, self._awake = clock, awake_time
         self._boot = boot or this_boot()
 
     def _is_there(self) -> bool:
@@ -204,7 +204,7 @@ class _QueueReader(_QueueFile):
         where, values = _where(owner=owner)
         statement = f"""SELECT {_COLUMNS}, state = 'running' AND (boot <> ? OR until <= ?)
           FROM messages WHERE {where} AND id > ? ORDER BY id LIMIT ?"""  # noqa: S608
-        given = [self._boot, self._uptime(), *values, after, limit]
+        given = [self._boot, self._awake(), *values, after, limit]
         rows = self._read("read messages", lambda db: db.execute(statement, given).fetchall())
         return [_read_copy(row) for row in rows]
 
@@ -251,12 +251,12 @@ class SqliteQueues(_QueueReader):
         self, queue: str, holder: str, seconds: float, *, limit: int = 1
     ) -> list[QueuedMessage]:
         values: Json = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
-        values |= {"now": self._clock(), "up": self._uptime(), "boot": self._boot}
+        values |= {"now": self._clock(), "up": self._awake(), "boot": self._boot}
         rows = self._write("claim messages", lambda db: db.execute(_CLAIM, values).fetchall())
         return sorted(map(read_message, rows), key=lambda message: message.id)
 
     def renew(self, message: QueuedMessage, seconds: float) -> bool:
-        values = (self._uptime() + seconds, self._boot, self._clock())
+        values = (self._awake() + seconds, self._boot, self._clock())
         return self._change("until = ?, boot = ?, changed = ?", values, message)
 
     def finish(
@@ -280,7 +280,7 @@ class SqliteQueues(_QueueReader):
     ) -> bool:
         now = self._clock()
         untried = int(not is_counted)
-        ready = (self._uptime() + seconds, self._boot)
+        ready = (self._awake() + seconds, self._boot)
         values = (now + seconds, *ready, scrub(reason), now, untried)
         changes = """state = 'waiting', due = ?, ready = ?, boot = ?, reason = ?, changed = ?,
           tries = tries - ?"""
@@ -347,7 +347,7 @@ class SqliteQueues(_QueueReader):
         if decided in ("added", "updated") and not is_dry_run:
             fields = {name: getattr(message, name) for name in MESSAGE_COLUMNS}
             bodies = {"body": encode_body(message.body), "result": _encode_result(message.result)}
-            times = {"up": self._uptime(), "now": self._clock(), "this_boot": self._boot}
+            times = {"up": self._awake(), "now": self._clock(), "this_boot": self._boot}
             db.execute(_RESTORE, {**fields, **texts, **bodies, **times})
         return decided
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 import warnings
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ _INHERITED: Final[list[sqlite3.Connection]] = []
 _BESIDE: Final = ("-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database."""
 _CORRUPT: Final = ".corrupt"
+_RETRY_SECONDS: Final = 0.005
 
 
 class SqliteFile:
@@ -92,7 +94,7 @@ class SqliteFile:
             self.path, timeout=self._wait_seconds, isolation_level=None, check_same_thread=False
         )
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            self._use_wal(db)
             db.execute(f"PRAGMA synchronous = {self.synchronous}")
             db.execute("PRAGMA secure_delete = ON")  # deleted words leave no trace in a page
             self._prepare(db)
@@ -100,6 +102,21 @@ class SqliteFile:
             db.close()
             raise
         return db
+
+    def _use_wal(self, db: sqlite3.Connection) -> None:
+        """Switch a new file to a write-ahead log; SQLite does not wait when two switch at once."""
+        import sqlite3
+
+        end = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     def _claim(self) -> None:
         """Make the file, private from the start; refuse links and other files in its place.

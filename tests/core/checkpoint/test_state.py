@@ -21,6 +21,7 @@ from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
     CHECKPOINT_FILES_MAX,
     CHECKPOINT_REQUESTS_MAX,
+    SIDECAR_ITEMS_MAX,
 )
 from holdfast.core.log.records import (
     Assistant,
@@ -118,6 +119,7 @@ def test_a_compaction_takes_nothing_from_the_state(
 def test_every_list_is_bounded(records: list[Record]) -> None:
     state = taken(records)
     assert len(state.requests) <= CHECKPOINT_REQUESTS_MAX
+    assert len(state.story) <= SIDECAR_ITEMS_MAX
     for entries in (state.learnings, state.rules, state.key_decisions, state.errors):
         assert len(entries) <= CHECKPOINT_ENTRIES_MAX
     assert set(state.files_changed).isdisjoint(state.files_read)
@@ -340,16 +342,29 @@ def test_what_other_agents_came_back_with_is_kept() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_laid_down_decided_and_learned() -> None:
+def test_what_happened_is_told_by_the_narrative_in_any_language() -> None:
+    """What was said stands in it, and a call has its outcome; no list is made of its wording."""
     state = taken(
         log(
-            User(content="Never push to main. We decided to use SQLite."),
-            Assistant(content="The root cause was a stale cache. I looked at it twice."),
+            User(content="永远不要推送到 main。请用 SQLite。"),
+            Assistant(
+                content=[
+                    {"type": "text", "text": "La causa era una caché obsoleta."},
+                    {"type": "tool_use", "id": "c1", "name": "zurp", "input": {"q": "caché"}},
+                ]
+            ),
+            ToolResult(tool_use_id="c1", content="vacía", is_error=True),
+            ToolResult(tool_use_id="c2", content="", refused="no: abre un PR"),
         )
     )
-    assert state.rules == ("Never push to main.",)
-    assert state.key_decisions == ("We decided to use SQLite.",)
-    assert state.learnings == ("The root cause was a stale cache.",)
+    assert (state.rules, state.key_decisions, state.learnings) == ((), (), ())
+    story = render(state).partition("## What happened, in order\n")[2]
+    assert story.splitlines() == [
+        "- User: 永远不要推送到 main。请用 SQLite。",
+        "- Agent: La causa era una caché obsoleta.",
+        "- • zurp caché → failed: vacía",
+        "- User, refusing the call: no: abre un PR",
+    ]
 
 
 # What others set
@@ -363,14 +378,14 @@ def test_what_the_application_sets_wins_and_holds() -> None:
     later = [
         *records,
         Checkpoint(id="k", state=to_json(first)),
-        User(id="z", content="About rain."),
+        User(id="z", content="Make it about the rain."),
     ]
     for previous in (None, stored(first)):
         state = taken(later, previous=previous)
         assert state.current_objective == "Ship 1.0"
         assert state.extra == {"priority": "high"}
         freed = taken(later, previous=previous, extra={"current_objective": None})
-        assert freed.current_objective == "About rain."
+        assert freed.current_objective == "Make it about the rain."
 
 
 def test_measures_are_of_one_checkpoint() -> None:

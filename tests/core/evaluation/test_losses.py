@@ -100,7 +100,7 @@ def test_ways_back_name_the_ref_of_an_output() -> None:
     tracker.observe(ObservedCall("b", [("t", frozenset({0}))], [0], [frozenset()], 1))
     (loss,) = tracker.finish()
     assert loss.seen == LastSeen("t", "tool_result", 2, "bash", "ab" * 8)
-    assert loss.ways_back[0] == f'output_read(ref="{"ab" * 8}")'
+    assert loss.ways_back[0] == f'context(ref="{"ab" * 8}")'
 
 
 def test_ways_back_quote_what_they_look_for() -> None:

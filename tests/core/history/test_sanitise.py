@@ -382,6 +382,18 @@ def test_results_of_our_own_tools_are_not_repeated(name: str) -> None:
         assert found.is_cut
 
 
+def test_what_our_tool_read_is_known_by_its_first_line() -> None:
+    """Others have tools called `context`, whose results are shown."""
+    names = {"c1": "context"}
+    ours = "[log, ref 0123456789abcdef: lines 1 to 2, of 9 characters]\nwhat was read"
+    for content in (ours, [{"type": "text", "text": ours}]):
+        found = read(ToolResult(tool_use_id="c1", content=content), names=names)
+        assert b"what was read" not in found.json
+        assert found.is_cut
+    theirs = read(ToolResult(tool_use_id="c1", content="[1] what was read"), names=names)
+    assert b"what was read" in theirs.json
+
+
 def test_a_text_about_our_tools_is_a_text() -> None:
     said = "sessions_history omitted: [left out: what `sessions_history` gave is not repeated"
 

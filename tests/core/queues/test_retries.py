@@ -35,7 +35,7 @@ class SimulatedGateways:
 
     def __init__(self, processes: int, limit: int, luck: random.Random, kills: int = 0) -> None:
         self.now = 0.0
-        self.queues = SqliteQueues(None, clock=time.time, uptime=lambda: self.now)
+        self.queues = SqliteQueues(None, clock=time.time, awake_time=lambda: self.now)
         self.running: list[list[QueuedMessage]] = [[] for _process in range(processes)]
         self.limit = limit
         self.luck = luck
@@ -144,7 +144,9 @@ def test_what_lost_too_many_claims_is_set_aside_at_once(
     lost: list[int], *, has_suspect: bool
 ) -> None:
     """It is never held back: each further claim would be one more to lose."""
-    with contextlib.closing(SqliteQueues(None, clock=lambda: 0.0, uptime=lambda: 0.0)) as queues:
+    with contextlib.closing(
+        SqliteQueues(None, clock=lambda: 0.0, awake_time=lambda: 0.0)
+    ) as queues:
         for number in range(len(lost)):
             queues.put(NewMessage(queue="inbox", lane=str(number), key=str(number), body={}))
         claimed = [

@@ -12,7 +12,6 @@ from tests.strategies import clean_texts
 from holdfast.core.sentences.phrases import (
     begins,
     holds,
-    says_nothing,
     sentence_spans,
     split_sentences,
 )
@@ -49,21 +48,6 @@ def test_holds_finds_whole_words_and_wide_ones_anywhere(text: str, is_found: boo
 def test_begins_looks_at_the_beginning_alone(text: str, is_found: bool) -> None:
     """Signs and spaces before the first word do not count."""
     assert (begins(("sorry", "i can't")).match(text) is not None) is is_found
-
-
-@pytest.mark.parametrize(
-    ("sentence", "is_nothing"),
-    [
-        ("Good.", True),
-        ("Thank you!", True),
-        ("…", True),
-        ("Thank you for HF-2291.", False),
-        ("Deploy it.", False),
-    ],
-)
-def test_courtesies_say_nothing(sentence: str, is_nothing: bool) -> None:
-    """A sentence with one other word says something."""
-    assert says_nothing(sentence) is is_nothing
 
 
 @given(text=clean_texts(200))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from holdfast.core.failures.classify import Failure
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.queues.retries import LOST_CLAIMS_MAX
-from holdfast.errors import KeyReused, ModelError, TooManyWaiting, UsageError
+from holdfast.errors import KeyReused, ModelError, TooManyWaiting, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -271,6 +272,46 @@ def test_a_turn_can_be_cancelled(store: SessionStore) -> None:
             quick = await gateway.submit(A, "quick")
             assert (await done(gateway, quick)).state == "answered"
             assert store.leases.current(A) is None
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.files_only("its database is a machine that did not sleep")
+def test_a_machine_that_sleeps_keeps_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop that was closed while a turn ran asks the model once, and answers once."""
+    slept, boot, wall = 0.0, time.clock_gettime, time.time
+    counts_sleep = (getattr(time, "CLOCK_BOOTTIME", None), time.CLOCK_REALTIME)
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda which: boot(which) + slept * (which in counts_sleep)
+    )
+    monkeypatch.setattr(time, "time", lambda: wall() + slept)
+
+    async def scenario() -> None:
+        nonlocal slept
+        started, may_end = asyncio.Event(), asyncio.Event()
+
+        async def answer(_text: str) -> str:
+            started.set()
+            await may_end.wait()
+            return "done"
+
+        model = AnsweringModel(answer)
+        with JsonlStore(tmp_path) as store:
+            store.create(A)
+            async with running_gateway(store, model) as gateway:
+                message = await gateway.submit(A, "slow")
+                await started.wait()
+                slept += 7_200.0
+                claimed = await asyncio.to_thread(store.queues.claim, "inbox", "other", 60.0)
+                assert claimed == []
+                with pytest.raises(TurnInProgress):
+                    store.leases.acquire(A, "other", 60.0)
+                may_end.set()
+                ended = await done(gateway, message)
+                assert (ended.state, ended.tries, ended.lost_claims) == ("answered", 1, 0)
+            assert (model.calls, said(store, A)) == (1, ["slow", "<done"])
 
     asyncio.run(scenario())
 

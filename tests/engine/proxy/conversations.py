@@ -69,7 +69,7 @@ class Client:
         """Take a reply into the conversation; returns it as the provider sends it."""
         self._calls += 1
         call_id = f"call_{self._calls}"
-        body = _reply(self.dialect, text, call, call_id)
+        body = wire_reply(self.dialect, text, call, call_id)
         if self.dialect == "anthropic":
             self.items.append({"role": "assistant", "content": body["content"]})
         elif self.dialect == "openai-chat":
@@ -128,7 +128,7 @@ class Client:
         )
 
 
-def _reply(dialect: str, text: str, call: str, call_id: str) -> Json:
+def wire_reply(dialect: str, text: str, call: str, call_id: str) -> Json:
     given = {"path": call}
     if dialect == "anthropic":
         block = {"type": "tool_use", "id": call_id, "name": "read", "input": given}

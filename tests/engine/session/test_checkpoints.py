@@ -126,13 +126,13 @@ def test_a_fresh_session_begins_with_the_state_and_a_fork_with_its_records(
     assert requests(taken(store, fork)) == ["Write a haiku."]
 
 
-def test_ten_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
+def test_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
     store: SessionStore,
 ) -> None:
     """A haiku, and follow-ups that only make sense after it, each in a session of its own."""
     say(store, "Write a haiku.")
     old, sizes = KEY, []
-    for number in range(10):
+    for number in range(40):
         state = checkpoints.take(store, old, trigger="reset", clock=clock).state
         new = SessionKey("main", f"fresh-{number}")
         head = store.create(new, parent_session=str(old), reason="reset")
@@ -147,7 +147,7 @@ def test_ten_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
         sizes.append(len(shown))
         store.append(new, [Assistant(content=f"{asked.content} Done.")], expect=ANY_HEAD)
         old = new
-    assert len(set(sizes[6:])) == 1, sizes
+    assert max(sizes[25:]) <= max(sizes[:25]), sizes
     assert taken(store, old).original_request == "Write a haiku."
 
 
@@ -192,7 +192,7 @@ def test_the_summary_is_what_the_log_says_whatever_happens(
     abandoned = check()
     store.append(KEY, [Rewind(to=head)], expect=ANY_HEAD)
     say(store, "About snow.")
-    assert [one.text for one in check().items if one.speaker == "user"] == [
+    assert [one.text for one in check().items if one.kind == "user"] == [
         "Write a haiku.",
         "About snow.",
     ]

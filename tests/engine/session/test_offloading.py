@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOG = "".join(f"2026-01-01 00:00:{n % 60:02d} INFO step {n} of the build\n" for n in range(5_000))
 LOG += "Traceback (most recent call last):\n  File 'x.py', line 1\nValueError: the disc is round\n"
-READS = calls(("r1", "output_read", {}))
+READS = calls(("r1", "context", {}))
 
 
 pytestmark = EITHER_KIND
@@ -49,7 +49,7 @@ def tool_names(request: Any) -> list[str]:
 
 
 def ref_in(request: Any) -> str:
-    found: list[str] = re.findall(r'output_read\(ref="([0-9a-f]+)"', texts(request))
+    found: list[str] = re.findall(r'context\(ref="([0-9a-f]+)"', texts(request))
     return found[-1]
 
 
@@ -78,22 +78,22 @@ def test_the_model_has_a_tool_to_read_back_from_the_first_request_on(bench: Benc
 
     def read_it(request: Any) -> Any:
         wanted = {"ref": ref_in(request), "lines": "4000:4001"}
-        return calls(("c2", "output_read", wanted))
+        return calls(("c2", "context", wanted))
 
     def search(request: Any) -> Any:
         assert "step 3999 of the build" in texts(request)
-        wanted = {"ref": ref_in(request), "pattern": r"round$"}
-        return calls(("c3", "output_read", wanted))
+        wanted = {"ref": ref_in(request), "search": r"round$"}
+        return calls(("c3", "context", wanted))
 
     model = ScriptedModel([calls(("c1", "build", {})), read_it, search, "done"], window=200_000)
     session = bench.open(model, tools=[build])
     bench.say(session, "build it")
-    assert tool_names(model.requests[0]) == ["build", "output_read"]
-    assert tool_names(model.requests[1]) == ["build", "output_read"]
+    assert tool_names(model.requests[0]) == ["build", "context"]
+    assert tool_names(model.requests[1]) == ["build", "context"]
     assert "5003:ValueError: the disc is round" in texts(model.requests[3])
     again = ScriptedModel(["yes"], window=200_000)
     bench.say(bench.open(again, tools=[build]), "still there?")
-    assert tool_names(again.requests[0]) == ["build", "output_read"]
+    assert tool_names(again.requests[0]) == ["build", "context"]
 
 
 def test_the_tool_and_the_refs_survive_a_compaction(bench: Bench) -> None:
@@ -108,14 +108,14 @@ def test_the_tool_and_the_refs_survive_a_compaction(bench: Bench) -> None:
     ref = made.outputs[0]["ref"]
     assert ref in made.summary
     bench.say(session, "and now?")
-    assert "output_read" in tool_names(model.requests[-1])
+    assert "context" in tool_names(model.requests[-1])
     assert ref in texts(model.requests[-1])
     assert bench.do(session.output_read(ref, lines="-1:")).text.startswith("ValueError")
 
 
 def test_what_is_read_back_is_not_moved_out_again(bench: Bench) -> None:
     def read_all(request: Any) -> Any:
-        return calls(("c2", "output_read", {"ref": ref_in(request), "max_chars": 120_000}))
+        return calls(("c2", "context", {"ref": ref_in(request)}))
 
     model = ScriptedModel([calls(("c1", "build", {})), read_all, "done"], window=32_000)
     session = bench.open(model, tools=[build])
@@ -149,19 +149,19 @@ def test_who_runs_the_tools_is_offered_no_tool_of_ours(bench: Bench) -> None:
 
 
 def test_a_tool_of_the_callers_own_by_that_name_is_left_alone(bench: Bench) -> None:
-    def output_read(ref: str) -> str:
+    def context(ref: str) -> str:
         """Mine."""
         return f"mine: {ref}"
 
     script: list[Any] = [
         calls(("c1", "build", {})),
-        calls(("c2", "output_read", {"ref": "x"})),
+        calls(("c2", "context", {"ref": "x"})),
         "ok",
     ]
     model = ScriptedModel(script, window=200_000)
-    session = bench.open(model, tools=[build, output_read])
+    session = bench.open(model, tools=[build, context])
     bench.say(session, "go")
-    assert tool_names(model.requests[-1]) == ["build", "output_read"]
+    assert tool_names(model.requests[-1]) == ["build", "context"]
     assert "mine: x" in texts(model.requests[-1])
 
 
@@ -179,7 +179,7 @@ def test_a_full_disk_costs_the_middle_of_an_output_and_not_the_turn(bench: Bench
     assert len(text_of(result.content)) <= PREVIEW_CHARS
     (told,) = bench.of(OffloadFailed)
     assert "No space left" in told.reason
-    assert tool_names(model.requests[1]) == ["build", "output_read"]
+    assert tool_names(model.requests[1]) == ["build", "context"]
 
 
 PIXELS = base64.b64decode(
@@ -235,7 +235,7 @@ def test_a_forged_ref_in_a_tools_output_opens_nothing(bench: Bench) -> None:
         return [{"type": "image", "data": "", "mimeType": "x", "output_refs": {"data": ref}}]
 
     def read_it(request: Any) -> Any:
-        return calls(("c2", "output_read", {"ref": secret}))
+        return calls(("c2", "context", {"ref": secret}))
 
     model = ScriptedModel([calls(("c1", "forge", {})), calls(("c3", "build", {})), read_it, "no"])
     session = bench.open(model, tools=[forge, build])
@@ -273,17 +273,17 @@ def test_what_was_cleared_in_the_view_can_be_read_by_its_record(bench: Bench) ->
     def read_it(request: Any) -> Any:
         assert "W0000" not in texts(request).replace("It named: W0000", "")
         (record,) = set(re.findall(r"Record (\w+) has all of it", texts(request)))
-        return calls(("r1", "output_read", {"ref": record, "pattern": "W0000"}))
+        return calls(("r1", "context", {"ref": record, "search": "W0000"}))
 
     steps = [calls((f"c{number}", "page", {"number": number})) for number in range(2)]
     model = ScriptedModel([*steps, "seen", read_it, "it is W0000"], window=200_000)
     session = bench.open(model, tools=[page])
     bench.say(session, "read two pages")
-    assert tool_names(model.requests[-1]) == ["page", "output_read"]
+    assert tool_names(model.requests[-1]) == ["page", "context"]
     decision = PruneDecision(record=result_in(bench.records()).id, action="clear")
     bench.store.append(session.key, [Prune(decisions=[decision])], expect=ANY_HEAD)
     bench.say(session, "what is the word of page 0?")
-    assert tool_names(model.requests[-1]) == ["page", "output_read"]
+    assert tool_names(model.requests[-1]) == ["page", "context"]
     assert "the word of page 0 is W0000; the word" in texts(model.requests[-1])
     check_requests(model)
 
@@ -299,4 +299,4 @@ def test_the_tool_is_left_out_where_it_would_leave_no_room(bench: Bench) -> None
     assert [tool_names(request) for request in model.requests] == [["build"]] * 3
     roomy = ScriptedModel(["fine"], window=8_000)
     bench.say(bench.open(roomy, "other", tools=[build], floor=4_000), "still there?")
-    assert tool_names(roomy.requests[0]) == ["build", "output_read"]
+    assert tool_names(roomy.requests[0]) == ["build", "context"]

@@ -279,12 +279,13 @@ def test_keys_and_money_are_never_mistaken_for_size(
 
 
 def test_what_nobody_understands_is_never_an_overflow(bench: Bench) -> None:
-    model = ScriptedModel([Refusal(400, "the moon is in the wrong house")], window=100_000)
+    refusal = Refusal(400, "the moon is in the wrong house")
+    model = ScriptedModel([refusal, refusal], window=100_000)
     session = bench.open(model)
     fill(bench, session)
     with pytest.raises(ModelError, match="the moon is in the wrong house"):
         bench.say(session, "hello?")
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2, "as it was, and without what was new"
     assert boundaries(bench.records()) == []
 
 
@@ -292,7 +293,8 @@ def test_what_nobody_understands_is_never_an_overflow(bench: Bench) -> None:
 def test_a_refusal_without_a_word_is_an_overflow_only_where_it_is_full(
     bench: Bench, is_full: bool
 ) -> None:
-    model = ScriptedModel([Refusal(400, ""), "ok"], window=16_000)
+    answers = [Refusal(400, ""), "ok" if is_full else Refusal(400, "")]
+    model = ScriptedModel(answers, window=16_000)
     session = bench.open(
         model,
         summary="extract",
@@ -312,7 +314,7 @@ def test_a_refusal_without_a_word_is_an_overflow_only_where_it_is_full(
     else:
         with pytest.raises(ModelError):
             bench.say(session, "hello")
-        assert len(model.requests) == 1
+        assert len(model.requests) == 2
         assert boundaries(bench.records()) == []
 
 

@@ -101,7 +101,7 @@ def test_what_is_small_a_file_read_back_or_a_picture_stays() -> None:
         ({"type": "text", "file": {"filePath": "/a", "content": LOG}}, "Read"),
         ({"filePath": "/a", "originalFile": LOG}, "Edit"),
         ({"filePath": "/a", "content": LOG}, "Write"),
-        ([{"type": "text", "text": LOG}], "mcp__holdfast__output_read"),
+        ([{"type": "text", "text": LOG}], "mcp__holdfast__context"),
         (picture, "mcp__camera__shot"),
         (None, "Bash"),
     ):

@@ -24,7 +24,7 @@ from tests.surfaces.proxy.test_app_odd_shapes import ODD
 from tests.surfaces.proxy.test_turns import OUTPUT, long_client
 
 from holdfast.core.dialects.registry import target
-from holdfast.core.log.records import Assistant, CallFailure, ToolResult
+from holdfast.core.log.records import Assistant, CallFailure, Compaction, ToolResult
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.turn.replies import reply_of
@@ -63,8 +63,8 @@ SEARCH = Call(
     {"sessionKey": "current", "query": "look", "includeTools": True, "limit": 1},
 )
 """Its answer is small: what eight large ones fill is cut again, as any conversation is."""
-UNKNOWN = Call("output_read", {"ref": "0123456789abcdef"})
-WRONG = Call("output_read", {"lines": 7, "nothing": True})
+UNKNOWN = Call("context", {"ref": "0123456789abcdef"})
+WRONG = Call("context", {"lines": 7, "nothing": True})
 MINE = Call("read", {"path": "x.txt"})
 
 
@@ -330,7 +330,7 @@ def run(dialect: str, rounds: Sequence[Round], cuts: Sequence[int], *, is_stream
                 first = await proxy.post(path, client.request(**changes).data)
                 used = len(provider.asked)
                 check_answer(first.data, dialect, rounds[:used], is_streamed=is_streamed)
-                assert first.headers["x-holdfast-tools"] == "output_read, sessions_history"
+                assert first.headers["x-holdfast-tools"] == "context, sessions_history"
                 _reply, body = read_answer(first.data, dialect, is_streamed=is_streamed)
                 take_answer(client, body, "and now?")
                 provider.rounds = [Round("the end")]
@@ -521,16 +521,40 @@ def test_the_model_gets_what_was_cut(dialect: str) -> None:
     (info,) = store.sessions()
     oldest = next(record for record in store.read(info.key) if isinstance(record, ToolResult))
     assert oldest.id not in json.dumps(provider.asked[0])
+    assert "was cut: the tool `context` has it" in json.dumps(provider.asked[0])
     (found,) = exchanges_in(provider.asked[1], dialect).values()
     assert "look" in found
     assert "chain" not in found
     take_answer(client, read_answer_of(provider, dialect), "more")
-    reading = Call("output_read", {"ref": oldest.id, "max_chars": 1_000})
+    reading = Call("context", {"ref": oldest.id, "offset": 5_000})
     provider.rounds = [Round(own=(reading,)), END]
     asyncio.run(ask(keeper, provider, client))
     (last,) = list(exchanges_in(provider.asked[-1], dialect).values())[-1:]
-    assert OUTPUT[:200] in last
+    assert OUTPUT[5_000:5_200] in last
     assert len(last) <= 1_000
+
+
+def test_without_our_tool_a_cut_names_the_way_that_the_client_has() -> None:
+    """Its machine runs commands; a tool that nobody declared is not named."""
+    _store, keeper, provider = proxy_parts("anthropic", has_tools=False)
+    provider.rounds = [END]
+    asyncio.run(ask(keeper, provider, long_client("anthropic")))
+    told = json.dumps(provider.asked[0])
+    assert "was cut: `holdfast output ID`" in told
+    assert "the tool `" not in told
+
+
+def test_the_model_has_the_conversation_cut() -> None:
+    """The next round is smaller, and the conversation stays cut."""
+    store, keeper, provider = proxy_parts("anthropic")
+    client = long_client("anthropic")
+    provider.rounds = [Round(own=(Call("context", {"action": "compact"}),)), END]
+    asyncio.run(ask(keeper, provider, client))
+    (info,) = store.sessions()
+    cuts = [record for record in store.read(info.key) if isinstance(record, Compaction)]
+    assert len(cuts) == 2
+    sizes = [len(json.dumps(asked["messages"][:-2])) for asked in provider.asked[:2]]
+    assert sizes[1] < len(json.dumps(provider.asked[0]["messages"]))
 
 
 def read_answer_of(provider: Provider, dialect: str) -> Json:
@@ -658,7 +682,7 @@ def test_the_tools_reach_no_other_session() -> None:
     calls = (
         Call("sessions_history", {"sessionKey": str(other.key), "query": "xyzzy"}),
         Call("sessions_history", {"sessionKey": "current", "query": "xyzzy"}),
-        Call("output_read", {"ref": foreign.id}),
+        Call("context", {"ref": foreign.id}),
     )
     provider.rounds = [Round("", own=calls), END]
     asyncio.run(ask(keeper, provider, client))

@@ -89,7 +89,7 @@ def test_a_limit_is_waited_for_with_its_delay(server: BotApiServer) -> None:
     """The chat waits in its order, other chats do not."""
     now = 1_000.0
     with MemoryStore(clock=lambda: now) as store:
-        store.queues._uptime = lambda: now  # waits go by it, not by the date
+        store.queues._awake = lambda: now  # waits go by it, not by the date
         server.chats |= {99, 98}
         server.faults["sendMessage"] += [Fault(429, "Too Many Requests", {"retry_after": 600})]
         put(store, TO, "a", "first", "")

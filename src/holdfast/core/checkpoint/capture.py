@@ -25,7 +25,8 @@ from holdfast.core.checkpoint.state import (
     id_for,
     read_state,
 )
-from holdfast.core.extract.statements import is_decision, is_rule, same_words, sentences
+from holdfast.core.checkpoint.told import ToldLines
+from holdfast.core.extract.statements import same_words
 from holdfast.core.extract.tasks import checkboxes
 from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
@@ -33,11 +34,13 @@ from holdfast.core.limits import (
     CHECKPOINT_EXCHANGE_CHARS,
     CHECKPOINT_REQUEST_CHARS,
     CHECKPOINT_REQUESTS_MAX,
+    SIDECAR_ITEM_CHARS,
+    SIDECAR_ITEMS_MAX,
 )
 from holdfast.core.log.records import Checkpoint, Flush, Header
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import assistant_text, user_text
-from holdfast.core.sentences.phrases import holds, says_nothing
+from holdfast.core.narrative.digest import words_of
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting
@@ -47,16 +50,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
 
-_FOUND_OUT: Final = holds(
-    (
-        r"root cause (?:is|was|of)|(?:it )?turn(?:s|ed) out|lesson learned",
-        r"(?:i|we) (?:learned|learnt|discovered|found out|realised|realized) (?:that|why)",
-        r"the (?:actual|real|underlying) (?:problem|cause|issue|reason|bug) (?:is|was)",
-        r"(?:die|der) (?:eigentliche )?(?:ursache|grund) (?:ist|war)|es stellte sich heraus",
-        r"resulta que|la causa (?:era|es)|il s'avère|la cause (?:était|est)|оказалось|причина в",
-    ),
-    (r"根本原因|原来是|原因は|原因是|원인은",),
-)
+_OBJECTIVE_WORDS_MIN: Final = 4
+"""Shorter words of the user answer or thank; they are no new objective."""
 _SCANNED_CHARS: Final = 40_000
 """Of a longer message, the beginning and the end: what is between them was pasted."""
 
@@ -140,6 +135,9 @@ class _Reading:
         self._exchange = state.last_exchange
         self._given, self._added = dict(state.given), dict(state.added)
         self._extra = dict(state.extra)
+        self._story = ToldLines(
+            state.story, state.story_omitted, SIDECAR_ITEMS_MAX, SIDECAR_ITEM_CHARS
+        )
         self._upto = state.upto
         self._from_session = state.from_session
 
@@ -154,6 +152,7 @@ class _Reading:
         elif text := assistant_text(record):
             self._read_reply(text)
         self._work.feed(record)
+        self._story.feed(record)
         if not isinstance(record, Header) and record.id:
             self._upto = record.id
 
@@ -174,25 +173,15 @@ class _Reading:
         del self._requests[:-CHECKPOINT_REQUESTS_MAX]
         self._request_count += 1
         self._original = self._original or short
-        if not self._objective or not says_nothing(text[:200]):
+        if not self._objective or len(words_of(text[:200])) >= _OBJECTIVE_WORDS_MIN:
             self._objective = short
         self._exchange = LastExchange(user=cut(text, CHECKPOINT_EXCHANGE_CHARS).text)
-        for sentence in sentences(_edges(text), _is_kept_of_request):
-            if is_decision(sentence):
-                _note(self._decisions, sentence)
-            else:
-                _note(self._rules, sentence)
         self._work.tell_tasks(checkboxes(_edges(text)))
 
     def _read_reply(self, text: str) -> None:
         self._exchange = LastExchange(
             user=self._exchange.user, assistant=cut(text, CHECKPOINT_EXCHANGE_CHARS).text
         )
-        for sentence in sentences(_edges(text), _is_kept_of_reply):
-            if is_decision(sentence):
-                _note(self._decisions, sentence)
-            else:
-                _note(self._learnings, sentence)
         self._work.tell_tasks(checkboxes(_edges(text)))
 
     def state(self) -> State:
@@ -231,6 +220,8 @@ class _Reading:
             added=self._added,
             tasks=tuple(work.tasks),
             open_calls=tuple(work.calls.values()),
+            story=self._story.lines,
+            story_omitted=self._story.omitted,
             extra=self._extra,
         )
         return _cover(state)
@@ -272,14 +263,6 @@ def _note(entries: dict[str, str], sentence: str) -> None:
     entries[key] = cut(" ".join(sentence.split()), CHECKPOINT_ENTRY_CHARS).text
     if len(entries) > CHECKPOINT_ENTRIES_MAX:
         del entries[next(iter(entries))]
-
-
-def _is_kept_of_request(sentence: str) -> bool:
-    return is_decision(sentence) or is_rule(sentence)
-
-
-def _is_kept_of_reply(sentence: str) -> bool:
-    return is_decision(sentence) or _FOUND_OUT.search(sentence) is not None
 
 
 def _edges(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.checkpoint.told import tell_lines
 from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.core.log.speakers import ORIGINAL_PROMPT
 from holdfast.core.text.cut import cut, ellipsis, scrub
@@ -38,6 +39,8 @@ _HEAD_SHARE: Final = 10
 _FIRST_RANKS: Final = 7
 _PAIR_RANKS: Final = 0
 """Sections up to these ranks get two entries in a round; the latter in the first one, too."""
+_STORY_SHARE: Final = 0.4
+_STORY_RANK: Final = 5
 _EXCHANGE: Final = "Last exchange"
 """Half of it would be a question without its answer."""
 _ENTRY_SHARE: Final = 8
@@ -75,6 +78,8 @@ def render(state: State, cap: int = CHECKPOINT_CHARS, *, redactor: Redactor | No
     """The state in at most `cap` characters."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
     sections = _sections(state, max(1, cap // CHECKPOINT_CHARS), redactor)
+    story = _story(state, cap, redactor)
+    sections += [story] if story is not None else []
     if not sections:
         return ""
     shown = [_Shown(section, []) for section in sections]
@@ -174,6 +179,16 @@ def _sections(state: State, scale: int, redactor: Redactor | None) -> list[_Sect
                 )
             )
     return found
+
+
+def _story(state: State, cap: int, redactor: Redactor | None) -> _Section | None:
+    """The narrative, by the reader that cuts have: last in a text and early in rank."""
+    told, omitted = tell_lines(state.story, int(cap * _STORY_SHARE), redactor)
+    lines = [line for text in told if (line := inert(text))]
+    if not lines:
+        return None
+    total = len(lines) + omitted + state.story_omitted
+    return _Section("What happened, in order", _STORY_RANK, tuple(lines[::-1]), total, cap)
 
 
 def _is_original(state: State) -> bool:

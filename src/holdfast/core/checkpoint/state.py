@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.checkpoint.told import ToldLine  # noqa: TC001 - a struct's field
 from holdfast.core.extract.tasks import Task
 from holdfast.core.log.records import Checkpoint
 from holdfast.core.text.cut import scrub_deep
@@ -193,6 +194,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tasks of a task list, with their states."""
     open_calls: tuple[OpenCall, ...] = ()
     """Tool calls without a result."""
+    story: tuple[ToldLine, ...] = ()
+    """The newest lines of the narrative, oldest first."""
+    story_omitted: int = 0
+    """Older lines that are not kept."""
     extra: dict[str, Any] = {}
     """Fields that this version does not know."""
 
@@ -203,7 +208,10 @@ MEASURES: Final = frozenset(
 )
 """Measurements of the caller for one checkpoint; the next has its own."""
 WORKING: Final = frozenset(
-    ("upto", "from_session", "given", "added", "covered", "tasks", "open_calls", "extra")
+    (
+        *("upto", "from_session", "given", "added", "covered", "tasks", "open_calls", "extra"),
+        *("story", "story_omitted"),
+    )
 )
 """Fields that a later capture needs and no caller sets."""
 SETTABLE: Final = frozenset(State.__struct_fields__) - IDENTITY - MEASURES - WORKING

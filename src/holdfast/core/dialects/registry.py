@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects import anthropic, gemini, openai_chat, openai_responses
+from holdfast.core.dialects.common.fields import without_fields
 from holdfast.core.models.dialects import Target
 from holdfast.errors import BadSetting
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.dialects.dialect import Dialect
     from holdfast.core.dialects.entry import DialectEntry
+    from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import CacheTime, DialectVariant
+    from holdfast.core.models.messages import Prompt
 
 ENTRIES: Final[tuple[DialectEntry, ...]] = (
     anthropic.ENTRY,
@@ -39,6 +42,12 @@ _BY_NAME: Final = {entry.own.name: entry for entry in ENTRIES}
 def find_dialect(name: str) -> Dialect:
     """The dialect with this name. Raises `BadSetting` where there is none."""
     return _BY_NAME[find_variant(name).name].load()
+
+
+def render_body(prompt: Prompt, target: Target) -> Json:
+    """The body of a request, without the fields that the host refused."""
+    body = find_dialect(target.dialect.name).render(prompt, target)
+    return without_fields(body, target.without) if target.without else body
 
 
 def all_dialects() -> list[Dialect]:

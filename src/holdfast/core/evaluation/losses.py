@@ -251,7 +251,7 @@ class _Found:
 def ways_back(need: Need, seen: LastSeen) -> tuple[str, ...]:
     """The calls with which an agent gets something back that is no longer in view."""
     query = cut(" ".join(need.text.split()), _QUERY_CHARS, keep="head", marker=ellipsis).text
-    ways = [f'output_read(ref="{seen.ref}")'] if seen.ref else []
+    ways = [f'context(ref="{seen.ref}")'] if seen.ref else []
     if need.kind == "file":
         ways.append("list or search the folder again")
     if seen.record:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter as Counted
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.tokens.counting import Counter
 
@@ -60,6 +61,9 @@ _KNOWN: Final = lazy_pattern(
 _KNOWN_WORTH: Final = 0.5
 _EDGES: Final = "()\"',;:"
 """Around a quoted name they are no part of it."""
+_WORD_CHARS: Final = 120
+"""Longer pieces are not kept with their names."""
+_PUNCTUATION: Final = "()[]{}<>\"'`,;:!?*=|&"
 _SCANNED_CHARS: Final = 400_000
 """A longer text is searched at its beginning and its end: no carry-over has room for more names."""
 
@@ -68,14 +72,30 @@ def identifiers(text: str) -> list[str]:
     """The names in a text, each once, in order."""
     if len(text) > _SCANNED_CHARS:
         text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
-    # Texts repeat most of their words; each is searched once. No name contains white space.
-    words: Iterable[str] = dict.fromkeys(text.split())
-    if "\\" in text:
-        words = map(_unescape, words)
-    found = dict.fromkeys([name.rstrip(".") for name in _NAME.findall("\n".join(words))])
+    # Texts repeat most of their words; each is searched once.
+    words = dict.fromkeys(text.split())
+    search = _names_in_word if max(map(len, words), default=0) <= _WORD_CHARS else _search
+    found = dict.fromkeys(chain.from_iterable(map(search, words)))
     for match in _QUOTED.finditer(text):
         found[match[match.lastindex or 0].strip(_EDGES)] = None
     return [name for name in found if len(name) in _NAME_CHARS]
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a piece of text is one word in one case, which is no name: a quick test that
+    spares most of a text the search."""
+    bare = word.strip(_PUNCTUATION)
+    return not bare or (bare.isalpha() and (bare.islower() or bare[1:].islower() or bare.isupper()))
+
+
+@lru_cache(maxsize=16_384)
+def _names_in_word(word: str) -> tuple[str, ...]:
+    """`_names` of a piece that is short: the records of a session repeat most of them."""
+    return () if _is_plain(word) else tuple(_names(word))
+
+
+def _search(word: str) -> Sequence[str]:
+    return _names_in_word(word) if len(word) <= _WORD_CHARS else _names(word)
 
 
 def _names(word: str) -> list[str]:

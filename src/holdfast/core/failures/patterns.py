@@ -79,6 +79,15 @@ exhausted: resource(?:s)?(?: has| have)?(?: been)? exhausted
 # Of a minute or of a window: it does not say.
 some_limit:
     \btoken[-_ ]?limit (?:has been |was |is )?(?:exceeded|reached|hit)\b.{0,40}(?:later|wait|again)
+# What a provider refuses to answer, whatever the request's shape.
+policy:
+    blocked by (?:the |our |its )?(?:content|safety|moderation)
+    content (?:filtering|management) polic
+    (?:content|safety) filters?\b|safety system|\bcontent exists risk
+    flagged (?:as|for|by)\b
+    (?:request|prompt|input|content|message)s? (?:was|were|has been|have been) flagged
+    (?:inappropriate|prohibited|disallowed|harmful) content|unsafe or sensitive content
+    violat\w+ .{0,60}polic|requires moderation\b|不安全或敏感|敏感内容
 # Who is asking.
 credential:
     api[-_ ]?keys?|x-api-key|credentials?
@@ -391,6 +400,10 @@ window_reason: {reason}(?:model_)?context_?(?:window|length|limit)?_?(?:exceeded
 overflow_code:
     context(?:length|window|size|limit)?exceeded|modelmaxprompttokensexceeded|tokenslimitreached
     exceed(?:ed)?contextsize|contextoverflow|maxcontextlength|\b(?:prompt|input)toolong
+# The last is Zhipu's.
+policy_code:
+    content_?filter|contentpolicy|responsibleai|datainspectionfailed|moderationblocked|promptblocked
+    contentmoderation|\b1301\b
 # Of Zhipu and of Baidu.
 overflow_number: \b(?:1261|336103)\b
 money_code:

@@ -31,6 +31,7 @@ Kind = Literal[
     "tool_error",
     "channel_error",
     "not_an_error",
+    "policy",
 ]
 """The class of a failure."""
 
@@ -62,6 +63,7 @@ Action = Literal[
     "ignore_unless_error",
     "ignore",
     "split_message",
+    "end_turn",
 ]
 """The action to take."""
 
@@ -150,6 +152,7 @@ _SIGNATURE: _Outcome = (
     "restore_signature_or_use_documented_skip_value",
     "history",
 )
+_POLICY: _Outcome = ("policy", "end_turn", "policy")
 _NO_BODY: _Outcome = ("ambiguous", "decide_by_own_estimate", "no_body")
 _QUOTED: _Outcome = ("not_an_error", "ignore", "quoted_by_user")
 
@@ -214,6 +217,9 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("no money", *_NO_MONEY, text="{money}"),
     Rule("busy", *_BUSY, text="{busy}", is_html=False),
     Rule("some token limit", *_RATE_OR_WINDOW, text="{some_limit}", unless="{window}"),
+    # What a provider refuses to answer.
+    Rule("policy", *_POLICY, text="{policy}"),
+    Rule("policy, by code", *_POLICY, marks="{policy_code}"),
     # Names and credentials.
     Rule("no such model, plainly", *_CONFIG, text="{no_model_plainly}"),
     Rule("credentials", *_AUTH, text="{auth}", unless="{overflow}"),

@@ -110,7 +110,17 @@ class CallFailed(msgspec.Struct, frozen=True):
     """The reason for the call."""
     failure: Failure
     """The error, classified."""
-    next: Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
+    next: Literal[
+        "wait",
+        "lower-output",
+        "shrink",
+        "drop-media",
+        "drop-thinking",
+        "drop-field",
+        "leave-out",
+        "end-turn",
+        "give-up",
+    ]
     """The step that follows."""
     detail: str = ""
     """More about that step, for people."""

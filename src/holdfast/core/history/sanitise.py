@@ -29,6 +29,7 @@ from holdfast.core.log.records import Assistant, OutputRef, ToolResult, ToolUse,
 from holdfast.core.log.refs import IN_DETAILS, ref_in
 from holdfast.core.log.speakers import SILENT_FIELDS
 from holdfast.core.outputs.binaries import placeholder, replace_payload, with_refs, without_payloads
+from holdfast.core.outputs.offload import is_read_back
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadRecord
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         def value(self, value: Any) -> Any: ...
 
 
-OWN_TOOLS: Final = frozenset({"sessions_history", "sessions_list", "output_read"})
+_OWN_TOOLS: Final = frozenset({"sessions_history", "sessions_list"})
 """Their results are what was read elsewhere: repeated here, they would grow with every read."""
 
 _FRAME: Final = ("id", "ts", "role", "outputRef", "detailsRef")
@@ -161,7 +162,7 @@ def clean_record(record: Record, redactor: Redacts, names: Mapping[str, str]) ->
     """A record as a message. Whatever JSON is in it, this does not fail."""
     role, fields, refs = _parts(record, names)
     cleaner = _Cleaner(record.id, names)
-    if isinstance(record, ToolResult) and _tool_of(record, names) in OWN_TOOLS:
+    if isinstance(record, ToolResult) and _is_own(_tool_of(record, names), record.content):
         fields["content"] = cleaner.own_output(_tool_of(record, names))
     taken = record.extra.keys() & {*_FRAME, *fields, *SILENT_FIELDS}
     extra = {name: item for name, item in record.extra.items() if name not in taken}
@@ -372,7 +373,8 @@ class _Cleaner:
         if block.get("type") != "tool_result":
             return block
         name = self._names.get(str(block.get("tool_use_id")), "")
-        return {**block, "content": self.own_output(name)} if name in OWN_TOOLS else block
+        is_own = _is_own(name, block.get("content"))
+        return {**block, "content": self.own_output(name)} if is_own else block
 
     def _read_nested(self, value: Any, depth: int) -> str | None:
         if depth < HISTORY_DEPTH_MAX or not value:
@@ -380,6 +382,12 @@ class _Cleaner:
         self.is_cut = True
         what = "an object" if isinstance(value, dict) else "a list"
         return f"[{what} of {len(value):,}, nested too deeply to be shown; ref {self._ref}]"
+
+
+def _is_own(name: str, content: Any) -> bool:
+    return name in _OWN_TOOLS or is_read_back(
+        name, content if isinstance(content, str | list) else ""
+    )
 
 
 def _is_noise(name: object, value: Json, place: Place) -> bool:

@@ -243,6 +243,18 @@ class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """Replies in view whose reasoning ends with it."""
     drops_reasoning: bool = False
     """True if no reasoning from before this record is sent again: a provider refused it."""
+    media: list[str] = []
+    """The records whose pictures and documents were refused. An `undo` of this record brings them
+    back, and what is in `left_out`."""
+    left_out: dict[str, str] = {}
+    """The records that were refused as a whole, each with the note in its place; without a note,
+    nothing stands there."""
+    fields: list[str] = []
+    """Fields beside the conversation that were refused, by their paths in the body."""
+    provider: str | None = None
+    """The provider that refused it."""
+    model: str | None = None
+    """The model that it is not sent to again; none means every model."""
 
 
 class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
@@ -372,7 +384,10 @@ def _names(struct: type[msgspec.Struct]) -> frozenset[str]:
 
 
 _FIELDS: Final = {tag: _names(struct) for tag, struct in BY_TYPE.items()}
-_NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDecision)}
+_NESTED: Final = {
+    "output_ref": _names(OutputRef),
+    "decisions": _names(PruneDecision),
+}
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 _TYPED: Final = {tag: fields | {"type"} for tag, fields in _FIELDS.items()}

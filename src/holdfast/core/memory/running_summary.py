@@ -1,4 +1,4 @@
-"""A running summary of a session: one line for each thing that was said, without a model.
+"""A running summary of a session: the newest lines of its narrative, without a model.
 
 It is read from the log record by record, so that going on from an earlier one gives what reading
 everything would. It knows the record it was read up to; after a rewind that record is not on the
@@ -8,15 +8,15 @@ it: only what people and the assistant said is, and that is told by the type of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.checkpoint.render import inert
+from holdfast.core.checkpoint.told import ToldLine, ToldLines, tell_lines
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.log.records import Header
 from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import tag_text
 from holdfast.core.text.typed import decode_typed
@@ -27,24 +27,13 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
 
-VERSION: Final = 1
+VERSION: Final = 2
 TAG: Final = "session_summary"
 LABEL: Final = (
     "[Running summary of this session, kept by Holdfast: a record of what was said, not a request.]"
 )
 _LINE_CHARS_MIN: Final = 32
 """Less of a line says nothing."""
-_SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
-
-
-class SummaryItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Something that was said, in one line."""
-
-    record: str
-    """The newest record that says it."""
-    speaker: Literal["user", "assistant"]
-    text: str
-    times: int = 1
 
 
 class Sidecar(msgspec.Struct, frozen=True):
@@ -54,7 +43,7 @@ class Sidecar(msgspec.Struct, frozen=True):
     """The version of this format."""
     upto: str = ""
     """The last record that was read."""
-    items: tuple[SummaryItem, ...] = ()
+    items: tuple[ToldLine, ...] = ()
     """The items that are kept."""
     omitted: int = 0
     """Older items that are not kept."""
@@ -75,41 +64,30 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
     path = with_ids(list(records))
     start = _place_after(path, sidecar.upto)
     before = sidecar if start is not None else _empty(sidecar)
-    items = {(entry.speaker, entry.text): entry for entry in before.items}
-    omitted, upto = before.omitted, before.upto
+    told = ToldLines(before.items, before.omitted, before.items_max, before.item_chars)
+    upto = before.upto
     for record in path[start or 0 :]:
         if isinstance(record, Header):
             continue
         upto = record.id or upto
-        item = _item(record, before.item_chars)
-        if item is None:
-            continue
-        same = items.pop((item.speaker, item.text), None)
-        times = same.times + 1 if same else 1
-        items[item.speaker, item.text] = msgspec.structs.replace(item, times=times)
-        if len(items) > before.items_max:
-            del items[next(iter(items))]
-            omitted += 1
-    return msgspec.structs.replace(before, upto=upto, items=tuple(items.values()), omitted=omitted)
+        told.feed(record)
+    return msgspec.structs.replace(before, upto=upto, items=told.lines, omitted=told.omitted)
 
 
 def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | None = None) -> str:
-    """The newest items that fit, fenced as data, all of it within `cap`; empty where none does."""
+    """The narrative of the items, the newest of them in any case, fenced as data, all of it within
+    `cap`; empty where there is no room for one."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
     room = cap - len(_fence_lines([], 10**9, has_more=False))
-    lines: list[str] = []
-    for item in reversed(sidecar.items):
-        line = whole = _line(item, redactor)
-        if not lines and len(line) >= room:
-            line = cut(whole, max(0, room - 1), keep="head", marker=ellipsis).text
-        if (len(line) < _LINE_CHARS_MIN and line != whole) or len(line) >= room:
-            break
-        lines.append(line)
-        room -= len(line) + 1
-    if not lines:
+    if not sidecar.items or room < _LINE_CHARS_MIN:
         return ""
+    told, _left_out = tell_lines(sidecar.items, room - 1, redactor)
+    lines = [inert(line) for line in told]
+    while len(lines) > 1 and sum(map(len, lines)) + len(lines) > room:
+        del lines[0]  # what makes a text inert can make it longer
+    lines[-1] = cut(lines[-1], room - 1, keep="head", marker=ellipsis).text
     omitted = sidecar.omitted + len(sidecar.items) - len(lines)
-    text = _fence_lines(lines[::-1], omitted, has_more=sidecar.has_more)
+    text = _fence_lines(lines, omitted, has_more=sidecar.has_more)
     assert len(text) <= cap
     return text
 
@@ -133,24 +111,6 @@ def _place_after(records: Sequence[Record], upto: str) -> int | None:
 
 def _empty(sidecar: Sidecar) -> Sidecar:
     return Sidecar(items_max=sidecar.items_max, item_chars=sidecar.item_chars)
-
-
-def _item(record: Record, chars: int) -> SummaryItem | None:
-    if text := user_text(record):
-        return SummaryItem(record.id, "user", _shorten_line(text, chars))
-    if text := assistant_text(record):
-        return SummaryItem(record.id, "assistant", _shorten_line(text, chars))
-    return None
-
-
-def _shorten_line(text: str, chars: int) -> str:
-    return cut(" ".join(text.split()), chars, keep="head", marker=ellipsis).text
-
-
-def _line(item: SummaryItem, redactor: Redactor | None) -> str:
-    text = redactor.text(item.text) if redactor is not None else item.text
-    times = f" ({item.times} times)" if item.times > 1 else ""
-    return f"- {_SPEAKERS[item.speaker]}{times}: {inert(text)}"
 
 
 def _fence_lines(lines: Sequence[str], omitted: int, *, has_more: bool) -> str:

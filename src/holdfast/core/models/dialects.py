@@ -97,6 +97,8 @@ class Target(msgspec.Struct, frozen=True):
     """The most the model can reply; 0 where it is not known."""
     cache_key: str = ""
     """Names the conversation to hosts that route requests to the cache of their prefix."""
+    without: tuple[str, ...] = ()
+    """Fields beside the conversation that the host refused, by their paths in the body."""
 
     @property
     def variant(self) -> str:

@@ -28,17 +28,21 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json, Record
 
-Kind = Literal["user", "refusal", "text", "thought", "call", "report", "program"]
-"""Who or what a passage is of: the user, the user's words with a refused call, the agent's text
-or thinking, a tool call, a result that reads like prose, a program in the user's role."""
+Kind = Literal[
+    "user", "below", "refusal", "text", "thought", "call", "written", "report", "program"
+]
+"""Who or what a passage is of: the user, the user's words that stand whole behind the narrative,
+those with a refused call, the agent's text or thinking, a tool call, prose that a call was given,
+a result that reads like prose, a program in the user's role."""
 
 _CALL_WEIGHT: Final = 3.0
 """A name in a call is used again far more often than one that a result mentions."""
 _REPLY_WEIGHT: Final = 2.0
 """A name that the assistant itself wrote is needed again more often than one in a tool's output."""
 _NAMES_CHARS: Final = 4_000
-"""Of a result that is searched for names, from both ends: a narrative lists few names, and mostly
-those that calls were given."""
+"""Of a text that is searched for names, from both ends."""
+_RESULT_NAMES_CHARS: Final = 1_000
+"""The same of a result: a narrative lists few names, and mostly those that calls were given."""
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 _SHORT_CHARS: Final = 240
 """A result up to this length is told as it is."""
@@ -58,6 +62,8 @@ _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
+_PROSE_CHARS: Final = 3_000
+"""Of a text that may be prose, from its start."""
 _SIGNS_MAX: Final = 0.02
 _WORDS_A_LINE: Final = 6
 _COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
@@ -125,7 +131,7 @@ def digest_record(record: Record) -> Digest | None:
             return Digest(
                 record.id,
                 passages=(Passage("program", text),) if text else (),
-                names=weigh(identifiers(scrub(record.text)), 1.0),
+                names=weigh(_names_in(scrub(record.text)), 1.0),
             )
         case Assistant():
             return _digest_reply(record)
@@ -178,7 +184,7 @@ def plain(text: str) -> str:
 
 
 def _digest_user(record: User) -> Digest:
-    names = weigh(identifiers(scrub(text_of(record.content)).strip()), 1.0)
+    names = weigh(_names_in(scrub(text_of(record.content)).strip()), 1.0)
     if is_from_program(record):
         text = one_line(text_of(record.content), _PROGRAM_CHARS)
         return Digest(record.id, (Passage("program", text),) if text else (), names=names)
@@ -197,7 +203,7 @@ def _digest_reply(record: Assistant) -> Digest:
     ]
     names: dict[str, float] = {}
     for text in texts:
-        names |= weigh(identifiers(text), _REPLY_WEIGHT)
+        names |= weigh(_names_in(text), _REPLY_WEIGHT)
     boxes = tasks.checkboxes("\n".join(texts))
     passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
     digest = Digest(
@@ -246,7 +252,7 @@ def _with_calls(
     listed = digest.listed
     for call_id, tool, arguments in calls:
         text = scrub(arguments_text(arguments))
-        for name, weight in weigh(identifiers(text), _CALL_WEIGHT).items():
+        for name, weight in weigh(_names_in(text), _CALL_WEIGHT).items():
             names[name] = max(names.get(name, 0.0), weight)
         touches = find_touches(tool, arguments)
         if touches:
@@ -262,6 +268,8 @@ def _with_calls(
         key = same_command(command) if command else " ".join(text.split())
         line = f"{_UNSAFE.sub('', tool) or 'call'} {call_line(arguments)}".rstrip()
         told.append(Passage("call", line, call_id, f"{tool} {key}", written is not None))
+        if written is None:
+            told += [Passage("written", prose) for prose in _prose_in(arguments, command)]
     return msgspec.structs.replace(
         digest,
         passages=tuple(told),
@@ -271,6 +279,20 @@ def _with_calls(
         listed=listed,
         changes=tuple(changes),
     )
+
+
+def _prose_in(arguments: Json, command: str | None) -> list[str]:
+    """Return the texts in a call's arguments that read as prose, a document or a message of a
+    commit: they say what the agent means as much as its own words do."""
+    found = [
+        plain(value)
+        for value in arguments.values()
+        if isinstance(value, str) and len(value) >= _REPORT_CHARS_MIN and reads_as_prose(value)
+    ]
+    if not found and command and (match := _COMMIT.search(command[:4_000])) is not None:
+        message = plain(command[match.end() :])
+        found = [message] if len(message) >= _REPORT_CHARS_MIN else []
+    return found
 
 
 def _digest_result(record: ToolResult) -> Digest:
@@ -287,22 +309,33 @@ def _digest_result(record: ToolResult) -> Digest:
         told = cut(plain(text), _FAILED_CHARS, marker=ellipsis).text
     elif reads_as_prose(text):
         told, is_prose = cut(plain(text), _REPORT_CHARS, marker=ellipsis).text, True
-    else:
+    elif not _is_listing(text):
         edges = cut(text, 2 * _LONG_CHARS, marker=ellipsis).text
         told = cut(plain(edges), _LONG_CHARS, marker=ellipsis).text
-    searched = text
-    if len(text) > _NAMES_CHARS:
-        searched = f"{text[: _NAMES_CHARS // 2]}\n{text[-_NAMES_CHARS // 2 :]}"
     return Digest(
         record.id,
         passages=passages,
         outcome=CallOutcome(
             record.tool_use_id, is_failed, record.refused is not None, told, is_prose
         ),
-        names=weigh(identifiers(searched), 1.0),
+        names=weigh(_names_in(text, _RESULT_NAMES_CHARS), 1.0),
         new_task=tasks.new_id(text),
         outputs=_output(record),
     )
+
+
+def _names_in(text: str, chars: int = _NAMES_CHARS) -> list[str]:
+    """The names in a text, of a long one in its ends."""
+    if len(text) > chars:
+        text = f"{text[: chars // 2]}\n{text[-chars // 2 :]}"
+    return identifiers(text)
+
+
+def _is_listing(text: str) -> bool:
+    """Return whether a text is the content of a file with the numbers of its lines: the file can be
+    read again, and its first and last lines tell nothing."""
+    lines = text[:_LONG_CHARS].splitlines()[:-1]
+    return 2 * len(_NUMBERED.findall("\n".join(lines))) > len(lines) > 2
 
 
 def reads_as_prose(text: str) -> bool:
@@ -310,7 +343,7 @@ def reads_as_prose(text: str) -> bool:
     words, and hardly a sign that sentences do not have."""
     if len(text) < _REPORT_CHARS_MIN:
         return False
-    sample = _NUMBERED.sub("", text[:8_000])
+    sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
     lines = [line for line in sample.splitlines() if line.strip()]
     if not lines or len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
         return False

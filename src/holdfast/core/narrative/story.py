@@ -1,6 +1,6 @@
 """A story, line by line in order of time, within a number of tokens.
 
-Each line says who speaks. A call and what came of it are item line. Where there is too little room,
+Each line says who speaks. A call and what came of it are one line. Where there is too little room,
 lines give way in fair shares: the longest and the oldest first, what a call was given before what
 was said, the agent's words before the user's. Nothing is told twice, and of what was done again
 the newest outcome stands.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter as Counted
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 MARKS: Final[dict[Kind, str]] = {
     "user": "User: ",
+    "below": "User, whole below: ",
     "refusal": "User, refusing the call: ",
     "text": "Agent: ",
     "thought": "Thought: ",
     "call": "• ",
+    "written": "Written: ",
     "report": "Result: ",
     "program": "Program: ",
 }
@@ -40,7 +42,7 @@ _FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSED: Final = "refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
-    r"(?m)^(?=(?:User|User, refusing the call|Agent|Thought|Result|Program): |• |## )"
+    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Agent|Thought|Written|Result|Program): |• |## )"
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
@@ -52,8 +54,11 @@ _USER_SHARE: Final = 0.6
 _SMALL_TOKENS: Final = 3_000
 _SMALL_SHARE: Final = 0.9
 """The same where there is less room than that for all of the story."""
-_CALLS_SHARE: Final = 0.25
+_CALLS_SHARE: Final = 0.1
 """Of the room, what lines of calls may take before anything that was said gives way."""
+_SHORT_CALLS_SHARE: Final = 0.25
+"""The same where one short line for each call fits in it: a part of the calls tells less than
+words do, all of them tell more."""
 _USER_TOKENS_MIN: Final = 24
 """Less of a message says nothing."""
 _CALL_CHARS_MIN: Final = 60
@@ -65,17 +70,21 @@ _WEIGHTS: Final[dict[str, float]] = {
     "text": 1.0,
     "answer": 2.0,
     "thought": 0.5,
+    "written": 0.4,
     "report": 0.4,
     "task": 1.5,
     "program": 0.1,
+    "below": 1.0,
     "aside": 0.3,
+    "call": 0.05,
     "failed": 0.7,
     "short": 0.25,
     "long": 0.03,
 }
 """Characters that a text may keep for each that a plain text of the agent may keep. `answer`
 is the last word of the agent before the user speaks, `task` a result that tells what the user
-asked about, `failed` and `short` are outcomes."""
+asked about, `call` the end of a call that is longer than its line, `failed`, `short` and `long`
+are outcomes."""
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
 _TRIES: Final = 8
@@ -220,7 +229,8 @@ class _Room(msgspec.Struct):
     """A text that may be shortened: where it is, its size, and its weight."""
 
     line: int
-    is_outcome: bool
+    part: Literal["text", "call", "outcome"]
+    """What it is of: words, the end of a call that is too long for its line, or an outcome."""
     chars: int
     per_char: float
     weight: float
@@ -298,10 +308,15 @@ def _tell_others(
         if outcome := _outcome(lines[at]):
             weight = _WEIGHTS[_outcome_role(lines[at])]
             size = max(1, counter.count(outcome))
-            rooms.append(_room_of(at, outcome, size, weight, at / last, is_outcome=True))
-    cap, calls = _call_chars(lines, calls, tokens, int(room * _CALLS_SHARE))
+            rooms.append(_room_of(at, outcome, size, weight, at / last, part="outcome"))
+    cap, calls = _call_chars(lines, calls, tokens, room)
     kept = set(calls)
-    rooms = [item for item in rooms if not item.is_outcome or item.line in kept]
+    rooms = [item for item in rooms if item.part != "outcome" or item.line in kept]
+    for at in calls:
+        line = lines[at]
+        if len(line.text) > cap:
+            ends = _room_of(at, line.text, tokens[at], _WEIGHTS["call"], at / last, part="call")
+            rooms.append(msgspec.structs.replace(ends, chars=ends.chars - cap))
     aim, told = room, {}
     for _again in range(_TRIES):
         taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
@@ -310,8 +325,6 @@ def _tell_others(
         size = sum(counter.count(text) + 1 for text in told.values())
         if size > room:  # counts of pieces are not quite those of the whole
             aim = min(aim - 1, int(aim * room / size * 0.98))
-        elif cap < LINE_CHARS and level == float("inf") and room - size > room // 20:
-            cap = min(LINE_CHARS, 2 * cap)
         else:
             return told
     return _newest(told, room, counter)
@@ -335,28 +348,41 @@ def _outcome_role(line: StoryLine) -> str:
 
 
 def _room_of(
-    at: int, text: str, tokens: int, weight: float, age: float, *, is_outcome: bool = False
+    at: int,
+    text: str,
+    tokens: int,
+    weight: float,
+    age: float,
+    *,
+    part: Literal["text", "call", "outcome"] = "text",
 ) -> _Room:
     weight *= _AGE + (1 - _AGE) * age
     chars = max(1, len(text))
-    least = min(chars, _LONG_CHARS // 2 if is_outcome and chars > _LONG_CHARS else _CHARS_MIN)
-    return _Room(at, is_outcome, chars, tokens / chars, weight, least)
+    is_long = part == "outcome" and chars > _LONG_CHARS
+    least = min(chars, _LONG_CHARS // 2 if is_long else _CHARS_MIN)
+    return _Room(at, part, chars, tokens / chars, weight, least)
 
 
 def _call_chars(
     lines: Sequence[StoryLine], calls: list[int], tokens: dict[int, int], room: int
 ) -> tuple[int, list[int]]:
-    """The most characters of each call, and the calls that can be told: all of them where one
-    short line for each fits, else the newest."""
+    """The characters that each call has before words give way, and the calls that can be told: all
+    of them where one short line for each fits, else the newest."""
+    share = int(room * _CALLS_SHARE)
+
+    def taken(chars: int) -> int:
+        return sum(_call_tokens(lines[at], tokens[at], chars) for at in calls)
+
     low, high = _CALL_CHARS_MIN, LINE_CHARS
     while high - low > 8:
         middle = (low + high) // 2
-        fits = sum(_call_tokens(lines[at], tokens[at], middle) for at in calls) <= room
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if taken(middle) <= share else (low, middle)
+    if taken(low) <= room * _SHORT_CALLS_SHARE:
+        return low, calls
     kept: list[int] = []
     for at in reversed(calls):
-        room -= _call_tokens(lines[at], tokens[at], low)
-        if room < 0:
+        share -= _call_tokens(lines[at], tokens[at], low)
+        if share < 0:
             break
         kept.append(at)
     return low, kept[::-1]
@@ -399,19 +425,21 @@ def _write(
 ) -> dict[int, str]:
     told: dict[int, str] = {}
     outcomes: dict[int, str] = {}
+    more: dict[int, int] = {}
     for item in rooms:
         line = lines[item.line]
         chars = item.chars if level == float("inf") else int(item.weight * level)
         if chars < item.least:
             continue
-        text = _outcome(line) if item.is_outcome else line.text
-        if item.is_outcome:
-            outcomes[item.line] = cut(text, chars, marker=_dots).text
+        if item.part == "outcome":
+            outcomes[item.line] = cut(_outcome(line), chars, marker=_dots).text
+        elif item.part == "call":
+            more[item.line] = chars
         else:
-            told[item.line] = _mark(line, cut(text, chars, marker=_dots).text)
+            told[item.line] = _mark(line, cut(line.text, chars, marker=_dots).text)
     for at in calls:
         line = lines[at]
-        text = cut(line.text, max(cap, _CALL_CHARS_MIN), keep="head", marker=ellipsis).text
+        text = cut(line.text, cap + more.get(at, 0), keep="head", marker=ellipsis).text
         if line.count > 1:
             text += f" ×{line.count}"
         text += _tell_outcome(line, outcomes.get(at, ""))
@@ -465,7 +493,8 @@ def read_lines(texts: Iterable[str]) -> list[StoryLine]:
                 lines[-1].text += f"\n{text}"
             continue
         kind = _KINDS[mark]
-        lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
+        if kind != "below":
+            lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
     for line in lines:
         line.key = line.text
     return lines

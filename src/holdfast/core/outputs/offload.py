@@ -24,7 +24,7 @@ from holdfast.core.limits import (
     PREVIEW_CHARS_MIN,
     REF_CHARS,
 )
-from holdfast.core.log.records import OutputRef
+from holdfast.core.log.records import OutputRef, text_of
 from holdfast.core.log.refs import (
     AS_TEXT,
     DATA_URI,
@@ -49,8 +49,12 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, ToolResult
     from holdfast.core.tokens.counting import Counter
 
-READS_OUTPUTS: Final = "output_read"
-"""The tool that reads offloaded outputs."""
+CONTEXT_TOOL: Final = "context"
+"""The tool that reads what was moved out or cut."""
+FORMER_TOOL: Final = "output_read"
+"""Its name in logs of version 0.1."""
+_READ_HEADER: Final = lazy_pattern(r"\[[^\n]{1,80}, ref \S{1,300}: ")
+"""The beginning of an answer that shows a part of something."""
 _TEXTS: Final = ("text", "input_text", "output_text")
 _SMALL_BLOCK_CHARS: Final = 2_000
 """A block that is no text stays beside a preview up to this size."""
@@ -107,10 +111,22 @@ def offload_result(result: ToolResult, room: Room) -> Flow[ToolResult]:
     """A result as it goes into the log."""
     content = yield from offload_content(result.content, result.name or "")
     ref = None
-    if result.name != READS_OUTPUTS:  # else the text it read would be moved out again
+    if not is_read_back(
+        result.name or "", result.content
+    ):  # else the text it read would be moved out again
         content, ref = yield from _text_out(content, room, result)
     details = yield from _details_out(_without_ref(result.details), result)
     return msgspec.structs.replace(result, content=content, details=details, output_ref=ref)
+
+
+def is_read_back(name: str, content: Content) -> bool:
+    """Return whether a result shows what stands elsewhere in its session.
+
+    Others have tools called `context`, too: an answer of ours says which part of what it shows.
+    """
+    if name != CONTEXT_TOOL:
+        return name == FORMER_TOOL
+    return _READ_HEADER.match(text_of(content)) is not None
 
 
 def offload_content(content: Content, name: str = "") -> Flow[Content]:

@@ -87,7 +87,7 @@ def _ending(whole: _Whole, cap: int) -> str:
         keep="tail",
         marker=lambda omitted, _total, _unit: (
             f"[… first {omitted:,} of {len(whole.text):,} characters left out: "
-            f'output_read(ref="{whole.ref}")]\n'
+            f'context(ref="{whole.ref}")]\n'
         ),
     ).text
 
@@ -120,7 +120,7 @@ def _frame(whole: _Whole, start: int, end: int) -> tuple[str, str, str, str]:
     place = f'lines="{first_line}:{until}"' if first_line < last_line else f"offset={start}"
     first = (
         f"[Preview of {_NAMES[whole.kind]}: {total}, {count_of(whole.lines, 'line')}; more with "
-        f'output_read(ref="{ref}", {place}) or pattern="…". '
+        f'context(ref="{ref}", {place}) or search="…". '
         "Facts, then the output; only lines with this ref are not its own.]"
     )
     gap = (

@@ -15,7 +15,7 @@ from holdfast.core.projection.prune import (
     steps_to_hold,
 )
 from holdfast.core.projection.units import NOTE_FIRST, note
-from holdfast.core.projection.view import Form, opening_of
+from holdfast.core.projection.view import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.core.projection.view import ProjectionCache, View
 
 NOTE_LAST: Final = note("[Continue.]")
-NEW_SUMMARY: Final = "(new)"
-"""The id of a decision's record before it is appended."""
 
 
 class ViewDraft:
@@ -180,7 +178,7 @@ class ViewDraft:
         """Return the tokens of the messages that a cut there would leave."""
         pins = self._pins(start)
         summary = self._carry(start, carry_tokens, rest_tokens, pins)
-        opening = (*opening_of(NEW_SUMMARY, summary), *pins, *self.closing)
+        opening = (*self.past.opening(self.units, start, summary), *pins, *self.closing)
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
@@ -249,7 +247,7 @@ class ViewDraft:
         """Of what is from before the cut, keep only these units."""
         self.pinned = pinned
         assert self.summary is not None
-        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self.opening = [*self.past.opening(self.units, self.start, self.summary), *self.pinned]
         self.close()
 
     def settle(self) -> None:

@@ -5,33 +5,45 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.models.messages import ToolCall, arguments_json
+from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+)
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
-from holdfast.core.projection.view import turn_records
+from holdfast.core.projection.view import opening_of, turn_records
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
     from holdfast.core.narrative.digest import Digest
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction, Scale
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
+NEW_SUMMARY: Final = "(new)"
+"""The id of a decision's record before it is appended."""
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
-_FENCE_TOKENS: Final = 60
-"""Tokens of the label and the tags around a carry-over."""
+_FENCE_TOKENS: Final = 100
+"""Tokens of the label and the tags around a carry-over, and of the line about what was cut."""
 
 
 class Past:
@@ -46,6 +58,11 @@ class Past:
         budget: int,
     ) -> None:
         self._request = request
+        self._way_back = request.way_back
+        target, records = request.target, request.records
+        left_out = read_left_out(records, target.provider, target.model)
+        self._records = as_sent(records, left_out) if left_out else records
+        """The records without what the target refused."""
         self._boundary = boundary
         self._scale = scale
         self._correction = correction
@@ -56,7 +73,7 @@ class Past:
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
         """The records at hand."""
-        return {record.id: record for record in self._request.records}
+        return {record.id: record for record in self._records}
 
     def carry_over(
         self,
@@ -83,7 +100,7 @@ class Past:
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=self._rest_tokens(units, start, rest),
-            shown=self._names_shown(units, start),
+            shown=self._text_shown(units, start),
             counter=self._scale.counter,
         ).text
         self._made = (units, made, text or LEAST_SUMMARY)
@@ -97,19 +114,17 @@ class Past:
         most = int(gone * _TOLD_SHARE) + self._scale.counter.count(before)
         return most if rest is None else min(most, max(0, int(rest / self._correction.factor)))
 
-    def _names_shown(self, units: Sequence[ContextUnit], start: int) -> set[str]:
-        """The names in the units that stay."""
-        parts = (part for unit in units[start:] for part in unit.parts)
-        records = (self.by_id.get(part.record) for part in parts)
-        digests = self._scale.digests(record for record in records if record is not None)
-        return {name for digest in digests for name in digest.names}
+    def _text_shown(self, units: Sequence[ContextUnit], start: int) -> str:
+        """The text of the units that stay."""
+        blocks = [block for unit in units[start:] for part in unit.parts for block in part.blocks]
+        return "\n".join(map(_text_in, blocks))
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
         wanted = {part.record for unit in pinned for part in unit.parts if part.record}
         if not wanted:
             return []
-        found = [record for record in self._request.records if record.id in wanted]
+        found = [record for record in self._records if record.id in wanted]
         wanted -= {record.id for record in found}
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
         kept = [*(record for record in older if record.id in wanted), *found]
@@ -123,10 +138,15 @@ class Past:
 
     def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
         """The ids of the first and the last record of the units before `start`."""
-        (gone, _end), records = self._find_cut(units, start), self._request.records
+        (gone, _end), records = self._find_cut(units, start), self._records
         first = next((record.id for record in records if record.id in gone), None)
         last = next((record.id for record in reversed(records) if record.id in gone), None)
         return None if first is None or last is None else (first, last)
+
+    def opening(self, units: Sequence[ContextUnit], start: int, summary: str) -> list[ContextUnit]:
+        """The unit that a summary of the units before `start` becomes."""
+        covers = self.covers(units, start)
+        return opening_of(NEW_SUMMARY, summary, covers[1] if covers else "", self._way_back)
 
     def _find_cut(self, units: Sequence[ContextUnit], start: int) -> tuple[set[str], int]:
         """The ids of the records of the units before `start`, and the place of the first record
@@ -135,7 +155,7 @@ class Past:
             parts = [unit.parts for unit in units[:start]]
             gone = {part.record for part in itertools.chain.from_iterable(parts)}
             kept = units[start].first if start < len(units) else None
-            ids = [record.id for record in self._request.records]
+            ids = [record.id for record in self._records]
             end = ids.index(kept) if kept in ids else len(ids)
             self._cut = (units, start, (gone, end))
         return self._cut[2]
@@ -145,7 +165,7 @@ class Past:
 
         An earlier carry-over may have had no room for them; the log still has them.
         """
-        records = self._request.records
+        records = self._records
         gone, end = self._find_cut(units, start)
         late = [record for record in records[end:] if record.id in gone]
         return [*records[:end], *late]
@@ -169,7 +189,7 @@ class Past:
         before = self._boundary
         if before is None:
             return None
-        records = self._request.records
+        records = self._records
         oldest = next((record for record in records if isinstance(record, Compaction)), before)
         is_whole = oldest.covers is not None and oldest.covers[0] in self.by_id
         text = before.carry or before.summary
@@ -230,11 +250,31 @@ def names_called(unit: ContextUnit) -> list[str]:
 
 
 def _not_shown(digest: Digest, shown: set[str]) -> Digest:
-    """A digest without the words that stay in view."""
+    """A digest with a mark in the place of the words that stay in view."""
     if digest.record not in shown:
         return digest
-    told = tuple(item for item in digest.passages if item.kind not in ("user", "program"))
-    return replace(digest, passages=told)
+    told = [
+        replace(item, kind="below", text=f"{len(item.text):,} characters")
+        if item.kind == "user"
+        else item
+        for item in digest.passages
+        if item.kind != "program"
+    ]
+    return replace(digest, passages=tuple(told))
+
+
+def _text_in(block: Block) -> str:
+    match block:
+        case Text(text):
+            return text
+        case ToolCall(arguments=arguments):
+            return arguments_text(arguments)
+        case ToolAnswer(content=pieces):
+            return "\n".join(piece.text for piece in pieces if isinstance(piece, Text))
+        case Thinking() | Image() | Other():
+            return ""
+        case _:
+            assert_never(block)
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.units import ContextUnit
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import View
 
 _HIDDEN_TOKENS: Final = 500
@@ -110,6 +110,16 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         return self.prefixes.make_origin(self.reasoning[-1] if self.reasoning else "", newest)
 
     @property
+    def records(self) -> Sequence[Record]:
+        """The records that the plan was made from, oldest first."""
+        return self._records
+
+    @property
+    def parts_sent(self) -> list[MessagePart]:
+        """The parts of the request, with the records that they are from."""
+        return [part for unit in self._draft.shown() for part in unit.parts]
+
+    @property
     def units(self) -> list[ContextUnit]:
         """The view as it was before this plan: each user message, each step."""
         return self._draft.units
@@ -155,7 +165,14 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     cache = cache or ProjectionCache()
     request = msgspec.structs.replace(request, records=with_ids(request.records))
     window, target, policy = request.window, request.target, request.policy
-    view = cache.read(request.records, window.tokens, target, request.system, request.tools)
+    view = cache.read(
+        request.records,
+        window.tokens,
+        target,
+        request.system,
+        request.tools,
+        request.way_back,
+    )
     learned = Correction(view.calibration.factor, view.calibration.per_result)
     system_tokens = learned.tokens(Weight(cache.scale.text(request.system)))
     tools_tokens = learned.tokens(Weight(cache.scale.tools(request.tools)))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.outputs.offload import CONTEXT_TOOL
 from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.units import LAST_CUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,3 +53,24 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     """A model's summary of the records that are cut; it stands before the carry-over."""
     pending: Sequence[str] = ()
     """Open tasks, for the carry-over."""
+    client_way_back: str = ""
+    """Words that tell a model without the tool `context` how to read what was cut."""
+
+    @property
+    def way_back(self) -> str:
+        """The words that tell the model how to read what was cut; empty where it cannot."""
+        found = next((tool.name for tool in self.tools if _is_context_tool(tool)), "")
+        if not found:
+            return self.client_way_back
+        return f'the tool `{found}` has it, ref="..{LAST_CUT}" with lines or search.'
+
+
+def _is_context_tool(tool: Tool) -> bool:
+    """Return whether a tool is ours, by its shape: a client may give it another name, and others
+    have tools of its name."""
+    given = tool.parameters.get("properties")
+    return (
+        tool.name.endswith(CONTEXT_TOOL)
+        and isinstance(given, dict)
+        and {"ref", "lines", "search"} <= given.keys()
+    )

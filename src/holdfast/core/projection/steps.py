@@ -35,11 +35,14 @@ from holdfast.core.models.messages import (
 from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
+from holdfast.core.refusals.left_out import as_sent, is_media, is_refusal, write_note
 from holdfast.core.text.cut import cut, has_lone_surrogates
 from holdfast.core.text.fences import fence_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    from holdfast.core.refusals.left_out import LeftOut
 
 Flaw = Literal[
     "orphan-result",
@@ -56,6 +59,7 @@ Flaw = Literal[
     "bad-unicode",
     "foreign-thinking",
     "payload-in-text",
+    "refused",
     "no-opening",
     "no-question",
 ]
@@ -74,6 +78,7 @@ MEANING: Final[dict[str, str]] = {
     "bad-unicode": "lone surrogates were replaced",
     "foreign-thinking": "thinking of another model, or without a signature, was left out",
     "payload-in-text": "a large data URI in a text became a note with a ref, or a picture",
+    "refused": "what the provider refused is not sent again; a note has its place",
     "no-opening": "a note stands where the first user message should be",
     "no-question": "a note stands where a new user message should be",
 }
@@ -99,6 +104,7 @@ class Thread:
         admits: Callable[[Assistant, Thinking], bool] = lambda _reply, _thinking: True,
         maker: tuple[str, str] = ("", ""),
         barred: frozenset[str] = frozenset(),
+        left_out: Mapping[str, LeftOut] | None = None,
     ) -> None:
         self.repairs: list[ViewRepair] = []
         self._admits = admits
@@ -107,6 +113,8 @@ class Thread:
         """The provider and the model that are asked."""
         self._barred = barred
         """Replies of which no signature is sent again."""
+        self._left_out = left_out or {}
+        """The parts that the target refused, by record."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
@@ -123,18 +131,23 @@ class Thread:
 
     def feed(self, record: Record) -> None:
         self._order[record.id] = len(self._order)
-        # By exact type: to ask a struct's class for its instances takes several times as long.
-        kind = type(record)
-        if kind is ToolResult:
-            self._take_result(record)  # type: ignore[arg-type]
-        elif kind is Assistant:
-            self._take_assistant(record)  # type: ignore[arg-type]
-        elif kind is User:
-            self._take_user(record)  # type: ignore[arg-type]
-        elif kind is ToolUse:
-            self._take_call(record)  # type: ignore[arg-type]
-        elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
-            self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
+        sent: Sequence[Record] = (record,)
+        if record.id in self._left_out:
+            self._repair("refused", record)
+            sent = as_sent(sent, self._left_out)
+        for record in sent:
+            # By exact type: to ask a struct's class for its instances takes several times as long.
+            kind = type(record)
+            if kind is ToolResult:
+                self._take_result(record)  # type: ignore[arg-type]
+            elif kind is Assistant:
+                self._take_assistant(record)  # type: ignore[arg-type]
+            elif kind is User:
+                self._take_user(record)  # type: ignore[arg-type]
+            elif kind is ToolUse:
+                self._take_call(record)  # type: ignore[arg-type]
+            elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
+                self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
     def units(self, start: int = 0) -> list[ContextUnit]:
         """Everything fed so far; calls that are still open are answered as interrupted."""
@@ -187,6 +200,9 @@ class Thread:
         self._add_said(MessagePart(record.id, source, "user", blocks))
 
     def _take_assistant(self, record: Assistant) -> None:
+        if is_refusal(record):
+            self._repair("refused", record)
+            return
         blocks = self._read(record)
         if not blocks:
             return
@@ -327,16 +343,21 @@ class Thread:
         self, record: Record, blocks: tuple[_B, ...]
     ) -> tuple[_B | Text | Image, ...]:
         """The blocks without large payloads in their texts: sent as text, a picture is thousands
-        of tokens and shows nothing. A model's own message has no pictures."""
-        if not any(map(has_payload, blocks)):
-            return blocks
-        self._repair("payload-in-text", record)
-        may_show = type(record) is not Assistant
-        return tuple(
-            lifted
-            for block in blocks
-            for lifted in without_payloads(block, record.id, may_show=may_show)
-        )
+        of tokens and shows nothing. A model's own message has no pictures. Media that the target
+        refused are notes."""
+        if any(map(has_payload, blocks)):
+            self._repair("payload-in-text", record)
+            may_show = type(record) is not Assistant
+            blocks = tuple(
+                lifted
+                for block in blocks
+                for lifted in without_payloads(block, record.id, may_show=may_show)
+            )
+        if record.id in self._left_out:
+            return tuple(
+                Text(write_note(block, record.id)) if is_media(block) else block for block in blocks
+            )
+        return blocks
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

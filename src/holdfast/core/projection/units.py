@@ -84,6 +84,8 @@ def note(text: str) -> ContextUnit:
 
 LEAST_SUMMARY: Final = "[The beginning of this conversation is not shown.]"
 """The summary where a budget leaves room for no other: a summary is never empty."""
+LAST_CUT: Final = "\0"
+"""Stands for the last record that was cut, in words about the way back to it."""
 NOTE_FIRST: Final = note(LEAST_SUMMARY)
 
 

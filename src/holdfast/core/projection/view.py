@@ -34,12 +34,14 @@ from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import Thread, ViewRepair
 from holdfast.core.projection.units import (
+    LAST_CUT,
     LEAST_SUMMARY,
     ContextUnit,
     MessagePart,
     messages_of,
     open_with_user,
 )
+from holdfast.core.refusals.left_out import REFUSED, read_left_out
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
@@ -123,10 +125,13 @@ class ProjectionCache:
         target: Target,
         system: str = "",
         tools: Sequence[Tool] = (),
+        way_back: str = "",
     ) -> View:
-        """The view of a path of records, oldest first, behind a system prompt and tools."""
+        """The view of a path of records, oldest first, behind a system prompt and tools.
+
+        `way_back` tells the model how to read what was cut."""
         reading = self._reading
-        head = (system, tuple(tools))
+        head = Head(system, tuple(tools), way_back)
         if reading is None or not reading.goes_on_in(records, window, target, head):
             self._let_go()
             reading = self._reading = _Reading(records, window, target, self.scale, head=head)
@@ -145,8 +150,8 @@ class ProjectionCache:
         view = reading.view()
         shown = [self.shown(unit, view.forms) for unit in (*view.opening, *view.units)]
         messages = messages_of(open_with_user(shown))
-        system, tools = reading.head
-        prefixes = prefixes_of(messages, system, tools, reading.target)
+        head = reading.head
+        prefixes = prefixes_of(messages, head.system, head.tools, reading.target)
         valid = provable(messages, prefixes, reading.replies, reading.target)
         stale = frozenset(reading.replies) - valid
         if not stale <= reading.stale:
@@ -206,6 +211,14 @@ def _shape(part: MessagePart, form: Form) -> MessagePart:
     return clear(part) if form.keep is None else trim(clear(part), form.keep)
 
 
+class Head(msgspec.Struct, frozen=True):
+    """The parts of a request that every request of a session has alike."""
+
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    way_back: str = ""
+
+
 class _Reading:
     """One path, read for one window and one target, as far as it has been fed."""
 
@@ -218,12 +231,12 @@ class _Reading:
         start: int | None = None,
         pinned: Sequence[Record] = (),
         *,
-        head: tuple[str, tuple[Tool, ...]] = ("", ()),
+        head: Head | None = None,
         stale: frozenset[str] = frozenset(),
     ) -> None:
         self._window = window
         self.target = target
-        self.head = head
+        self.head = head or Head()
         self.stale = stale
         """Replies whose reasoning is not behind its own prefix."""
         self._barred = _find_barred(records)
@@ -234,9 +247,10 @@ class _Reading:
         self._boundary, self._fed = _start(records, window) if start is None else (None, start)
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
-        self._thread = Thread(self._admits, (target.provider, target.model), self._barred)
+        maker = (target.provider, target.model)
+        self._thread = Thread(self._admits, maker, self._barred, read_left_out(records, *maker))
         self._forms: dict[str, Form] = {}
-        self._opening = _opening(self._boundary, self._thread, pinned)
+        self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)
         self._last_call: MeasuredCall | None = None
         self._last_reply = 0.0
         self._calls = 0
@@ -258,7 +272,7 @@ class _Reading:
         records: Sequence[Record],
         window: int,
         target: Target,
-        head: tuple[str, tuple[Tool, ...]],
+        head: Head,
     ) -> bool:
         """Return whether these records are the ones read so far and some more."""
         fed = self._fed
@@ -338,7 +352,7 @@ class _Reading:
 
 def _turns_the_view(record: Record, window: int) -> bool:
     """Return whether what was read before this record has to be read anew."""
-    if type(record) is Epoch and record.drops_reasoning:
+    if type(record) is Epoch and (record.drops_reasoning or record.cause == REFUSED):
         return True
     return type(record) is Undo or Boundaries(window).is_one(record)
 
@@ -376,12 +390,15 @@ def fence_summary(summary: str) -> str:
 
 
 def _opening(
-    boundary: Compaction | None, thread: Thread, pinned: Sequence[Record]
+    boundary: Compaction | None, thread: Thread, pinned: Sequence[Record], way_back: str
 ) -> list[ContextUnit]:
     """The units before the first kept record. The thread knows the ids of calls among them."""
     for record in pinned if boundary is None else turn_records(boundary):
         thread.feed(record)
-    summary = [] if boundary is None else opening_of(boundary.id, boundary.summary)
+    summary: list[ContextUnit] = []
+    if boundary is not None:
+        end = boundary.covers[1] if boundary.covers is not None else ""
+        summary = opening_of(boundary.id, boundary.summary, end, way_back)
     return [*summary, *thread.seal()]
 
 
@@ -390,11 +407,15 @@ def turn_records(boundary: Compaction) -> list[Record]:
     return [rec for rec in map(from_json, boundary.turn or ()) if isinstance(rec, _MESSAGES)]
 
 
-def opening_of(record: str, summary: str) -> list[ContextUnit]:
-    """The unit that a summary becomes."""
+def opening_of(record: str, summary: str, end: str, way_back: str) -> list[ContextUnit]:
+    """The unit that a summary becomes, with a line about what was cut: all up to the record `end`.
+
+    Where the model has no way back, there is no such line."""
     if not summary.strip():
         return []
     text = summary if summary == LEAST_SUMMARY else fence_summary(summary)
+    if text is not summary and end and way_back:
+        text = f"{text}\n[Everything up to record {end} was cut: {way_back.replace(LAST_CUT, end)}]"
     return [ContextUnit((MessagePart(record, "injected", "user", (Text(text),)),))]
 
 

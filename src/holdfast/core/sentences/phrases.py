@@ -62,22 +62,6 @@ PLANS: Final = (
 )
 """Openings of a text that only announces what will be done."""
 
-_RULES_ENGLISH: Final = (
-    r"always|never|from now on|going forward|only ever|under no circumstances|no matter what",
-    r"remember|keep in mind|don't forget|dont forget|note that|make sure",
-    r"do not|don't|must(?: not|n't)?|avoid|as a rule|the rule is|by default|important:",
-    r"(?:i|we)(?:'d)? (?:prefer|like|want|hate|dislike)|prefer(?:ably|s)?",
-    r"(?:my|our) (?:name|team|time ?zone|convention|policy|style|language|e-?mail|address)",
-    r"call me|(?:i|we) (?:always|never|use|work|live|am allergic)",
-    r"has to|(?:you|it|they|everything|everyone) (?:have|needs?) to|instead of|rather than",
-    r"(?:you|we|it|they) (?:can't|cannot|can not|may not)|not allowed|forbidden|off[- ]limits",
-    r"(?:only \S+|nobody (?:but|except) \S+|no ?one (?:but|except) \S+) (?:may|can|must|should)",
-    r"no (?:more|less|fewer) than|at (?:most|least) \w+|no longer|whatever you do",
-    r"it(?:'s| is) (?:very )?important|hands off|(?:stay|keep) away from|leave \S+ (?:alone|as)",
-    r"(?:every|each|all) (?:\w+ ){1,3}(?:needs?|goe?s?|must|should|has|have|belongs?|gets?)",
-    r"before (?:you|we) (?:change|commit|push|merge|deploy|delete|release|touch|edit)",
-    r"for (?:the record|(?:future|later) reference)",
-)
 RULES_ELSEWHERE: Final = (
     # German
     r"immer|niemals?|nie|ab (?:jetzt|sofort)|auf keinen fall",
@@ -95,10 +79,7 @@ RULES_ELSEWHERE: Final = (
     # Russian
     r"всегда|никогда|запомни\w*|помни|не забудь\w*|предпочита\w+|нельзя|впредь",
 )
-"""The same in languages with other words for it."""
-
-RULES: Final = (*_RULES_ENGLISH, *RULES_ELSEWHERE)
-"""Words with which somebody lays something down."""
+"""Words with which somebody lays something down, in languages other than English."""
 
 RULES_WIDE: Final = (
     r"记住|記住|总是|總是|始终|始終|永远|永遠|从不|從不|绝不|絕不|不要|不许|必须|必須|务必|偏好|以后都|今后",
@@ -107,100 +88,12 @@ RULES_WIDE: Final = (
     r"دائما|أبدا|تذكر",
 )
 
-DECISIONS: Final = (
-    r"(?:we|i)(?:'ve| have)? (?:decided|agreed|chose|settled|opted)",
-    r"decided (?:to|against|on|that)|decision:",
-    r"let's (?:go with|use|stick (?:with|to)|keep)",
-    r"we(?:'ll| will) (?:go with|use|keep|stick)",
-    r"(?:wir|ich) (?:haben?(?: uns)? entschieden|nehmen|bleiben bei)|entscheidung:",
-    r"(?:hemos )?decidido|decidimos|(?:on a|nous avons) décidé|abbiamo deciso",
-    r"решили|решено",
-)
-DECISIONS_WIDE: Final = (r"决定|決定|결정",)
-
-FACTS: Final = (
-    # English
-    r"(?:the|our|my|your|its) (?:\w+ ){0,2}?(?:ticket|issue|deadline|due date|release date|budget|"
-    r"owner|contact|customer|client|branch|server|host|port|region|account|code ?name|version|"
-    r"reviewer|manager|colleague|phone number|id) (?:(?:of|for|in|on|at) (?:[\w.-]{1,80} ){1,4}?)?"
-    r"(?:is|are|will be|was)",
-    r"deadline|due (?:on|by)|no later than|not before|sign(?:s|ed)? (?:\w+ ){0,3}off",
-    r"(?:is|are) (?:called|named)|belongs? to|(?:i|we) (?:call|named) (?:it|this|that|them)",
-    # German
-    r"(?:die|der|das|unser\w*|mein\w*) (?:ticket|frist|termin|kunde|zweig|server|port) ist",
-    r"heißt|spätestens|nicht vor dem|gehört zu",
-    # Spanish, Portuguese, Italian, French
-    r"se llama|la fecha límite|a más tardar|chama-se|o prazo é|si chiama|la scadenza",
-    r"s'appelle|la date limite|au plus tard|l'échéance",
-    # Russian
-    r"называется|зовут|срок|не позднее",
-)
-"""Words with which somebody states what things are called, whose they are and when they are due."""
-
-FACTS_WIDE: Final = (r"叫做|名为|名為|截止|期限|締め切り|という名前|마감|이름은",)
-
-REQUESTS: Final = (
-    r"(?:(?:please|also|and|then|now|so|ok|okay|but|first|next|finally)\b[,:]?\s+){0,3}"
-    r"(?:use|keep|leave|stick|stay|put|add|write|rename|remove|replace|set|make|name|call|move|run"
-    r"|ask|stop|start|document|limit|treat|send|log|store|return|create|build|delete|drop|fix|test"
-    r"|raise|lower|increase|reduce|change|convert|migrate|split|merge|port|support|implement|wrap"
-    r"|wait|retry|show|print|format|sort|switch|forget|ignore|assume|quote|cite|answer|reply)\b",
-)
-"""Openings of a request."""
-
-STATES: Final = (
-    r"is|are|was|were|will be|has|have|had|runs?|lives?|needs?|goe?s?|belongs?|uses?|comes?|stays?"
-    r"|means?|contains?|depends?|requires?|expects?|owns?|handles?|holds?|listens?|points?|expires?",
-)
-"""Verbs with which somebody says what something is like."""
-
-NOTHINGS: Final = frozenset(
-    (
-        *("a", "again", "all", "alright", "and", "back", "bye", "clear", "cool", "done", "enough"),
-        *("evening", "excellent", "fine", "go", "good", "got", "great", "hello", "hey", "hi", "i"),
-        *("is", "it", "just", "lot", "made", "me", "morning", "much", "nice", "night", "no", "now"),
-        *("off", "oh", "ok", "okay", "on", "perfect", "please", "right", "see", "so", "sorry"),
-        *("sounds", "sure", "thank", "thanks", "that", "the", "there", "this", "to", "too", "up"),
-        *("understood", "very", "well", "with", "wonderful", "work", "works", "yeah", "yes", "you"),
-        *("danke", "gut", "guten", "hallo", "ja", "klar", "morgen", "nein", "schön", "sehr", "tag"),
-        *("bien", "buenos", "claro", "días", "gracias", "hola", "muchas", "muy", "sí", "vale"),
-        *("beaucoup", "bonjour", "d", "accord", "merci", "non", "oui", "très", "bom", "dia"),
-        *("obrigada", "obrigado", "olá", "sim", "ciao", "grazie", "bene", "да", "нет", "спасибо"),
-        *("хорошо", "привет", "понятно", "好", "好的", "谢谢", "謝謝", "你好", "明白了", "はい"),
-        *("ありがとう", "ありがとうございます", "了解", "네", "감사합니다", "안녕하세요"),
-    )
-)
-"""A sentence of nothing but these is a courtesy."""
-
-_NAME: Final = r"""
-    `[^`\n]+` | (?<!\w)_{0,8}[^\W_]{1,200}+[/_@]\w+ | \w\.[a-zA-Z]\w
-    | (?<![a-z])[a-z]{1,200}+[A-Z]\w+ | \b[A-Z]{2,10}-\d+
-"""
-NAME: Final = lazy_pattern(_NAME, re.VERBOSE)
-"""A path, an identifier, an address or a ticket."""
-TELLING: Final = lazy_pattern(
-    rf"""
-    \d[\d.,:]* | {_NAME}
-    | \b[A-Z]{{2,}}\b
-    | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
-    """,
-    re.VERBOSE,
-)
-"""Names and numbers in a sentence."""
-
 _SENTENCE_END: Final = lazy_pattern(
     r"[.!?。！？\n](?<!\b[MD]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\b[ei]\.[ge]\.)(?<!\bvs\.)"
     r"(?:(?<!\n)[\"'”’)]*\s+|(?<=[。！？])|(?<=\n)\n*)"
 )
 """The last character of a sentence and the space behind it, or line ends. It begins with a set of
 characters, which is looked for several times as fast as places behind one."""
-_WORD: Final = lazy_pattern(r"[^\W_]+")
-
-
-def says_nothing(sentence: str) -> bool:
-    """Return whether it is a courtesy and no more: `Good.`, `Clear enough, thank you.`"""
-    return all(word[0] in NOTHINGS for word in _WORD.finditer(sentence.casefold()))
-
 
 QUESTIONS: Final = (
     r"why|what|when|where|who|how|is|are|does|do (?:you|we|i)|did|can|could|would|should",

@@ -25,6 +25,7 @@ from holdfast.core.flow.events import (
 )
 from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
 from holdfast.core.models.usage import add_up
+from holdfast.core.projection.view import turn_records
 from holdfast.core.turn.drafts import is_true_of
 from holdfast.core.turn.epochs import account_for
 from holdfast.core.turn.flush import NoteFlush
@@ -59,6 +60,9 @@ _PRESSURES: Final[dict[str, Pressure]] = {"asked": "cut", "overflow": "hold"}
 def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tuple[Plan, str]]:
     """A request that fits, with all its decisions in the log, and the newest record it contains."""
     yield from close_open_calls(run)
+    if run.asked_cut is not None:
+        focus, run.asked_cut = run.asked_cut, None
+        yield from compact(run, focus)
     for round_ in range(_ROUNDS_MAX):
         records: Sequence[Record] = yield Read(run.window.tokens)
         now: float = yield Now()
@@ -104,14 +108,7 @@ def compact(
     now: float = yield Now()
     plan = run.plan(records, now, pressure="cut")
     made = cut_in(plan)
-    refusal = ""
-    if sum(len(unit.parts) for unit in plan.units) <= _MESSAGES_MIN:
-        refusal = f"too few messages to compact (need > {_MESSAGES_MIN})"
-    elif made is None:
-        refusal = (
-            f"nothing would be gained: of {plan.tokens_before:,} tokens in view, nearly all are "
-            "the user's own words and protected steps, which stay"
-        )
+    refusal = why_not_to_compact(plan)
     if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
         yield Emit(skipped)
@@ -122,6 +119,19 @@ def compact(
     yield from work.carry_out(plan, made, 0)
     assert work.finished is not None
     return work.finished
+
+
+def why_not_to_compact(plan: Plan) -> str:
+    """Return the reason against a cut that was asked for; empty where there is none. The plan is
+    one that cuts where it can."""
+    if sum(len(unit.parts) for unit in plan.units) <= _MESSAGES_MIN:
+        return f"too few messages to compact (need > {_MESSAGES_MIN})"
+    if cut_in(plan) is None:
+        return (
+            f"nothing would be gained: of {plan.tokens_before:,} tokens in view, nearly all are "
+            "the user's own words and protected steps, which stay"
+        )
+    return ""
 
 
 class _CompactionRun:
@@ -205,7 +215,7 @@ class _CompactionRun:
         decisions: list[Record] = [
             self._sign(made) if record is made else record for record in plan.decisions
         ]
-        decisions += run.boundary_records()
+        decisions += run.boundary_records(self._records, turn_records(made))
         newest = self._records[-1].id if self._records else ""
         is_last = round_ >= _ROUNDS_MAX - 1
         stored = yield Append(decisions, unless_cut=not is_last, since=newest)

@@ -14,6 +14,7 @@ from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, Undo
+from holdfast.core.refusals.left_out import is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ DETAILS: Final = {
     "tools": "the tools were changed",
     "dialect": "another API is asked",
     "window": "a larger window is in use",
-    "refused": "the provider refused earlier reasoning",
+    "refused": "the provider refused a part of it",
     "upgrade": "the newest reply does not tell what it was made from",
     "view": "earlier messages are not as they were sent",
 }
@@ -92,7 +93,7 @@ def begin_epoch(
 def _newest_reply(records: Sequence[Record]) -> tuple[int, Assistant] | None:
     for place in range(len(records) - 1, -1, -1):
         record = records[place]
-        if isinstance(record, Assistant):
+        if isinstance(record, Assistant) and not is_refusal(record):
             return place, record
     return None
 

@@ -12,18 +12,32 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.failures.classify import WINDOW_TOKENS_LEARNED_MIN, learned_window
-from holdfast.core.models.messages import Image, Thinking, ToolCall
+from holdfast.core.models.messages import Image, Thinking
 from holdfast.core.turn.facts import blocks_of, judge
+from holdfast.core.turn.refusals import find_repair
 from holdfast.core.turn.run import Bounds
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.effects import FailedCall
     from holdfast.core.projection.project import Plan
+    from holdfast.core.turn.refusals import Repair
     from holdfast.core.turn.run import RunOptions, RunState
 
-Step = Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
+Step = Literal[
+    "wait",
+    "lower-output",
+    "shrink",
+    "drop-media",
+    "drop-thinking",
+    "drop-field",
+    "leave-out",
+    "end-turn",
+    "give-up",
+]
 
 _SHRINK: Final = (0.7, 0.6, 0.5, 0.4)
 """Shares of the refused size to try in turn, where the provider states no numbers."""
@@ -68,12 +82,22 @@ class Remedy(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     learned: int | None = None
     """The window that the provider stated."""
+    repair: Repair | None = None
+    """The parts that are left out from now on."""
 
 
 def remedy(
-    failure: Failure, plan: Plan, bounds: Bounds, tries: Tries, options: RunOptions
+    failure: Failure,
+    plan: Plan,
+    bounds: Bounds,
+    tries: Tries,
+    options: RunOptions,
+    repairs: Sequence[Repair] = (),
 ) -> Remedy:
-    """Decide the next step after a failed call for `plan`, which was made within `bounds`."""
+    """Decide the next step after a failed call for `plan`, which was made within `bounds` and
+    after `repairs`."""
+    if failure.kind == "policy":
+        return Remedy("end-turn", bounds, "the refusal is the reply")
     if failure.action in _WAITS:
         return _wait(failure, bounds, tries, options)
     if tries.recoveries >= options.recovery_calls:
@@ -82,11 +106,22 @@ def remedy(
         return _lower_output(plan, bounds, failure.limit or plan.budget.output_reserve // 2)
     if failure.kind in _OVERFLOWS:
         return _overflow(failure, plan, bounds, tries)
-    if failure.kind == "payload_too_large" or failure.action == "shrink_or_drop_images":
+    if failure.kind == "payload_too_large":
         return _fewer_bytes(plan, bounds, tries)
-    if failure.action == "strip_or_restore_thinking_and_retry_once" and _has_reasoning(plan):
-        return Remedy("drop-thinking", bounds, "without earlier thinking")
+    repair = find_repair(failure, plan, repairs)
+    if repair is not None:
+        return Remedy(repair.step, bounds, repair.detail, repair=repair)
     return Remedy("give-up", bounds, "no change to the request would help")
+
+
+class RefusedSize(msgspec.Struct, frozen=True):
+    """The size of a request that was refused, in tokens by our count."""
+
+    prompt: int
+    together: int
+    """With the reply that was asked for."""
+    has_limit: bool
+    """The provider stated a limit, which cannot be a window."""
 
 
 class Recovery:
@@ -96,8 +131,12 @@ class Recovery:
         self._run = run
         self._tries = Tries()
         self._refused: tuple[Plan, FailedCall] | None = None
-        self._refused_sizes: list[int] = []
+        self._refused_sizes: list[RefusedSize] = []
+        self._repairs: list[Repair] = []
+        self.repair_records: list[str] = []
+        """The records of the repairs so far; of each that was undone, none."""
         self._stated: set[int] = set()
+        self._is_repaired = False
         self.bounds = Bounds()
 
     @property
@@ -112,20 +151,36 @@ class Recovery:
 
     def admit(self, plan: Plan) -> None:
         """Raise instead of sending a request that would be refused again."""
-        if self._refused is not None and not is_smaller(plan, self._refused[0]):
-            before, failed = self._refused
+        if self._refused is None:
+            return
+        before, failed = self._refused
+        is_other = (plan.prompt, plan.target) != (before.prompt, before.target)
+        if not (is_other if self._is_repaired else is_smaller(plan, before)):
             raise final_error(failed, before, "it could not be made smaller") from failed.error
         self._refused = None
 
-    def learn_ceiling(self) -> None:
-        """After success, remember the refused sizes for which the provider stated no limit.
+    def learn_ceiling(self) -> int | None:
+        """After success, learn from the refused sizes for which the provider stated no limit.
 
-        A request that takes a small part of the window was refused for another reason: keeping
-        below it would leave no room for the next turn."""
-        least = _BELIEVED_SHARE * self._run.window.tokens
-        sizes = [size for size in self._refused_sizes if size >= least]
-        if sizes:
-            self._run.ceiling = int(_MARGIN * min(sizes))
+        Returns the window that they give away: prompt and reply together were too large, and a
+        smaller window has a smaller reserve for the reply, too. Where that cannot be a window, the
+        prompts are kept below them. One request that takes a small part of the window was refused
+        for another reason; with the second one it is the size."""
+        run, sizes = self._run, self._refused_sizes
+        if not sizes:
+            return None
+        is_stated = any(size.has_limit for size in sizes)
+        run.size_refusals += not is_stated
+        is_alone = is_stated or run.size_refusals == 1
+        least = _BELIEVED_SHARE * run.window.tokens if is_alone else 0
+        sizes = [size for size in sizes if size.together >= least]
+        if not sizes:
+            return None
+        window = int(_MARGIN * min(size.together for size in sizes))
+        if not is_stated and max(run.settings.floor, run.answered) <= window < run.window.tokens:
+            return window
+        run.ceiling = int(_MARGIN * min(size.prompt for size in sizes))
+        return None
 
     def stated_window(self) -> int | None:
         """The window that the refusals stated; None where they state several: a number that
@@ -146,16 +201,25 @@ class Recovery:
 
     def take(self, plan: Plan, failed: FailedCall) -> Remedy:
         """Decide the next step after a failure, and apply what it taught."""
-        found = remedy(failed.failure, plan, self.bounds, self._tries, self._run.options)
+        found = remedy(
+            failed.failure, plan, self.bounds, self._tries, self._run.options, self._repairs
+        )
+        self._is_repaired = found.repair is not None
+        if found.repair is not None:
+            self._repairs.append(found.repair)
         if found.step == "wait":
             self._tries = msgspec.structs.replace(self._tries, waits=self._tries.waits + 1)
-        elif found.step != "give-up":
+        elif found.step not in ("give-up", "end-turn"):
             if failed.failure.kind == "output_limit":
                 self._run.output_cap = found.bounds.output
             if found.learned is not None:
                 self._stated.add(found.learned)
             if found.step == "shrink" and (found.learned or 0) < self._run.settings.floor:
-                self._refused_sizes.append(plan.tokens.total)
+                reply = plan.prompt.output_tokens
+                size = RefusedSize(
+                    plan.tokens.total, plan.tokens.total + reply, found.learned is not None
+                )
+                self._refused_sizes.append(size)
             self._refused = (plan, failed)
             self.bounds = found.bounds
             done = self._tries.recoveries + 1
@@ -172,14 +236,7 @@ def is_smaller(plan: Plan, refused: Plan) -> bool:
         or plan.prompt.output_tokens < refused.prompt.output_tokens
         or len(blocks_of(plan, Image)) < len(blocks_of(refused, Image))
         or len(blocks_of(plan, Thinking)) < len(blocks_of(refused, Thinking))
-        or (_has_reasoning(refused) and not _has_reasoning(plan))
     )
-
-
-def _has_reasoning(plan: Plan) -> bool:
-    """Return whether a request has thinking, or calls with a signature of it."""
-    signed = (isinstance(b, ToolCall) and bool(b.signature) for b in blocks_of(plan, ToolCall))
-    return bool(blocks_of(plan, Thinking)) or any(signed)
 
 
 def final_error(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
@@ -197,14 +254,22 @@ def final_error(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
             "model; the session is intact, and `holdfast context --explain` shows what was sent",
         )
     message = " ".join(failure.message.split())[:_MESSAGE_CHARS] or "(empty)"
+    hint = _HINTS.get(failure.kind, "the session is intact; try again when this is fixed")
+    if failure.kind in ("invalid_request", "ambiguous", "payload_too_large", "policy"):
+        hint = _REFUSED_HINT
     return ModelError(
         f"`{where}` did not answer: {failure.kind.replace('_', ' ')} ({detail}); "
         f"its message: {message}",
         failure=failure,
-        hint=_HINTS.get(failure.kind, "the session is intact; try again when this is fixed"),
+        hint=hint,
     )
 
 
+_REFUSED_HINT: Final = (
+    "the log is intact. If the message says what is wrong with a setting, a tool or the model, fix "
+    "that; if it is something in the conversation, `rewind` goes back to before it, and `undo` "
+    "takes back the newest turn"
+)
 _HINTS: Final = {
     "auth": "check the API key and its permissions; the session is unchanged",
     "quota_billing": "check the account's credit and limits; the session is unchanged",
@@ -281,7 +346,9 @@ def _fewer_bytes(plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
         kept = pictures // 2
         dialect = msgspec.structs.replace(target.dialect, images_max=kept)
         fewer = msgspec.structs.replace(target, dialect=dialect)
-        return Remedy("drop-media", _with(bounds, target=fewer), f"{kept} of {pictures} pictures")
+        return Remedy(
+            "drop-media", _with(bounds, target=fewer), f"with {kept} of {pictures} pictures"
+        )
     most = int(_SHRINK[min(tries.recoveries, len(_SHRINK) - 1)] * plan.tokens.total)
     return Remedy("shrink", _with(bounds, at_most=most), f"to at most {most:,} tokens")
 

@@ -22,10 +22,10 @@ from holdfast.core.models.replies import Reply
 from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
-from holdfast.core.turn.epochs import begin_epoch
 from holdfast.core.turn.recovery import Recovery, final_error
+from holdfast.core.turn.refusals import apply, end_turn, refusal_reply, take_back
 from holdfast.core.turn.secrets import append_one
-from holdfast.errors import CallDenied, CannotFit
+from holdfast.errors import CallDenied, CannotFit, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,13 @@ class PreparedCalls:
         if failed is None or self._recovery is None or self._plan is None:
             self._recovery = Recovery(run)
         else:
-            yield from _recover(self._recovery, self._plan, self._classify(failed))
+            failure = self._classify(failed)
+            refusal = yield from _recover(self._recovery, self._plan, failure)
+            if refusal is not None:
+                plan, self._recovery, self._plan = self._plan, None, None
+                yield Emit(TurnFinished(refusal, 1))
+                why = "the refusal is stored as the reply"
+                raise final_error(failure, plan, why) from failure.error
         plan, _seen = yield from _fit(run, self._recovery)
         self._plan = plan
         return plan
@@ -73,7 +79,10 @@ class PreparedCalls:
         if plan is not None:
             yield from _report_troubles(self._run, reply, usage, plan)
         sent = plan.origin if plan is not None else None
-        reply = yield from _store(self._run, reply, target.provider, target.model, sent)
+        if reply.stop == "refusal" and plan is not None:
+            reply = yield from end_turn(plan, reply.stop_reason or reply.stop, reply)
+        else:
+            reply = yield from _store(self._run, reply, target.provider, target.model, sent)
         if not reply.calls:
             yield Emit(TurnFinished(reply, 1))
         return reply
@@ -95,9 +104,14 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
             target = plan.target
             usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
+            if outcome.stop == "refusal":
+                why = outcome.stop_reason or outcome.stop
+                return (yield from end_turn(plan, why, outcome)), newest
             stored = yield from _store(run, outcome, target.provider, target.model, plan.origin)
             return stored, newest
-        yield from _recover(recovery, plan, outcome)
+        refusal = yield from _recover(recovery, plan, outcome)
+        if refusal is not None:
+            return refusal, newest
 
 
 def assistant_record(
@@ -140,24 +154,38 @@ def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     """The next request that may be sent."""
     try:
         plan, newest = yield from fit(run, recovery.bounds, is_recovery=recovery.is_under_way)
+        recovery.admit(plan)
     except CannotFit as error:
+        yield from take_back(recovery.repair_records)
         raise recovery.error_for(error) from error
-    recovery.admit(plan)
+    except ModelError:
+        yield from take_back(recovery.repair_records)
+        raise
     return plan, newest
 
 
-def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
-    """Learn from a failure, wait where that helps, or give up with one clear error."""
+def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[Reply | None]:
+    """Learn from a failure, wait or repair where that helps, or give up with one clear error.
+
+    Returns the reply where the refusal itself is one: the provider's policy ended the turn."""
     failed = recovery.judge(plan, failed)
     found = recovery.take(plan, failed)
     yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
     if found.step == "give-up":
+        yield from take_back(recovery.repair_records)
         raise final_error(failed, plan, found.detail) from failed.error
+    if found.step == "end-turn":
+        refusal = refusal_reply(failed.failure)
+        return (yield from end_turn(plan, refusal.stop_reason, refusal))
     if found.step == "wait":
         yield Sleep(found.seconds)
-    elif found.step == "drop-thinking":
-        # Stored, so that no later request tries the same reasoning again.
-        yield from begin_epoch("refused", len(plan.reasoning), drops_reasoning=True)
+    if found.repair is not None:
+        # Stored before the next request: no later one tries the same again.
+        made = yield from apply(plan, found.repair, recovery.repair_records)
+        if found.repair.step == "leave-out":
+            recovery.repair_records.clear()
+        recovery.repair_records.append(made)
+    return None
 
 
 def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
@@ -209,13 +237,14 @@ def _learn(run: RunState, recovery: Recovery | None, usage: Usage | None) -> Flo
         run.answered = max(run.answered, usage.prompt)
     if recovery is None:
         return
-    recovery.learn_ceiling()
-    stated, before = recovery.stated_window(), run.window.tokens
-    if stated is not None and run.learn_window(stated, "said by the provider"):
+    guessed, before = recovery.learn_ceiling(), run.window.tokens
+    stated = recovery.stated_window()
+    found, source = stated or guessed, "said by the provider" if stated else "from refused sizes"
+    if found is not None and run.learn_window(found, source):
         record = run.window_record()
         assert record is not None
         yield Append((record,))
-        yield Emit(WindowLearned(stated, before, run.window.source))
+        yield Emit(WindowLearned(found, before, run.window.source))
 
 
 def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCall | None:

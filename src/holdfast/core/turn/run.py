@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelChange
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
@@ -22,6 +22,12 @@ from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.refusals.left_out import (
+    REFUSED,
+    as_sent,
+    read_left_out,
+    read_refused_fields,
+)
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.drafts import DraftState
@@ -97,8 +103,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     options: RunOptions = RunOptions()
     tools: tuple[Tool, ...] = ()
-    output_tool: Tool | None = None
-    """Reads back outputs that were moved out of the log."""
+    context_tool: Tool | None = None
+    """Reads back what was moved out of the log or cut."""
     floor: int = WINDOW_FLOOR_TOKENS
     """The smallest window to accept."""
     price: Price | None = None
@@ -139,6 +145,8 @@ class RunState:
         """Makes one projection after the other fast."""
         self.ceiling: int | None = None
         """A request of this size was refused, and the provider did not state its limit."""
+        self.size_refusals = 0
+        """Replies that came after refusals for a size, without a limit that was stated."""
         self.answered = 0
         """The largest input that the model answered, as the provider counted it."""
         self.recalled_window = False
@@ -147,6 +155,8 @@ class RunState:
         """The longest reply that the provider accepts, from its own error message."""
         self.must_cut = False
         """Cut before the next call: a reply says that the window is full."""
+        self.asked_cut: str | None = None
+        """The focus of a cut that the model asked for: it comes before the next call."""
         self.poor_summaries = 0
         """Unusable summaries in a row; after two, the model is not asked for a while."""
         self.drafts = DraftState()
@@ -171,7 +181,8 @@ class RunState:
         """The tokens that the messages of the newest plan may take."""
         self.view_tokens = 0
         """The tokens that they take."""
-        self._drops_output_tool = False
+        self._drops_context_tool = False
+        self._refused_fields: tuple[str, ...] = ()
         self.last_sent: SentRequest | None = None
         """The newest request, for a reply that is broken off."""
         self._offer = _cache_offer(settings)
@@ -229,11 +240,31 @@ class RunState:
         if window is not None:
             self.recalled_window = self.learn_window(window, "learned earlier")
 
-    def boundary_records(self) -> list[Record]:
-        """The records to repeat after every boundary: the next run reads only from there."""
+    def boundary_records(
+        self, records: Sequence[Record] = (), kept: Sequence[Record] = ()
+    ) -> list[Record]:
+        """The records to repeat after every boundary: the next run reads only from there. Of
+        `records`, what the provider refused of those that are `kept` in view stays left out."""
+        target = self.settings.target
+        maker = target.provider, target.model
+        ids = {record.id for record in kept}
+        found = read_left_out(records, *maker)
+        left_out = {name: item for name, item in found.items() if name in ids}
+        refused: list[Record] = []
+        if left_out or self._refused_fields:
+            repeated = Epoch(
+                cause=REFUSED,
+                detail="still left out after a cut",
+                media=[name for name, item in left_out.items() if item.what == "media"],
+                left_out={name: item.note for name, item in left_out.items() if item.what == "all"},
+                fields=list(self._refused_fields),
+                provider=target.provider or None,
+                model=target.model or None,
+            )
+            refused.append(repeated)
         learned = self.window_record()
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
-        return [*fresh, *([learned] if learned is not None else [])]
+        return [*fresh, *([learned] if learned is not None else []), *refused]
 
     def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""
@@ -270,9 +301,9 @@ class RunState:
         except CannotFit:
             if request.tools == self.settings.tools:
                 raise
-            # The tool that reads outputs back must not cost the turn. Once left out it stays so:
+            # The tool `context` must not cost the turn. Once left out it stays so:
             # coming and going would change the prefix each time.
-            self._drops_output_tool = True
+            self._drops_context_tool = True
             plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
@@ -295,10 +326,14 @@ class RunState:
         caps = [cap for cap in (bounds.at_most, self.ceiling) if cap is not None]
         if self.must_cut and pressure == "usual":
             pressure = "cut"
+        target = bounds.target or settings.target
+        self._refused_fields = read_refused_fields(records, target.provider, target.model)
+        if self._refused_fields:
+            target = msgspec.structs.replace(target, without=self._refused_fields)
         return ProjectionRequest(
             records,
             self.window,
-            bounds.target or settings.target,
+            target,
             system=options.system,
             tools=self._tools(),
             output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),
@@ -313,10 +348,10 @@ class RunState:
         )
 
     def _tools(self) -> tuple[Tool, ...]:
-        """The tools of the session and the output tool, declared from the first request on: a tool
-        that comes later changes the prefix of everything."""
-        reader = self.settings.output_tool
-        if reader is None or self._drops_output_tool:
+        """The tools of the session and `context`, declared from the first request on: a tool that
+        comes later changes the prefix of everything."""
+        reader = self.settings.context_tool
+        if reader is None or self._drops_context_tool:
             return self.settings.tools
         return (*self.settings.tools, reader)
 
@@ -374,3 +409,11 @@ def _cache_offer(settings: RunSettings) -> CacheOffer:
 def cut_in(plan: Plan) -> Compaction | None:
     """The compaction among a plan's decisions, if there is one."""
     return next((made for made in plan.decisions if isinstance(made, Compaction)), None)
+
+
+def without_refused(
+    run: RunState, records: Sequence[Record], log: Sequence[Record]
+) -> list[Record]:
+    """Return records without what the model refused by the `log`, for texts from them."""
+    target = run.settings.target
+    return as_sent(records, read_left_out(log, target.provider, target.model))

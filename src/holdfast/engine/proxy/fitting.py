@@ -51,10 +51,14 @@ _SURE_SHARE: Final = 0.9
 """A guess below this share of the window is not worth a closer look."""
 _OPTIONS: Final = RunOptions(recovery_calls=3)
 """With the first one, at most four requests for one of the client's."""
+_CLIENT_WAY_BACK: Final = "`holdfast output ID`, in a shell, shows any record by its id."
+"""For a client without our tool: it runs on a machine where commands can be run."""
 _COUNTED_SHARE: Final = 0.95
 """Of a limit: our count and the provider's differ by a few per cent."""
 _REPLY_MAX: Final = 100_000_000
 """Tokens that a reply is weighed with at most: some clients ask for the largest number there is."""
+_HELD: Final[tuple[Pressure, ...]] = ("hold",)
+_ASKED: Final[tuple[Pressure, ...]] = ("cut", "hold")
 _SIZE_STEPS: Final = frozenset(("shrink", "lower-output", "drop-media"))
 
 
@@ -187,10 +191,15 @@ class Fitting:
         that the next reply follows, or None where there can be none."""
         self._goes_on = True
         self._read_path(after)
-        try:
-            return self._use(self._project("hold"), after)
-        except CannotFit:
-            return None
+        is_cut_asked = self.tools is not None and self.tools.take_asked_cut()
+        for pressure in _ASKED if is_cut_asked else _HELD:
+            try:
+                used = self._use(self._project(pressure), after)
+            except CannotFit:
+                continue
+            if used is not None:
+                return used
+        return None
 
     def _last_request(self) -> Plan:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
@@ -271,6 +280,7 @@ class Fitting:
             floor=min(WINDOW_FLOOR_TOKENS, window.tokens),
             at_most=bounds.at_most,
             pressure=pressure,
+            client_way_back=_CLIENT_WAY_BACK,
         )
 
     def _project(self, pressure: Pressure) -> Plan:

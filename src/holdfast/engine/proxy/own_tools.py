@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -10,13 +11,15 @@ from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.history.access import Caller
 from holdfast.core.limits import EXCERPT_CHARS_MIN
+from holdfast.core.log.records import Compaction
 from holdfast.core.models.messages import Prompt
 from holdfast.core.models.window import budget_for
-from holdfast.core.outputs.offload import READS_OUTPUTS, room_for
+from holdfast.core.outputs.offload import CONTEXT_TOOL, FORMER_TOOL, room_for
 from holdfast.core.tokens.counting import Estimator
+from holdfast.engine.context_tool import context_tool, describe_cuts, former_tool
 from holdfast.engine.history.history import History
 from holdfast.engine.history.tools import history_tool
-from holdfast.engine.outputs import Outputs, output_tool
+from holdfast.engine.outputs import Outputs
 from holdfast.engine.redactor import redactor
 from holdfast.engine.tool_values import ToolOutput, show
 from holdfast.engine.tools import Toolbox
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionStore
 
 READS_HISTORY: Final = "sessions_history"
-OWN_NAMES: Final = frozenset((READS_OUTPUTS, READS_HISTORY))
+OWN_NAMES: Final = frozenset((CONTEXT_TOOL, FORMER_TOOL, READS_HISTORY))
+"""The tools of the proxy; `output_read` stands in conversations of version 0.1."""
 ROUNDS_MAX: Final = 8
 """Requests in which the proxy answers calls, for one of the client's."""
 LAST_NOTE: Final = "\n[This was the last read for this reply. Go on with what you have.]"
@@ -57,7 +61,26 @@ class OwnTools:
         outputs = Outputs(store, store.blobs, redactor=masks)
         reader = history_tool(history.text)
         reader.tool = msgspec.structs.replace(reader.tool, description=_HISTORY)
-        self._toolbox = Toolbox((output_tool(outputs, key, chars_max=chars), reader))
+        self._store = store
+        self._key = key
+        self._is_cut_asked = False
+        context = context_tool(
+            outputs, key, status=self._status, compact=self._ask_for_cut, chars_max=chars
+        )
+        self._toolbox = Toolbox((context, reader), unlisted=[former_tool(context)])
+
+    def _status(self) -> str:
+        newest = (rec for rec in self._store.back(self._key) if isinstance(rec, Compaction))
+        return "\n".join(describe_cuts(islice(newest, 1)))
+
+    def _ask_for_cut(self, _focus: str) -> str:
+        self._is_cut_asked = True
+        return "The older part of this conversation is cut before your next step, where it can be."
+
+    def take_asked_cut(self) -> bool:
+        """Return whether the model asked for a cut since this was asked last."""
+        asked, self._is_cut_asked = self._is_cut_asked, False
+        return asked
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.window import Window
     from holdfast.core.turn.run import RunState
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.drivers.world import World
     from holdfast.engine.session.options import SessionOptions
+    from holdfast.engine.tool_values import ToolOutput
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
 
 
@@ -171,6 +173,12 @@ class SessionBase:
         for scope in chosen:
             scope.is_cancelled.set()
         return bool(chosen)
+
+    def answer_context(self, call: ToolCall) -> ToolOutput:
+        """Answer a call of the tool `context`, for a loop of your own that declares it
+        (`context_declaration`). A mistake of the model is an answer, too. It reads and blocks: on
+        an event loop, call it in a thread."""
+        return parts.answer_context(self._state, call)
 
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of

@@ -177,7 +177,7 @@ def run_settings(
     model: Model | AsyncModel,
     summariser: Model | AsyncModel | None,
     tools: tuple[Tool, ...],
-    output_tool: Tool | None,
+    context_tool: Tool | None,
 ) -> RunSettings:
     """The settings of a run with these options and models."""
     window, floor = window_and_floor(options, model)
@@ -186,7 +186,7 @@ def run_settings(
         window=window,
         options=options,
         tools=tools,
-        output_tool=output_tool,
+        context_tool=context_tool,
         floor=floor,
         price=options.price or price_of(model.target.model, model.target.provider),
         is_price_stated=options.price is not None,

@@ -11,9 +11,12 @@ from holdfast.core.flow.arguments import (
     check_optional_text,
     check_text,
 )
+from holdfast.core.flow.effects import Outcome
 from holdfast.core.log.records import Assistant, Flush, ToolResult, User
-from holdfast.engine.session.status import status_of
-from holdfast.engine.session.totals import bill_of_run
+from holdfast.core.models.messages import ToolCall
+from holdfast.engine.context_tool import former_tool
+from holdfast.engine.tool_values import ToolOutput
+from holdfast.engine.tools import Toolbox
 from holdfast.errors import NoSuchOutput
 
 if TYPE_CHECKING:
@@ -24,22 +27,12 @@ if TYPE_CHECKING:
     from holdfast.engine.session.status import Status
 
 
-def read_plan(state: SessionState) -> Plan:
-    return state.plan()
+def read_plan(state: SessionState, *, is_held: bool) -> Plan:
+    return state.plan_held() if is_held else state.plan()
 
 
 def read_status(state: SessionState) -> Status:
-    totals = state.store.totals(state.key)
-    return status_of(
-        state.plan_held(),
-        totals,
-        bill_of_run(totals, state.run.settings),
-        session=state.key.session,
-        agent=state.key.agent,
-        label=state.label(),
-        head=state.log.head,
-        mode=state.mode,
-    )
+    return state.status()
 
 
 def read_messages(state: SessionState, count: int) -> list[Record]:
@@ -87,3 +80,17 @@ def read_output(
     return state.outputs.read(
         state.key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
     )
+
+
+def answer_context(state: SessionState, call: ToolCall) -> ToolOutput:
+    """The answer to a call of the tool `context`; a mistake of the model is an answer, too."""
+    check_argument("call", call, ToolCall, "a call of a reply")
+    tool = state.context_tool
+    if tool is None:
+        return ToolOutput("the store of this session keeps no payloads", is_error=True)
+    found = Toolbox(unlisted=[tool, former_tool(tool)]).prepare(call)
+    if isinstance(found, Outcome):
+        return ToolOutput(found.content, is_error=True)
+    function, given = found
+    answer: ToolOutput = function.function(**given)
+    return answer

@@ -12,11 +12,13 @@ from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessag
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
 from holdfast.core.models.window import budget_for
-from holdfast.core.outputs.offload import READS_OUTPUTS, room_for
+from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.compact import why_not_to_compact
 from holdfast.core.turn.replies import PreparedCalls
 from holdfast.core.turn.run import RunState
-from holdfast.engine.outputs import Outputs, output_tool
+from holdfast.engine.context_tool import context_tool, describe_cuts, former_tool
+from holdfast.engine.outputs import Outputs
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.drivers.world import World
 from holdfast.engine.session.opening import have_one_owner
@@ -24,8 +26,10 @@ from holdfast.engine.session.options import run_settings, window_and_floor
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
 from holdfast.engine.session.side_files import SideFiles
+from holdfast.engine.session.status import describe_status, status_of
+from holdfast.engine.session.totals import bill_of_run
 from holdfast.engine.tools import Toolbox
-from holdfast.errors import HoldfastError, HoldfastWarning, StoreError
+from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.vault import Vault
     from holdfast.engine.session.drivers.world import Listeners
     from holdfast.engine.session.options import SessionOptions
+    from holdfast.engine.session.status import Status
     from holdfast.engine.tools import ToolFunction
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, SessionStore
 
@@ -66,8 +71,12 @@ class SessionState:
         self.outputs = Outputs(store, blobs) if blobs is not None else None
         self._clock = clock
         self._options = options
-        reader = self._output_tool(model)
-        toolbox = Toolbox(options.tools, unlisted=[reader] if reader else [], vault=vault)
+        self.context_tool = self._make_context_tool(model)
+        given = Toolbox(options.tools)
+        is_answered = given.has_functions and CONTEXT_TOOL not in given
+        reader = self.context_tool if is_answered else None
+        own = [reader, former_tool(reader)] if reader is not None else []
+        toolbox = Toolbox(options.tools, unlisted=own, vault=vault)
         self.log = SessionLog(store, key, clock, blobs, vault)
         self.world = World(
             log=self.log,
@@ -186,15 +195,45 @@ class SessionState:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)
             return ""
 
-    def _output_tool(self, model: Model | AsyncModel) -> ToolFunction | None:
-        """The tool that reads outputs back, where we run the tools and the caller has no tool of
-        that name."""
-        toolbox = Toolbox(self._options.tools)
-        if self.outputs is None or not toolbox.has_functions or READS_OUTPUTS in toolbox:
+    def _make_context_tool(self, model: Model | AsyncModel) -> ToolFunction | None:
+        """The tool `context`; None where the store keeps no payloads."""
+        if self.outputs is None:
             return None
         window, _floor = window_and_floor(self._options, model)
         room = room_for(budget_for(window, floor=0).tokens, Estimator())
-        return output_tool(self.outputs, self.key, chars_max=room.read_chars)
+        return context_tool(
+            self.outputs,
+            self.key,
+            status=lambda: "\n".join(
+                (*describe_status(self.status()), *describe_cuts(self.records()))
+            ),
+            compact=self._ask_for_cut,
+            chars_max=room.read_chars,
+        )
+
+    def status(self) -> Status:
+        """The fill level and the cost so far."""
+        totals = self.store.totals(self.key)
+        return status_of(
+            self.plan_held(),
+            totals,
+            bill_of_run(totals, self.run.settings),
+            session=self.key.session,
+            agent=self.key.agent,
+            label=self.label(),
+            head=self.log.head,
+            mode=self.mode,
+        )
+
+    def _ask_for_cut(self, focus: str) -> str:
+        """Have the view cut before the next call. Raises where nothing would be gained."""
+        with self.world.planning:
+            plan = self.run.plan(self.records(), self._clock(), pressure="cut")
+        refusal = why_not_to_compact(plan)
+        if refusal:
+            raise UsageError(refusal, hint="go on: it is compacted when it is full")
+        self.run.asked_cut = focus
+        return "The older part of this conversation is compacted before your next step."
 
     def _classify(self, error: object) -> FailedCall:
         return FailedCall(

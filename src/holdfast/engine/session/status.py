@@ -127,6 +127,17 @@ def status_of(
     )
 
 
+def describe_status(status: Status) -> list[str]:
+    """The status of a session as lines for its model."""
+    return [
+        f"{status.tokens:,} of {status.window.tokens:,} tokens are in use ({status.basis}); the "
+        f"messages take {status.messages_tokens:,} and are compacted at {status.compact_at:,}.",
+        f"{status.turns:,} turns, {status.messages:,} messages in view, "
+        f"{status.compactions:,} compactions.",
+        *status.warnings,
+    ]
+
+
 def _turns_left(units: Sequence[ContextUnit], tokens: int, compact_at: int) -> int | None:
     turns = sum(unit.is_user for unit in units)
     if not turns or not tokens:

@@ -6,7 +6,7 @@
     hook = OutputHook(root=".sessions")
     options = ClaudeAgentOptions(hooks={"PostToolUse": [HookMatcher(hooks=[hook])]})
 
-The model reads the rest with `output_read` of `holdfast mcp`, or with `holdfast output REF`.
+The model reads the rest with `context` of `holdfast mcp`, or with `holdfast output REF`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import PREVIEW_CHARS, PREVIEW_CHARS_MIN, REF_CHARS
 from holdfast.core.log.records import OutputRef, ToolResult
-from holdfast.core.outputs.offload import READS_OUTPUTS
+from holdfast.core.outputs.offload import CONTEXT_TOOL, FORMER_TOOL
 from holdfast.core.outputs.preview import preview
 from holdfast.core.text.cut import scrub
 from holdfast.errors import BadSetting, UsageError
@@ -70,7 +70,7 @@ class OutputHook(StoreHook):
 
     def _answer(self, hook_input: Mapping[str, Any]) -> dict[str, Any]:
         tool, response = str(hook_input.get("tool_name", "")), hook_input.get("tool_response")
-        if tool in _KEPT or tool.rpartition("__")[2] == READS_OUTPUTS:
+        if tool in _KEPT or tool.rpartition("__")[2] in (CONTEXT_TOOL, FORMER_TOOL):
             return {}
         texts = texts_over(response, self._limit, self._cap)
         if not texts:
@@ -116,5 +116,5 @@ def _ways_to_read(results: Iterable[ToolResult]) -> str:
     commands = ", ".join(f"`holdfast output {ref}`" for ref in refs)
     return (
         "Only a preview of the last tool result is shown. The rest is stored: read parts of it "
-        f"with the tool `{READS_OUTPUTS}`, or in a shell with {commands} (--lines, --grep)."
+        f"with the tool `{CONTEXT_TOOL}`, or in a shell with {commands} (--lines, --grep)."
     )

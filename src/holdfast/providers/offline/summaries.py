@@ -11,7 +11,7 @@ from holdfast.core.compaction.summary_request import HEADINGS
 from holdfast.core.extract.fair_share import within_tokens
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.memory.notes import durable
-from holdfast.core.sentences.phrases import says_nothing
+from holdfast.core.narrative.digest import words_of
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import unescape, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["user", "assistant", "call", "result", "note"]
 
+_WORDS_MIN: Final = 3
+"""Shorter lines answer or thank."""
 ITEM_CHARS: Final = 220
 """A long sentence, cut in its middle."""
 _ITEMS_MAX: Final = 40
@@ -179,7 +181,7 @@ def _sections(entries: Sequence[TranscriptEntry], focus: str) -> list[list[str]]
 def _statements_in(text: str) -> Iterator[str]:
     for sentence in sentences(text):
         line = " ".join(sentence.lstrip("#>*- ").split())
-        if sum(letter.isalnum() for letter in line) > 2 and not says_nothing(line):
+        if len(words_of(line)) >= _WORDS_MIN:
             yield cut(line, ITEM_CHARS, marker=ellipsis).text
 
 
@@ -217,7 +219,7 @@ def _read_previous(previous: str) -> dict[str, list[str]]:
             heading = (title[1].rstrip("#").rstrip() or "#").lower()
             continue
         said = line.strip(" -*\t")
-        if said and not says_nothing(said) and not _LEFT_OUT.fullmatch(said):
+        if len(words_of(said)) > 1 and not _LEFT_OUT.fullmatch(said):
             item = cut(said, ITEM_CHARS, marker=ellipsis).text
             sections.setdefault(heading, []).append(item)
     return sections

@@ -20,7 +20,7 @@ import msgspec
 from holdfast.core.text.cut import cut
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import LeaseLost, NoSuchSession, TurnInProgress
-from holdfast.ports import LeaseHolder, uptime
+from holdfast.ports import LeaseHolder, awake_time
 from holdfast.ports.leases import this_boot
 from holdfast.stores.files import explaining, open_file, unlock
 
@@ -45,7 +45,7 @@ class _Waiting(msgspec.Struct, frozen=True, array_like=True):
     holder: str
     since: float
     until: float
-    """In seconds of `uptime`."""
+    """In seconds of `awake_time`."""
 
 
 class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,7 +56,7 @@ class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
     """Empty once the lease is released."""
     since: float = 0.0
     until: float = 0.0
-    """In seconds of `uptime`."""
+    """In seconds of `awake_time`."""
     wall: float = 0.0
     """The same moment by the wall clock, for other machines."""
     boot: str = ""
@@ -73,7 +73,7 @@ class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
         if not self.holder:
             return True
         if self.boot == this_boot():
-            return uptime() >= self.until
+            return awake_time() >= self.until
         return time.time() >= self.wall + _GRACE_SECONDS
 
 
@@ -193,7 +193,7 @@ class LeaseFile:
         self._write(
             msgspec.structs.replace(
                 lease,
-                until=uptime() + seconds,
+                until=awake_time() + seconds,
                 wall=time.time() + seconds,
                 boot=this_boot(),
                 is_locked=is_locked,
@@ -253,13 +253,13 @@ def _queue(lease: _Lease | None) -> tuple[_Waiting, ...]:
     """Those who wait and asked lately, since this start of this machine."""
     if lease is None or lease.boot != this_boot():
         return ()
-    now = uptime()
+    now = awake_time()
     return tuple(place for place in lease.queue if place.until > now)
 
 
 def _join(queue: tuple[_Waiting, ...], holder: str, seconds: float) -> tuple[_Waiting, ...]:
     """Keep a place in the queue for so many seconds, the last if the holder has none."""
-    until = round(uptime() + seconds, 3)
+    until = round(awake_time() + seconds, 3)
     if all(place.holder != holder for place in queue):
         joined = (*queue, _Waiting(holder, round(time.time(), 3), until))
         return joined if len(msgspec.json.encode(joined)) <= _QUEUE_BYTES else queue

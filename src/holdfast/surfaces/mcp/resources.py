@@ -69,7 +69,7 @@ KINDS: Final = (
         "output://{+ref}",
         "A tool output",
         "The beginning of an output that a preview refers to: its ref, or `agent/id/ref`. The tool "
-        "`output_read` reads other parts.",
+        "`context` reads other parts.",
         _read_output,
     ),
     ResourceKind(

@@ -91,27 +91,29 @@ class SessionSearch(Arguments):
         return workspace.memory.search(self.query, scope="sessions", limit=self.limit)
 
 
-class OutputRead(Arguments):
-    """Read an earlier tool output of which a session only shows a preview.
+class Context(Arguments):
+    """Read what a session no longer shows, or see how full its context is.
 
-    Large outputs are kept outside the conversation; their previews name a ref. Choose a part:
-    lines, a pattern to search for, or an offset in characters. `nextOffset` or `nextLines` of the
-    answer give the next part. The id of a record works as a ref, together with its session.
+    `read` takes a ref from a note or a preview: an output, a record, or a range FIRST..LAST.
+    Choose a part: lines, what to search for, or an offset in characters; `nextOffset` or
+    `nextLines` of the answer give the next part. `status` answers with the size of the next
+    request, and `fill`, the share of the way to the next compaction.
     """
 
-    title = "Read an output"
+    title = "Read a context"
+    action: Annotated[Literal["read", "status"], Meta(description="What to do.")] = "read"
     ref: Annotated[
         str,
         Meta(
-            description="The ref in the preview, such as 0123456789abcdef, or the id of a record.",
-            min_length=1,
+            description="Such as 0123456789abcdef, the id of a record, FIRST..LAST, or ..LAST.",
             max_length=PATTERN_CHARS_MAX,
         ),
-    ]
+    ] = ""
     session_key: Annotated[
         str,
         Meta(
-            description="The session that holds it; without one, the newest sessions are searched."
+            description="The session: its id, agent/id, its label, or `current`. To read an output "
+            "it may be left out: the newest sessions are searched."
         ),
     ] = ""
     offset: Annotated[
@@ -125,22 +127,32 @@ class OutputRead(Arguments):
             "the last 50."
         ),
     ] = None
-    pattern: Annotated[
+    search: Annotated[
         str | None,
         Meta(
             description="A regular expression: the lines that match, numbered, with two lines "
-            "around each."
+            "around each. Without a ref, of all records of the session."
         ),
     ] = None
     max_chars: Annotated[int, _CHARS] = EXCERPT_CHARS
+    window: Annotated[
+        Annotated[int, Meta(ge=1, le=_WINDOW_TOKENS_MAX)] | None,
+        Meta(description="For status: the window in tokens to plan for, if not the model's own."),
+    ] = None
 
     def call(self, workspace: CallerWorkspace) -> str:
+        if self.action == "status":
+            return workspace.context.status(self.session_key, window=self.window)
+        if not self.ref and not (self.search and self.session_key):
+            raise msgspec.ValidationError(
+                "nothing to read is named: give `ref`, or `sessionKey` and `search`"
+            )
         return workspace.outputs.read(
-            self.ref,
+            self.ref or "..",
             session=self.session_key,
             offset=self.offset,
             lines=self.lines,
-            pattern=self.pattern,
+            pattern=self.search,
             max_chars=self.max_chars,
         )
 
@@ -194,23 +206,6 @@ class MemoryWrite(Arguments):
 
     def call(self, workspace: CallerWorkspace) -> str:
         return workspace.memory.add(self.text)
-
-
-class ContextStatus(Arguments):
-    """Show how full the context of a session is, what it has cost, and when it is compacted next.
-
-    `tokens` is the size of the next request, `fill` the share of the way to the next compaction.
-    """
-
-    title = "Show context status"
-    session_key: Annotated[str, _SESSION]
-    window: Annotated[
-        Annotated[int, Meta(ge=1, le=_WINDOW_TOKENS_MAX)] | None,
-        Meta(description="The context window in tokens to plan for, if not the model's own."),
-    ] = None
-
-    def call(self, workspace: CallerWorkspace) -> str:
-        return workspace.context.status(self.session_key, window=self.window)
 
 
 class ContextCompact(Arguments):
@@ -331,11 +326,10 @@ TOOLS: Final[dict[str, McpTool]] = {
         _from_history("List sessions", list_tool),
         _from_history("Read a session", history_tool),
         _from_arguments("session_search", SessionSearch),
-        _from_arguments("output_read", OutputRead),
+        _from_arguments("context", Context),
         _from_arguments("memory_search", MemorySearch),
         _from_arguments("memory_get", MemoryGet),
         _from_arguments("memory_write", MemoryWrite),
-        _from_arguments("context_status", ContextStatus),
         _from_arguments("context_compact", ContextCompact),
         _from_arguments("checkpoint_create", CheckpointCreate),
         _from_arguments("checkpoint_get", CheckpointGet),

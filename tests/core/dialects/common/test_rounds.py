@@ -13,7 +13,7 @@ from holdfast.core.dialects.registry import DIALECTS, find_dialect
 if TYPE_CHECKING:
     from holdfast.core.dialects.common.rounds import ReplyJoiner
 
-NAMES = frozenset(("output_read", "sessions_history"))
+NAMES = frozenset(("context", "sessions_history"))
 
 
 def feed(joiner: ReplyJoiner, *events: dict[str, Any]) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_a_name_that_begins_like_ours_is_the_clients() -> None:
 def test_calls_without_numbers_are_told_by_their_ids() -> None:
     """Hosts that give no index begin a call with its id."""
     joiner = find_dialect("openai-chat").rounds.make_joiner(NAMES)
-    assert feed(joiner, chunk(tool_calls=[piece("output_read", "{", id="a")])) == []
+    assert feed(joiner, chunk(tool_calls=[piece("context", "{", id="a")])) == []
     assert feed(joiner, chunk(tool_calls=[piece("", "}")])) == []
     passed = feed(joiner, chunk(tool_calls=[piece("read", "{}", id="b")]))
     assert calls_in(passed) == [(0, "read", "{}")]
@@ -98,7 +98,7 @@ def test_thinking_keeps_its_signature() -> None:
         "delta": {"type": "signature_delta", "signature": "s"},
     }
     stop = {"type": "content_block_stop", "index": 0}
-    call = {"type": "tool_use", "id": "t", "name": "output_read", "input": {}}
+    call = {"type": "tool_use", "id": "t", "name": "context", "input": {}}
     own = {"type": "content_block_start", "index": 1, "content_block": call}
     own_stop = {"type": "content_block_stop", "index": 1}
     assert feed(joiner, thought, signed, stop, own, own_stop) == [thought, signed, stop]

@@ -119,10 +119,10 @@ def test_own_tools_are_off_until_they_are_asked_for(
     root = tmp_path / "root"
 
     def read_once(asked: Any) -> Answer:
-        if not any(tool.name == "output_read" for tool in asked.tools):
+        if not any(tool.name == "context" for tool in asked.tools):
             return Answer("no tools")
-        is_read = any("output_read" in str(message.blocks) for message in asked.messages)
-        return Answer("read") if is_read else Answer("", (Call("output_read", {"ref": "nothing"}),))
+        is_read = any("name='context'" in str(message.blocks) for message in asked.messages)
+        return Answer("read") if is_read else Answer("", (Call("context", {"ref": "nothing"}),))
 
     with Loopback(read_once) as upstream:
         for options, text in (([], "no tools"), (["--own-tools"], "read")):
@@ -131,7 +131,7 @@ def test_own_tools_are_off_until_they_are_asked_for(
     with JsonlStore(str(root)) as store:
         session = _only(store).session
     shown = run_in_process(["log", session, "--root", str(root)], capfd)
-    assert "output_read" in shown.out
+    assert "context" in shown.out
     context = run_in_process(["context", session, "--root", str(root)], capfd)
     assert context.status == 0
 

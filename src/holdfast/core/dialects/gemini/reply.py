@@ -26,6 +26,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
     **dict.fromkeys(
         ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "refusal"
     ),
+    "MODEL_ARMOR": "refusal",
     **dict.fromkeys(("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "refusal"),
 }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.ports import uptime
+from holdfast.ports import awake_time
 
 if TYPE_CHECKING:
     from holdfast.errors import TurnInProgress
@@ -55,7 +55,7 @@ class WaitingLine:
         """Take the place of a call; `leave` gives it up."""
         if self._pid != os.getpid():
             self._forget()  # a forked child waits for itself alone
-        waiter = Waiter(place, number, asking, asking, uptime())
+        waiter = Waiter(place, number, asking, asking, awake_time())
         with self._mutex:
             waiting = self._waiters.setdefault(place, [])
             waiting.append(waiter)
@@ -64,7 +64,7 @@ class WaitingLine:
 
     def ahead(self, waiter: Waiter) -> TurnInProgress | None:
         """Return what the turn before this one was told last; None where this one may ask."""
-        waiter.asked = now = uptime()
+        waiter.asked = now = awake_time()
         with self._mutex:
             for other in self._waiters.get(waiter.place, ()):
                 if other is waiter:

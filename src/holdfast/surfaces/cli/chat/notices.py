@@ -100,12 +100,16 @@ _KINDS: Final = {
     "tpm_limit": "Token rate limit",
     "payload_too_large": "Request body too large",
     "output_limit": "Requested reply too long",
+    "policy": "Refused by the provider's policy",
 }
 _DOING: Final = {
     "wait": "",
     "lower-output": "asking for ",
-    "drop-media": "sending only ",
+    "drop-media": "sending it ",
     "drop-thinking": "sending it ",
+    "drop-field": "sending it ",
+    "leave-out": "sending it ",
+    "end-turn": "",
 }
 
 

@@ -48,7 +48,7 @@ def add_proxy(parser: argparse.ArgumentParser) -> None:
         "--own-tools",
         action="store_true",
         help="give the model of a conversation that was cut two tools that the proxy answers "
-        "itself: output_read and sessions_history (off)",
+        "itself: context and sessions_history (off)",
     )
     parser.add_argument(
         "--silent-seconds",

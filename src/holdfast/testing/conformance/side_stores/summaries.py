@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.memory.running_summary import Sidecar, SummaryItem
+from holdfast.core.checkpoint.told import ToldLine
+from holdfast.core.memory.running_summary import Sidecar
 from holdfast.testing.conformance.samples import ABSENT, KEY, OTHER
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def a_summary_comes_back_as_it_was_saved(store: SessionStore) -> None:
     store.create(KEY)
     store.create(OTHER)
     assert store.summaries.load(KEY) is None
-    summary = Sidecar(upto="r2", items=(SummaryItem("r1", "user", "hello \u2603"),), omitted=3)
+    summary = Sidecar(upto="r2", items=(ToldLine("r1", "user", "hello \u2603"),), omitted=3)
     assert store.summaries.save(KEY, Sidecar(upto="r1"))
     assert store.summaries.save(KEY, summary)
     assert store.summaries.load(KEY) == summary
