@@ -12,7 +12,13 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Json, Record, User
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.lifetimes import LIFETIMES, CacheLifetime
+from holdfast.core.models.lifetimes import (
+    FIVE_MINUTES,
+    LIFETIMES,
+    NOT_CACHED,
+    ONE_DAY,
+    CacheLifetime,
+)
 from holdfast.core.models.pace import (
     CALLS_MAX,
     CacheOffer,
@@ -156,3 +162,12 @@ def test_a_disorderly_pace_is_cheaper_than_the_worst_choice(pauses: list[float])
 
 def test_each_lifetime_has_its_name() -> None:
     assert all(name == each.name and each.is_documented for name, each in LIFETIMES.items())
+
+
+@pytest.mark.parametrize("lifetime", [NOT_CACHED, FIVE_MINUTES, ONE_DAY])
+def test_the_only_lifetime_on_offer_is_chosen(lifetime: CacheLifetime) -> None:
+    """Also where that is none: a comparison with no cache would compare with another cache."""
+    offer = CacheOffer((lifetime,))
+    assert choose_lifetime([], 0.0, offer) is lifetime
+    assert choose_lifetime([PastCall(0.0, 1_000)], 900.0, offer) is lifetime
+    assert choose_lifetime([], 0.0, CacheOffer()) is None

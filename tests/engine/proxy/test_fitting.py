@@ -19,6 +19,8 @@ from holdfast.engine.proxy.request import ClientRequest
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.core.log.records import Json
 
 pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
@@ -68,6 +70,49 @@ def test_what_stays_is_the_clients_own(dialect: str) -> None:
     assert kept
     own = [msgspec.json.encode(item) for item in client.items]
     assert all(msgspec.json.encode(item) in own for item in kept[1:])
+
+
+_COMPACTED: dict[str, Callable[[int], Any]] = {
+    "anthropic": lambda limit: {
+        "edits": [
+            {"type": "clear_tool_uses_20250919"},
+            {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": limit}},
+        ]
+    },
+    "openai-responses": lambda limit: [{"type": "compaction", "compact_threshold": limit}],
+}
+
+
+@pytest.mark.parametrize("dialect", sorted(_COMPACTED))
+@pytest.mark.parametrize(("limit", "is_ours"), [(16_000, False), (16_001, True)])
+def test_a_conversation_that_the_provider_compacts_is_left_to_it(
+    dialect: str, limit: int, *, is_ours: bool
+) -> None:
+    """Where it does so before the window is full; else it is cut as any other. A refusal of the
+    size is answered all the same."""
+    client = long(dialect)
+    client.say("And now?")
+    settings = _COMPACTED[dialect](limit)
+    body = json.loads(client.request(context_management=settings).data)
+    data, sent, begun = begin(body, dialect, 16_000)
+    assert (sent != data) is is_ours
+    assert json.loads(sent)["context_management"] == settings
+    if not is_ours:
+        said = "prompt is too long: 40000 tokens > 16000 maximum"
+        error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+        assert begun.refuse(400, {}, json.dumps(error).encode())
+        assert len(begun.body) < len(data)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("settings", [{}, [], None, "x", {"edits": [{"type": "clear_thinking_1"}]}])
+def test_other_management_of_the_context_bounds_nothing(dialect: str, settings: Any) -> None:
+    client = long(dialect)
+    client.say("And now?")
+    body = json.loads(client.request(context_management=settings).data)
+    data, sent, _ = begin(body, dialect, 16_000)
+    assert sent != data
+    assert json.loads(sent)["context_management"] == settings
 
 
 _SIZES = st.sampled_from((1, 30, 400, 3_000))

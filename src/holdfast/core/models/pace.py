@@ -115,7 +115,9 @@ def choose_lifetime(
     extends the life of what was written before.
     """
     start, lifetimes = offer.start, offer.lifetimes
-    if start is None or len(lifetimes) == 1 or not calls:
+    if len(lifetimes) == 1:
+        return lifetimes[0]
+    if start is None or not calls:
         return start
     terms = [(each.seconds, each.write) for each in lifetimes]
     costs = [0.0] * len(terms)

@@ -141,6 +141,8 @@ class Fitting:
         is_cut = place is not None and place.cut_window >= window.tokens
         is_saving = self._keeper.mode == "save"
         was_cut = place is not None and place.cut_window > 0
+        if not was_cut and self._is_compacted_upstream(window):
+            return after
         if not is_cut and not is_saving and self._surely_fits(window, place):
             return self._unbind(after) if was_cut else after
         self._read_path(after)
@@ -223,6 +225,12 @@ class Fitting:
                 window=stated,
             )
         ]
+
+    def _is_compacted_upstream(self, window: Window) -> bool:
+        """True where the client has the provider compact the conversation before it is too large
+        for a window: messages before its compaction do not count, and a cut would end it."""
+        limit = self._dialect.body.read_compaction_limit(self._request.fields)
+        return limit is not None and limit <= window.tokens
 
     def _surely_fits(self, window: Window, place: ChainPlace | None) -> bool:
         if window.confidence == "assumed":

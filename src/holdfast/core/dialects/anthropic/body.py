@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.client_body import ClientBody
+from holdfast.core.dialects.common.values import as_dict, as_dicts, as_number, as_text
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
 
+COMPACTION_TOKENS: Final = 150_000
+"""The provider's own trigger, where an edit states none."""
 _OWN_PATH: Final = lazy_pattern(r"(.*)/(messages(/.*)?|complete)")
 _ERROR_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
@@ -35,6 +38,15 @@ class AnthropicBody(ClientBody):
 
     def owns_request(self, path: str, headers: Mapping[str, str]) -> bool:
         return "anthropic-version" in headers or _OWN_PATH.fullmatch(path) is not None
+
+    def read_compaction_limit(self, body: Json) -> int | None:
+        edits = as_dicts(as_dict(body.get("context_management")).get("edits"))
+        triggers = [
+            as_number(as_dict(edit.get("trigger")).get("value")) or COMPACTION_TOKENS
+            for edit in edits
+            if as_text(edit.get("type")).startswith("compact_")
+        ]
+        return int(min(triggers)) if triggers else None
 
     def write_error(self, status: int, message: str, code: str) -> Json:
         del code

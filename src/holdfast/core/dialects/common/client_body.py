@@ -73,6 +73,12 @@ class ClientBody(ABC):
             return {**limited, "thinking": {**thinking, "budget_tokens": less}}
         return {name: value for name, value in limited.items() if name != "thinking"}
 
+    def read_compaction_limit(self, body: Json) -> int | None:
+        """The tokens from which on the provider is asked to compact the conversation itself; None
+        where it is not asked."""
+        del body
+        return None
+
     def takes_tools(self, body: Json) -> bool:
         """True where a body that has tools can have more, and wants one reply."""
         return body.get("n") in (None, 1) and not body.get("background")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.dialects.common.client_body import ClientBody
+from holdfast.core.dialects.common.values import as_dicts, as_number
 from holdfast.core.dialects.openai_chat.body import openai_error
 
 if TYPE_CHECKING:
@@ -32,6 +33,15 @@ class ResponsesBody(ClientBody):
         if isinstance(found, str):
             return [{"type": "message", "role": "user", "content": found}]
         return [] if found is None else super().read_items(body)
+
+    def read_compaction_limit(self, body: Json) -> int | None:
+        limits = [
+            as_number(edit.get("compact_threshold"))
+            for edit in as_dicts(body.get("context_management"))
+            if edit.get("type") == "compaction"
+        ]
+        stated = [int(limit) for limit in limits if limit is not None]
+        return min(stated, default=None)
 
     def response_id(self, body: Json) -> str:
         found = body.get("id")
