@@ -349,7 +349,7 @@ def test_refusals_failures_tasks_and_the_program_are_fields_of_the_records() -> 
     results = [one for one in found.records if isinstance(one, ToolResult)]
     assert [one.refused for one in results] == ["不要推送到 main，开一个 PR", None, None, None]
     assert [one.is_error for one in results] == [True, True, False, False]
-    reminder = next(one for one in found.records if one.id == "u4")
+    reminder = next(one for one in found.records if isinstance(one, User) and one.id == "u4")
     assert is_from_program(reminder)
     text = carry_over(found.records, cap_tokens=2_000, counter=Estimator()).text
     assert "→ refused by the user" in text
