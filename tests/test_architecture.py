@@ -66,6 +66,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "models",
             "tokens",
             "dialects",
+            "refusals",
             "flow",
             "sentences",
             "extract",

@@ -19,6 +19,7 @@ from tests.support.runs import is_whole, sample
 from holdfast import config, errors
 from holdfast.core.log import damage
 from holdfast.core.log.records import BY_TYPE
+from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.providers.known_models.lookup import find_model
 from holdfast.surfaces.cli import COMMANDS
 from holdfast.surfaces.cli.completion.completion import words_by_command
@@ -317,3 +318,19 @@ def test_every_field_that_a_feature_adds_is_described() -> None:
 
     assert len(names) > 10
     assert {name for name in names if f"`{name}`" not in format_page} == set()
+
+
+def test_the_page_of_defaults_has_the_values_of_the_policies() -> None:
+    """Each threshold is a row with the value of each named policy; 1 stands for never."""
+    page = (REPOSITORY / "docs" / "defaults.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([\d.]+)[^|]*\| ([\d.]+)[^|]*\| ([\d.]+)", page, re.MULTILINE
+    )
+    stated = {name: tuple(map(float, values)) for name, *values in rows}
+    names = ("thrifty", "balanced", "faithful")
+    thresholds = [name for name in Policy.__struct_fields__ if name not in ("allow", "deny")]
+    assert len(thresholds) <= 6
+    assert stated == {
+        name: tuple(float(getattr(POLICIES[policy], name)) for policy in names)
+        for name in thresholds
+    }

@@ -31,6 +31,7 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.engine.adoption.sessions import SessionAdopter
+from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import read_facts
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -38,8 +39,11 @@ from holdfast.importers import detect, read
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.callables import from_callable
 from holdfast.stores.opening import open_store
+from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.console.plans import cost_text
+from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.request_preview import RequestTerms, read_request, terms_of_session
+from holdfast.surfaces.slash_commands import run as run_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,12 +168,15 @@ def compare_all(tmp_path: Path, capfd: Any, make: Any, wanted: int) -> None:
     with open_store(str(root)) as store:
         keys = list(islice(make(store), wanted))
         assert len(keys) == wanted
-        printed = {}
+        printed: dict[SessionKey, Any] = {}
+        sessions = run_in_process(["sessions", "--json", "--root", str(root)], capfd).json
+        rows = {row["session"]: row for row in sessions}
         for key in keys:
             commands = (
                 ["context", str(key), "--json"],
                 ["inspect", str(key), "--json"],
                 ["context", str(key), "--explain"],
+                ["log", str(key), "--all", "--json"],
             )
             done = [run_in_process([*each, "--root", str(root)], capfd) for each in commands]
             assert not any(each.status for each in done), (key, [each.err for each in done])
@@ -178,8 +185,9 @@ def compare_all(tmp_path: Path, capfd: Any, make: Any, wanted: int) -> None:
         async def scenario() -> None:
             async with serving(store) as client:
                 for key in keys:
-                    context, inspected, explained = printed[key]
+                    context, inspected, explained, log = printed[key]
                     await compare(client, store, key, context.json, inspected.json, explained)
+                    await compare_lists(client, store, key, rows[key.session], log.out)
 
         asyncio.run(scenario())
 
@@ -224,12 +232,12 @@ async def compare(
     fates: dict[str, int] = {}
     for line in got["ledger"]:
         fates[line["action"]] = fates.get(line["action"], 0) + 1
-    for action, count in fates.items():
+    for action, number in fates.items():
         row = re.search(rf">{action}</a></td>(.*?)</tr>", pages["/context"], re.DOTALL)
         assert row is not None, (key, action)
-        assert digits(row[1])[0] == count, (key, action)
+        assert digits(row[1])[0] == number, (key, action)
         if action in LISTED:
-            assert re.search(rf"{count:,} records? {action}:", explained.err + explained.out), (
+            assert re.search(rf"{number:,} records? {action}:", explained.err + explained.out), (
                 action
             )
     assert f"of {len(got['ledger'])}" in plain(pages["/context/fate"]), key
@@ -268,6 +276,50 @@ async def compare(
         assert cuts in plain(page), key
     compactions = sum(isinstance(entry.record, Compaction) for entry in store.read_all(key))
     assert compactions == totals.compactions
+
+
+async def compare_lists(
+    client: httpx2.AsyncClient, store: SessionStore, key: SessionKey, row: dict[str, Any], log: str
+) -> None:
+    """Compare the lists of sessions and of records with the facts, and the slash commands with the
+    next request."""
+    facts = read_facts(store, key)
+    info = facts.info
+    listed = (await client.get("/v1/sessions", params={"limit": 200})).json()
+    listed = listed["sessions"]
+    (ours,) = [one for one in listed if f"{one['agent']}/{one['id']}" == str(key)]
+    for name, value in (
+        *(("records", info.records), ("messages", info.messages), ("head", info.head)),
+        *(("bytes", info.bytes), ("title", ours["title"]), ("label", info.label)),
+    ):
+        assert row[name] == value, (key, name)
+        assert ours.get(name, value) == value, (key, name)
+    records = [json.loads(line) for line in log.splitlines()]
+    assert len(records) == info.records, key
+    kinds = [record["type"] for record in records]
+    totals = facts.totals
+    assert (kinds.count("compaction"), kinds.count("prune")) == (totals.compactions, totals.prunes)
+
+    plan = read_request(store, key, RequestTerms()).plan
+    model = from_callable(lambda _request: None, plan.target, plan.window)
+    chat = ChatContext(store, key.agent, model, SessionOptions(), audience="operator")
+    with chat.open(key) as session:
+        status = session.status()
+        asked = {name: run_command(f"/{name}", chat).text for name in ("status", "context", "list")}
+        ledger = run_command("/context list all", chat).text
+        own = session.plan(is_held=True)
+    assert f"{status.messages_tokens:,} tokens" in asked["status"], key
+    counts = (count(totals.calls, "call"), count(totals.compactions, "compaction"))
+    for said in (*counts, count(totals.turns, "turn"), count(totals.prunes, "trim")):
+        assert said in asked["status"], (key, said)
+    if facts.spent.cost is not None:
+        assert money(facts.spent.cost) in asked["status"], key
+    assert own.tokens.total == plan.tokens.total == status.tokens, key
+    assert f"~{plan.tokens.total:,} / {plan.window.tokens:,} tokens" in asked["context"], key
+    for entry in plan.ledger:
+        assert entry.action == "silent" or entry.record in ledger, (key, entry)
+    assert f"{plan.tokens.messages:,} tokens of messages" in ledger, key
+    assert key.session in asked["list"], key
 
 
 def plain(page: str) -> str:

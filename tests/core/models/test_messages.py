@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conversations import PNG
 
+from holdfast.core.dialects.registry import all_dialects, target
+from holdfast.core.log.records import Assistant
 from holdfast.core.models.messages import (
     Image,
+    Message,
     Other,
+    Prompt,
     Text,
     Thinking,
     Tool,
@@ -18,6 +22,10 @@ from holdfast.core.models.messages import (
     read_pieces,
     read_tools,
 )
+from holdfast.core.narrative.digest import digest_record
+
+if TYPE_CHECKING:
+    from holdfast.core.dialects.dialect import Dialect
 
 
 @pytest.mark.parametrize(
@@ -109,3 +117,33 @@ def test_tools_of_every_provider_are_read(value: Any) -> None:
 @pytest.mark.parametrize("value", [None, "x", 7, [], [7], [{"name": ""}]])
 def test_what_is_no_tool_is_none(value: Any) -> None:
     assert read_tools(value) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("The port is 8123.", "The port is 8123."),
+        ([{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}], "One.\nTwo."),
+        ("  ", ""),
+        (None, ""),
+        ([1, {"text": 2}], ""),
+    ],
+)
+@pytest.mark.parametrize("dialect", all_dialects(), ids=lambda one: one.name)
+def test_a_provider_s_compaction_has_words_for_every_other_reader(
+    dialect: Dialect, content: Any, words: str
+) -> None:
+    """Each API that did not make it is told them as text, and so is the reader after a cut."""
+    block = {"type": "compaction", "content": content, "signature": "c2ln"}
+    (read,) = read_blocks([block])
+    assert isinstance(read, Other)
+    assert (read.words, read.raw) == (words, block)
+    prompt = Prompt((Message("user", (Text("Hi"),)), Message("assistant", (read,))))
+    body = str(dialect.render(prompt, target(dialect.name, model="m")))
+    found = digest_record(Assistant(content=[block]))
+    assert found is not None
+    for word in words.split("\n") if words else ():
+        assert word in body
+        assert any(word in passage.text for passage in found.passages)
+    if not words:
+        assert "`compaction` was here" in body

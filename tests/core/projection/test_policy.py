@@ -114,7 +114,7 @@ def test_one_token_over_the_limit_is_full(policy: Policy) -> None:
 
 
 @given(st.lists(sizes(), min_size=1, max_size=60), st.sampled_from(CACHES))
-def test_a_full_view_is_pruned_where_that_frees_a_quarter(
+def test_a_full_view_is_pruned_where_that_frees_enough(
     steps: list[StepSize], cache: PromptCache
 ) -> None:
     """Every word that was said stays as long as results can make the room."""

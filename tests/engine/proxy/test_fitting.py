@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client, exchange
 from tests.engine.proxy.real_requests import items_of, tokens_of
+from tests.support.runs import examples
 
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
@@ -65,6 +68,69 @@ def test_what_stays_is_the_clients_own(dialect: str) -> None:
     assert kept
     own = [msgspec.json.encode(item) for item in client.items]
     assert all(msgspec.json.encode(item) in own for item in kept[1:])
+
+
+_SIZES = st.sampled_from((1, 30, 400, 3_000))
+_MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), _SIZES),
+        st.tuples(st.just("reply"), _SIZES),
+        st.tuples(st.just("look"), _SIZES),
+        st.tuples(st.just("instruct"), _SIZES),
+    ),
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_cut_conversation_is_the_clients_in_its_order_and_ends_as_theirs(dialect: str) -> None:
+    """Whatever stands first or amid the messages, instructions included: each message that stays
+    has its role and place, instructions at the beginning stay, and the last message is the last."""
+    takes_instructions = dialect != "gemini"
+
+    @examples(120)
+    @given(leading=st.integers(0, 2), moves=_MOVES, ending=st.sampled_from(("say", "look")))
+    @example(leading=1, moves=[("look", 3_000)] * 8, ending="say")
+    @example(leading=1, moves=[("look", 3_000)] * 8, ending="look")
+    @example(leading=0, moves=[("say", 3_000)] * 10, ending="say")
+    def check(leading: int, moves: list[tuple[str, int]], ending: str) -> None:
+        client = Client(dialect, system=f"Agent {next(_numbers)}.")
+        instruction = {"role": "system", "content": "Be brief."}
+        if takes_instructions:
+            client.items += [dict(instruction) for _ in range(leading)]
+        client.say("Begin.")
+        for place, (move, size) in enumerate((*moves, (ending, 30))):
+            words = f"{move} {place} " * size
+            if move == "look":
+                client.hear(f"I look at {place}.", f"{place}.txt")
+                client.answer(words)
+            elif move == "reply":
+                client.hear(words)
+            elif move == "say":
+                client.say(words)
+            elif takes_instructions:
+                client.items.append({"role": "system", "content": words})
+        for number, item in enumerate(client.items):
+            item["place"] = number
+        data, sent, _ = begin(json.loads(client.request().data), dialect, 16_000)
+        if sent == data:
+            return
+        own = {item["place"]: item for item in client.items}
+        kept = [item for item in items_of(json.loads(sent)) if "place" in item]
+        places = [item["place"] for item in kept]
+        assert places == sorted(set(places))
+        assert places[-1] == len(client.items) - 1, "the last message is the client's last"
+        if takes_instructions:
+            assert places[:leading] == list(range(leading))
+        for item in kept:
+            given = own[item["place"]]
+            assert (item.get("role"), item.get("type")) == (given.get("role"), given.get("type"))
+        made = [item for item in items_of(json.loads(sent)) if "place" not in item]
+        # Chat Completions has the client's own system prompt as its first message.
+        instructions = [item for item in made if item.get("role") in ("system", "developer")]
+        assert len(instructions) == (dialect == "openai-chat")
+
+    check()
 
 
 def test_a_result_that_is_shortened_keeps_its_fields() -> None:

@@ -20,10 +20,12 @@ from tests.support.runs import examples
 
 from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Record, to_json
+from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
 from holdfast.errors import ModelError
 from holdfast.providers.callables import async_from_callable, from_callable
+from holdfast.providers.offline.measuring import count_request
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -449,3 +451,29 @@ def test_a_cut_brings_nothing_back() -> None:
     assert talk.say("And now?").text == "Fine."
     assert len(provider.bodies) == before + 1
     talk.close()
+
+
+@pytest.mark.parametrize("with_reply", [True, False])
+def test_a_small_window_without_a_number_is_learned(with_reply: bool) -> None:
+    """Few refusals and few compactions, whether the reply counts or not."""
+    sizes: list[int] = []
+
+    def answer(request: Json) -> Json:
+        reply = request["max_output_tokens"] if with_reply else 0
+        sizes.append(count_request(request, Estimator()) + reply)
+        if sizes[-1] > 25_000:
+            raise Refusal(400, "Your input exceeds the context window of this model.")
+        return wire_reply("openai-responses", "Fine. " + "words " * 100, "", "")
+
+    store = MemoryStore()
+    model = from_callable(
+        answer, target("openai-responses", provider="stub", model="stub-1"), 400_000
+    )
+    session = Session.open("s", model=model, store=store, summary="extract")
+    for number in range(60):
+        session.say(f"Question {number}: " + "words " * 700)
+    refused = sum(size > 25_000 for size in sizes)
+    cuts = sum(isinstance(record, Compaction) for record in store.read(session.key))
+    assert refused <= 4
+    assert 1 <= cuts <= 12
+    session.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.importers.samples import document, jsonl, only, shape, skipped
 
 from holdfast.core.log.records import Assistant, ToolResult, User
@@ -216,6 +218,21 @@ def test_responses_items_of_one_reply_are_one_record() -> None:
     )
     assert isinstance(second, ToolResult)
     assert second.content == [IMAGE]
+
+
+def test_responses_items_of_a_later_time_are_kept_as_they_are() -> None:
+    """A provider's compaction and an item of an unknown kind stay in order, with their fields."""
+    kept: list[dict[str, Any]] = [
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "gBBB"},
+        {"type": "novel_item", "id": "n_1", "z": {"a": [1, None]}},
+    ]
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "r"}
+    found = only(document([*kept, call, result]), "list.json")
+    replies = [record for record in found.records if isinstance(record, Assistant)]
+    assert isinstance(replies[0].content, list)
+    assert replies[0].content[:2] == kept
+    assert skipped(found) == {"block of the kind 'novel_item'": 1}, "kept, and counted"
 
 
 def test_gemini_thoughts_signatures_pictures_and_errors_are_carried() -> None:

@@ -77,7 +77,7 @@ def piece_text(piece: Piece) -> str:
             kind = " ".join((piece.media_type or "a picture").split())
             return f"[Image, not shown: {cut(kind, _NAME_CHARS, marker=ellipsis).text}]"
         case Other(kind=kind):
-            return f"[Not shown: a block of kind {plain_name(kind) or 'unknown'}]"
+            return piece.words or f"[Not shown: a block of kind {plain_name(kind) or 'unknown'}]"
         case _:
             assert_never(piece)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter as Counted
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -72,11 +73,9 @@ def identifiers(text: str) -> list[str]:
     if len(text) > _SCANNED_CHARS:
         text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
     # Texts repeat most of their words; each is searched once.
-    found: dict[str, None] = {}
-    for word in dict.fromkeys(text.split()):
-        names = _names_in_word(word) if len(word) <= _WORD_CHARS else _names(word)
-        for name in names:
-            found[name] = None
+    words = dict.fromkeys(text.split())
+    search = _names_in_word if max(map(len, words), default=0) <= _WORD_CHARS else _search
+    found = dict.fromkeys(chain.from_iterable(map(search, words)))
     for match in _QUOTED.finditer(text):
         found[match[match.lastindex or 0].strip(_EDGES)] = None
     return [name for name in found if len(name) in _NAME_CHARS]
@@ -93,6 +92,10 @@ def _is_plain(word: str) -> bool:
 def _names_in_word(word: str) -> tuple[str, ...]:
     """`_names` of a piece that is short: the records of a session repeat most of them."""
     return () if _is_plain(word) else tuple(_names(word))
+
+
+def _search(word: str) -> Sequence[str]:
+    return _names_in_word(word) if len(word) <= _WORD_CHARS else _names(word)
 
 
 def _names(word: str) -> list[str]:

@@ -32,13 +32,16 @@ _KEPT: Final = frozenset(
 )
 """Fields that carry the conversation or say whom it is for: no request does without them."""
 _PATH_CHARS_MAX: Final = 200
+"""Of a path that is stored with the session."""
+_MESSAGE_CHARS_MAX: Final = 4_000
+"""Of an error, in which a field is looked for."""
 
 
-def named_field(message: str) -> str:
+def find_named_field(message: str) -> str:
     """Return the path of the field that a refusal names and that a request can do without; empty
     where there is none. Numbers in the path are left out: the field goes everywhere."""
     for pattern in _NAMED:
-        found = pattern.search(message[:4_000])
+        found = pattern.search(message[:_MESSAGE_CHARS_MAX])
         if found is None:
             continue
         names = [name for name in found.groups() if name]

@@ -232,17 +232,6 @@ class Prune(_Record, frozen=True, tag="prune", kw_only=True):
     """Replies in view whose reasoning ends with it."""
 
 
-class LeftOut(_Open, frozen=True, kw_only=True):
-    """What a provider refused of one record: it is not sent to that model again."""
-
-    record: str
-    """The record that has it."""
-    what: Literal["media", "all"] = "media"
-    """`media` for its pictures and documents, `all` for everything that it says."""
-    note: str = ""
-    """The text that takes its place; with none, the record leaves the view."""
-
-
 class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """From here on requests begin differently, for another reason than a compaction or a prune."""
 
@@ -254,8 +243,12 @@ class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """Replies in view whose reasoning ends with it."""
     drops_reasoning: bool = False
     """True if no reasoning from before this record is sent again: a provider refused it."""
-    left_out: list[LeftOut] = []
-    """What was refused, of which records. An `undo` of this record brings it back."""
+    media: list[str] = []
+    """The records whose pictures and documents were refused. An `undo` of this record brings them
+    back, and what is in `left_out`."""
+    left_out: dict[str, str] = {}
+    """The records that were refused as a whole, each with the note in its place; without a note,
+    nothing stands there."""
     fields: list[str] = []
     """Fields beside the conversation that were refused, by their paths in the body."""
     provider: str | None = None
@@ -394,7 +387,6 @@ _FIELDS: Final = {tag: _names(struct) for tag, struct in BY_TYPE.items()}
 _NESTED: Final = {
     "output_ref": _names(OutputRef),
     "decisions": _names(PruneDecision),
-    "left_out": _names(LeftOut),
 }
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))

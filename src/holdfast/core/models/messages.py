@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 Role = Literal["user", "assistant"]
 
 
+_COMPACTIONS: Final = ("compaction", "compaction_summary")
+"""Kinds of blocks and items that stand for the messages before them."""
+
+
 class _Value(msgspec.Struct, frozen=True, gc=False):
     """A plain value; blocks hold no cycles, so the collector need not look at them."""
 
@@ -86,6 +90,17 @@ class Other(_Value, frozen=True, tag="other"):
     raw: dict[str, Any]
     dialect: str = ""
     """The API of the reply that it is from, which gets it back unchanged; empty for others."""
+
+    @property
+    def words(self) -> str:
+        """The readable text of a provider's own compaction, which stands for the messages before
+        it; empty for every other kind of block."""
+        if self.kind not in _COMPACTIONS:
+            return ""
+        said = self.raw.get("content")
+        pieces = said if isinstance(said, list) else [{"text": said}]
+        texts = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
+        return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 Piece: TypeAlias = Text | Image | Other

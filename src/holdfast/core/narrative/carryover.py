@@ -32,7 +32,7 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.narrative.digest import Digest
@@ -105,14 +105,14 @@ def carry_digests(
     prose: str = "",
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
-    shown: Collection[str] = (),
+    shown: str = "",
 ) -> CarryOver:
     """Return a carry-over of records that were digested before.
 
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
-    small. `shown` are names that stand in the rest of the request.
+    small. `shown` is the text of the rest of the request: a name in it is not listed.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     earlier = read_back(previous) if previous else _Earlier()
@@ -298,7 +298,7 @@ def _names(
     room: int,
     counter: Counter,
     text: str,
-    shown: Collection[str],
+    shown: str,
     root: str,
 ) -> list[str]:
     """The names worth their tokens, best first, without those that stand elsewhere."""
@@ -307,10 +307,12 @@ def _names(
     kept: dict[str, None] = {}
     for ranked in (*rank_names(digests), *earlier):
         name = ranked.removeprefix(f"{root}/") if root and ranked[:1] == "/" else ranked
-        if ranked in shown or ranked in listed or name in listed or name in kept:
+        if ranked in listed or name in listed or name in kept:
             continue
         tokens = counter.count(f" {name}")
         if tokens <= room:
+            if ranked in shown:
+                continue
             kept[name] = None
             room -= tokens
         elif room < 3:

@@ -18,7 +18,7 @@ from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
 from holdfast.core.log.speakers import is_from_program, user_text
-from holdfast.core.models.messages import Text, Thinking, ToolCall, read_blocks
+from holdfast.core.models.messages import Other, Text, Thinking, ToolCall, read_blocks
 from holdfast.core.narrative.calls import call_line, one_line
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -62,6 +62,8 @@ _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
+_PROSE_CHARS: Final = 3_000
+"""Of a text that may be prose, from its start."""
 _SIGNS_MAX: Final = 0.02
 _WORDS_A_LINE: Final = 6
 _COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
@@ -193,7 +195,8 @@ def _digest_user(record: User) -> Digest:
 
 def _digest_reply(record: Assistant) -> Digest:
     blocks = read_blocks(record.content)
-    texts = [block.text for block in blocks if isinstance(block, Text)]
+    summaries = [block.words for block in blocks if isinstance(block, Other)]
+    texts = [*filter(None, summaries), *(one.text for one in blocks if isinstance(one, Text))]
     thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
@@ -340,7 +343,7 @@ def reads_as_prose(text: str) -> bool:
     words, and hardly a sign that sentences do not have."""
     if len(text) < _REPORT_CHARS_MIN:
         return False
-    sample = _NUMBERED.sub("", text[:8_000])
+    sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
     lines = [line for line in sample.splitlines() if line.strip()]
     if not lines or len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
         return False

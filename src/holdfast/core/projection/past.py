@@ -5,25 +5,33 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.log.refusals import as_sent, left_out_in
-from holdfast.core.models.messages import ToolCall, arguments_json
-from holdfast.core.narrative.calls import one_line
+from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+)
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.projection.view import opening_of, turn_records
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
     from holdfast.core.narrative.digest import Digest
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.request import ProjectionRequest
@@ -34,8 +42,6 @@ NEW_SUMMARY: Final = "(new)"
 """The id of a decision's record before it is appended."""
 _TOLD_SHARE: Final = 0.4
 """Of the tokens that a cut takes away, what the story of them may take."""
-_BELOW_CHARS: Final = 80
-"""Of a message that stands behind the carry-over, enough to know it by."""
 _FENCE_TOKENS: Final = 100
 """Tokens of the label and the tags around a carry-over, and of the line about what was cut."""
 
@@ -54,7 +60,7 @@ class Past:
         self._request = request
         self._way_back = request.way_back
         target, records = request.target, request.records
-        left_out = left_out_in(records, target.provider, target.model)
+        left_out = read_left_out(records, target.provider, target.model)
         self._records = as_sent(records, left_out) if left_out else records
         """The records without what the target refused."""
         self._boundary = boundary
@@ -94,7 +100,7 @@ class Past:
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=self._rest_tokens(units, start, rest),
-            shown=self._names_shown(units, start),
+            shown=self._text_shown(units, start),
             counter=self._scale.counter,
         ).text
         self._made = (units, made, text or LEAST_SUMMARY)
@@ -108,12 +114,10 @@ class Past:
         most = int(gone * _TOLD_SHARE) + self._scale.counter.count(before)
         return most if rest is None else min(most, max(0, int(rest / self._correction.factor)))
 
-    def _names_shown(self, units: Sequence[ContextUnit], start: int) -> set[str]:
-        """The names in the units that stay."""
-        parts = (part for unit in units[start:] for part in unit.parts)
-        records = (self.by_id.get(part.record) for part in parts)
-        digests = self._scale.digests(record for record in records if record is not None)
-        return {name for digest in digests for name in digest.names}
+    def _text_shown(self, units: Sequence[ContextUnit], start: int) -> str:
+        """The text of the units that stay."""
+        blocks = [block for unit in units[start:] for part in unit.parts for block in part.blocks]
+        return "\n".join(map(_text_in, blocks))
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
@@ -246,17 +250,31 @@ def names_called(unit: ContextUnit) -> list[str]:
 
 
 def _not_shown(digest: Digest, shown: set[str]) -> Digest:
-    """A digest with the beginning of the words that stay in view, to mark their place."""
+    """A digest with a mark in the place of the words that stay in view."""
     if digest.record not in shown:
         return digest
     told = [
-        replace(item, kind="below", text=one_line(item.text, _BELOW_CHARS))
+        replace(item, kind="below", text=f"{len(item.text):,} characters")
         if item.kind == "user"
         else item
         for item in digest.passages
         if item.kind != "program"
     ]
     return replace(digest, passages=tuple(told))
+
+
+def _text_in(block: Block) -> str:
+    match block:
+        case Text(text):
+            return text
+        case ToolCall(arguments=arguments):
+            return arguments_text(arguments)
+        case ToolAnswer(content=pieces):
+            return "\n".join(piece.text for piece in pieces if isinstance(piece, Text))
+        case Thinking() | Image() | Other():
+            return ""
+        case _:
+            assert_never(block)
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -17,7 +17,6 @@ import msgspec
 from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
-from holdfast.core.log.refusals import as_sent, is_refusal
 from holdfast.core.log.speakers import is_from_program
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
@@ -35,15 +34,15 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
-from holdfast.core.projection.refused import is_media, refused_note
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
+from holdfast.core.refusals.left_out import as_sent, is_media, is_refusal, write_note
 from holdfast.core.text.cut import cut, has_lone_surrogates
 from holdfast.core.text.fences import fence_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from holdfast.core.log.records import LeftOut
+    from holdfast.core.refusals.left_out import LeftOut
 
 Flaw = Literal[
     "orphan-result",
@@ -115,7 +114,7 @@ class Thread:
         self._barred = barred
         """Replies of which no signature is sent again."""
         self._left_out = left_out or {}
-        """What the target refused, by record."""
+        """The parts that the target refused, by record."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
@@ -132,28 +131,23 @@ class Thread:
 
     def feed(self, record: Record) -> None:
         self._order[record.id] = len(self._order)
-        item = self._left_out.get(record.id)
-        if item is not None:
+        sent: Sequence[Record] = (record,)
+        if record.id in self._left_out:
             self._repair("refused", record)
-            if item.what == "all":
-                for sent in as_sent((record,), self._left_out):
-                    self._take(sent)
-                return
-        self._take(record)
-
-    def _take(self, record: Record) -> None:
-        # By exact type: to ask a struct's class for its instances takes several times as long.
-        kind = type(record)
-        if kind is ToolResult:
-            self._take_result(record)  # type: ignore[arg-type]
-        elif kind is Assistant:
-            self._take_assistant(record)  # type: ignore[arg-type]
-        elif kind is User:
-            self._take_user(record)  # type: ignore[arg-type]
-        elif kind is ToolUse:
-            self._take_call(record)  # type: ignore[arg-type]
-        elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
-            self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
+            sent = as_sent(sent, self._left_out)
+        for record in sent:
+            # By exact type: to ask a struct's class for its instances takes several times as long.
+            kind = type(record)
+            if kind is ToolResult:
+                self._take_result(record)  # type: ignore[arg-type]
+            elif kind is Assistant:
+                self._take_assistant(record)  # type: ignore[arg-type]
+            elif kind is User:
+                self._take_user(record)  # type: ignore[arg-type]
+            elif kind is ToolUse:
+                self._take_call(record)  # type: ignore[arg-type]
+            elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
+                self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
     def units(self, start: int = 0) -> list[ContextUnit]:
         """Everything fed so far; calls that are still open are answered as interrupted."""
@@ -361,8 +355,7 @@ class Thread:
             )
         if record.id in self._left_out:
             return tuple(
-                Text(refused_note(block, record.id)) if is_media(block) else block
-                for block in blocks
+                Text(write_note(block, record.id)) if is_media(block) else block for block in blocks
             )
         return blocks
 

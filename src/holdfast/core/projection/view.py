@@ -27,7 +27,6 @@ from holdfast.core.log.records import (
     User,
     from_json,
 )
-from holdfast.core.log.refusals import left_out_in
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
@@ -42,6 +41,7 @@ from holdfast.core.projection.units import (
     messages_of,
     open_with_user,
 )
+from holdfast.core.refusals.left_out import REFUSED, read_left_out
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
@@ -248,7 +248,7 @@ class _Reading:
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
         maker = (target.provider, target.model)
-        self._thread = Thread(self._admits, maker, self._barred, left_out_in(records, *maker))
+        self._thread = Thread(self._admits, maker, self._barred, read_left_out(records, *maker))
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)
         self._last_call: MeasuredCall | None = None
@@ -352,7 +352,7 @@ class _Reading:
 
 def _turns_the_view(record: Record, window: int) -> bool:
     """Return whether what was read before this record has to be read anew."""
-    if type(record) is Epoch and (record.drops_reasoning or record.left_out):
+    if type(record) is Epoch and (record.drops_reasoning or record.cause == REFUSED):
         return True
     return type(record) is Undo or Boundaries(window).is_one(record)
 

@@ -8,6 +8,7 @@ from holdfast.core.flow.effects import Append, Deny, Emit
 from holdfast.core.flow.events import FlushFinished, FlushStarted
 from holdfast.core.log.records import Compaction, Flush
 from holdfast.core.memory import notes
+from holdfast.core.turn.run import without_refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ class NoteFlush:
         """Save what is worth noting; returns whether everything was read. A failure never stops
         the turn."""
         source = self._run.options.notes
-        covered = self._run.as_sent(covered, self._records)
+        covered = without_refused(self._run, covered, self._records)
         if source == "off" or not covered:
             return False
         denied = yield Emit(FlushStarted((covered[0].id, covered[-1].id), trigger))

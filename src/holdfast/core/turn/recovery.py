@@ -83,7 +83,7 @@ class Remedy(msgspec.Struct, frozen=True):
     learned: int | None = None
     """The window that the provider stated."""
     repair: Repair | None = None
-    """What is left out from now on."""
+    """The parts that are left out from now on."""
 
 
 def remedy(
@@ -114,6 +114,16 @@ def remedy(
     return Remedy("give-up", bounds, "no change to the request would help")
 
 
+class RefusedSize(msgspec.Struct, frozen=True):
+    """The size of a request that was refused, in tokens by our count."""
+
+    prompt: int
+    together: int
+    """With the reply that was asked for."""
+    has_limit: bool
+    """The provider stated a limit, which cannot be a window."""
+
+
 class Recovery:
     """One reply's way through refusals. A refused request is never sent again unchanged."""
 
@@ -121,7 +131,7 @@ class Recovery:
         self._run = run
         self._tries = Tries()
         self._refused: tuple[Plan, FailedCall] | None = None
-        self._refused_sizes: list[int] = []
+        self._refused_sizes: list[RefusedSize] = []
         self._repairs: list[Repair] = []
         self.repair_records: list[str] = []
         """The records of the repairs so far; of each that was undone, none."""
@@ -149,15 +159,28 @@ class Recovery:
             raise final_error(failed, before, "it could not be made smaller") from failed.error
         self._refused = None
 
-    def learn_ceiling(self) -> None:
-        """After success, remember the refused sizes for which the provider stated no limit.
+    def learn_ceiling(self) -> int | None:
+        """After success, learn from the refused sizes for which the provider stated no limit.
 
-        A request that takes a small part of the window was refused for another reason: keeping
-        below it would leave no room for the next turn."""
-        least = _BELIEVED_SHARE * self._run.window.tokens
-        sizes = [size for size in self._refused_sizes if size >= least]
-        if sizes:
-            self._run.ceiling = int(_MARGIN * min(sizes))
+        Returns the window that they give away: prompt and reply together were too large, and a
+        smaller window has a smaller reserve for the reply, too. Where that cannot be a window, the
+        prompts are kept below them. One request that takes a small part of the window was refused
+        for another reason; with the second one it is the size."""
+        run, sizes = self._run, self._refused_sizes
+        if not sizes:
+            return None
+        is_stated = any(size.has_limit for size in sizes)
+        run.size_refusals += not is_stated
+        is_alone = is_stated or run.size_refusals == 1
+        least = _BELIEVED_SHARE * run.window.tokens if is_alone else 0
+        sizes = [size for size in sizes if size.together >= least]
+        if not sizes:
+            return None
+        window = int(_MARGIN * min(size.together for size in sizes))
+        if not is_stated and max(run.settings.floor, run.answered) <= window < run.window.tokens:
+            return window
+        run.ceiling = int(_MARGIN * min(size.prompt for size in sizes))
+        return None
 
     def stated_window(self) -> int | None:
         """The window that the refusals stated; None where they state several: a number that
@@ -192,7 +215,11 @@ class Recovery:
             if found.learned is not None:
                 self._stated.add(found.learned)
             if found.step == "shrink" and (found.learned or 0) < self._run.settings.floor:
-                self._refused_sizes.append(plan.tokens.total)
+                reply = plan.prompt.output_tokens
+                size = RefusedSize(
+                    plan.tokens.total, plan.tokens.total + reply, found.learned is not None
+                )
+                self._refused_sizes.append(size)
             self._refused = (plan, failed)
             self.bounds = found.bounds
             done = self._tries.recoveries + 1

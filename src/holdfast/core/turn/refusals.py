@@ -13,30 +13,24 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.registry import render_body
-from holdfast.core.failures.fields import named_field
+from holdfast.core.failures.fields import find_named_field
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Epoch, Undo
-from holdfast.core.log.refusals import REFUSAL, REFUSED
+from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Reply
-from holdfast.core.projection.refused import (
-    has_reasoning,
-    media_of,
-    new_records,
-    turn_of,
-    unanswered_records,
-    words_of,
-)
+from holdfast.core.refusals.left_out import REFUSAL, REFUSED, is_media
+from holdfast.core.refusals.unanswered import find_unanswered, new_records, turn_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Literal
 
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.effects import Flow
-    from holdfast.core.log.records import LeftOut
     from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.units import MessagePart
 
 REPAIRS_MAX: Final = 3
 """Repairs for one reply: four calls at most."""
@@ -72,7 +66,8 @@ class Repair(msgspec.Struct, frozen=True):
 
     step: Literal["drop-media", "drop-thinking", "drop-field", "leave-out"]
     detail: str
-    left_out: tuple[LeftOut, ...] = ()
+    media: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}
     fields: tuple[str, ...] = ()
     drops_reasoning: bool = False
 
@@ -81,7 +76,7 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
     """Return the next repair after a refusal; None where no repair is left."""
     if len(done) >= REPAIRS_MAX:
         return None
-    field = named_field(failure.message)
+    field = find_named_field(failure.message)
     if field and _has_field(plan, field):
         return Repair("drop-field", f"without the field `{field}`", fields=(field,))
     if not _is_about_content(failure):
@@ -91,17 +86,21 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
     new = media_of(parts, new_records(plan.records, plan.target))
     if new and not any(repair.step == "drop-media" for repair in done):
-        return Repair("drop-media", f"without the new media of {_count(new)}", tuple(new))
+        return Repair("drop-media", f"without the new media of {_count(new)}", new)
     media = media_of(parts)
     if media:
-        ends = has_reasoning(parts)
-        return Repair("drop-media", f"without the media of {_count(media)}", tuple(media), (), ends)
+        return Repair(
+            "drop-media",
+            f"without the media of {_count(media)}",
+            media,
+            drops_reasoning=has_reasoning(parts),
+        )
     if has_reasoning(parts):
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
-    gone = {item.record for repair in done for item in repair.left_out if item.what == "all"}
-    words = words_of(parts, unanswered_records(plan.records) - gone)
+    gone = {record for repair in done for record in repair.left_out}
+    words = words_of(parts, find_unanswered(plan.records) - gone)
     if words and failure.status in _WORDS_STATUS:
-        return Repair("leave-out", f"without what {_count(words)} said", tuple(words))
+        return Repair("leave-out", f"without what {_count(words)} said", left_out=words)
     return None
 
 
@@ -140,7 +139,8 @@ def apply(plan: Plan, repair: Repair, done: Sequence[str]) -> Flow[str]:
         detail=f"the provider refused it; sent {repair.detail}",
         reasoning=ended or None,
         drops_reasoning=repair.drops_reasoning,
-        left_out=list(repair.left_out),
+        media=list(repair.media),
+        left_out=repair.left_out,
         fields=list(repair.fields),
         provider=target.provider or None,
         model=target.model or None,
@@ -204,15 +204,53 @@ _SAID_CHARS: Final = 300
 """Of the provider's reason, in the reply."""
 
 
-def _count(left_out: Sequence[LeftOut]) -> str:
-    return "1 record" if len(left_out) == 1 else f"{len(left_out)} records"
+def _count(records: Collection[str]) -> str:
+    return "1 record" if len(records) == 1 else f"{len(records)} records"
 
 
 def _count_ended(plan: Plan, repair: Repair) -> int:
     """Return the number of replies whose reasoning ends: all, or those behind the repair."""
     if repair.drops_reasoning:
         return len(plan.reasoning)
-    changed = {item.record for item in repair.left_out}
+    changed = {*repair.media, *repair.left_out}
     order = [part.record for part in plan.parts_sent]
     first = next((place for place, name in enumerate(order) if name in changed), len(order))
     return len(set(order[first:]) & set(plan.reasoning))
+
+
+def has_media(part: MessagePart) -> bool:
+    """Return whether a part has a file, also one in a tool's result."""
+    return any(
+        is_media(block)
+        or (isinstance(block, ToolAnswer) and any(is_media(piece) for piece in block.content))
+        for block in part.blocks
+    )
+
+
+def has_reasoning(parts: Iterable[MessagePart]) -> bool:
+    """Return whether parts have thinking, or calls with a signature of it."""
+    return any(
+        isinstance(block, Thinking) or (isinstance(block, ToolCall) and bool(block.signature))
+        for part in parts
+        for block in part.blocks
+    )
+
+
+def media_of(parts: Iterable[MessagePart], among: set[str] | None = None) -> tuple[str, ...]:
+    """Return the records with media, of these records alone or of all."""
+    names = dict.fromkeys(part.record for part in parts if part.record and has_media(part))
+    return tuple(name for name in names if among is None or name in among)
+
+
+def words_of(parts: Iterable[MessagePart], among: set[str]) -> dict[str, str]:
+    """Return these records with the notes that take their place; the model's own replies stay."""
+    return {
+        part.record: _note(part)
+        for part in parts
+        if part.record in among and part.source not in ("assistant", "injected")
+    }
+
+
+def _note(part: MessagePart) -> str:
+    what = "result" if part.source == "tool_result" else "message"
+    return f"[This {what} was left out: the provider refused it; record {part.record} has it.]"

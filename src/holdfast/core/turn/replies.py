@@ -237,13 +237,14 @@ def _learn(run: RunState, recovery: Recovery | None, usage: Usage | None) -> Flo
         run.answered = max(run.answered, usage.prompt)
     if recovery is None:
         return
-    recovery.learn_ceiling()
-    stated, before = recovery.stated_window(), run.window.tokens
-    if stated is not None and run.learn_window(stated, "said by the provider"):
+    guessed, before = recovery.learn_ceiling(), run.window.tokens
+    stated = recovery.stated_window()
+    found, source = stated or guessed, "said by the provider" if stated else "from refused sizes"
+    if found is not None and run.learn_window(found, source):
         record = run.window_record()
         assert record is not None
         yield Append((record,))
-        yield Emit(WindowLearned(stated, before, run.window.source))
+        yield Emit(WindowLearned(found, before, run.window.source))
 
 
 def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCall | None:

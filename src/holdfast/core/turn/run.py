@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelChange
-from holdfast.core.log.refusals import REFUSED, as_sent, left_out_in, refused_fields_in
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
@@ -23,6 +22,12 @@ from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.refusals.left_out import (
+    REFUSED,
+    as_sent,
+    read_left_out,
+    read_refused_fields,
+)
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.drafts import DraftState
@@ -140,6 +145,8 @@ class RunState:
         """Makes one projection after the other fast."""
         self.ceiling: int | None = None
         """A request of this size was refused, and the provider did not state its limit."""
+        self.size_refusals = 0
+        """Replies that came after refusals for a size, without a limit that was stated."""
         self.answered = 0
         """The largest input that the model answered, as the provider counted it."""
         self.recalled_window = False
@@ -241,13 +248,15 @@ class RunState:
         target = self.settings.target
         maker = target.provider, target.model
         ids = {record.id for record in kept}
-        left_out = [item for item in left_out_in(records, *maker).values() if item.record in ids]
+        found = read_left_out(records, *maker)
+        left_out = {name: item for name, item in found.items() if name in ids}
         refused: list[Record] = []
         if left_out or self._refused_fields:
             repeated = Epoch(
                 cause=REFUSED,
                 detail="still left out after a cut",
-                left_out=left_out,
+                media=[name for name, item in left_out.items() if item.what == "media"],
+                left_out={name: item.note for name, item in left_out.items() if item.what == "all"},
                 fields=list(self._refused_fields),
                 provider=target.provider or None,
                 model=target.model or None,
@@ -256,11 +265,6 @@ class RunState:
         learned = self.window_record()
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
         return [*fresh, *([learned] if learned is not None else []), *refused]
-
-    def as_sent(self, records: Sequence[Record], log: Sequence[Record]) -> list[Record]:
-        """Return records without what the model refused by the `log`, for texts from them."""
-        target = self.settings.target
-        return as_sent(records, left_out_in(log, target.provider, target.model))
 
     def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""
@@ -323,7 +327,7 @@ class RunState:
         if self.must_cut and pressure == "usual":
             pressure = "cut"
         target = bounds.target or settings.target
-        self._refused_fields = refused_fields_in(records, target.provider, target.model)
+        self._refused_fields = read_refused_fields(records, target.provider, target.model)
         if self._refused_fields:
             target = msgspec.structs.replace(target, without=self._refused_fields)
         return ProjectionRequest(
@@ -405,3 +409,11 @@ def _cache_offer(settings: RunSettings) -> CacheOffer:
 def cut_in(plan: Plan) -> Compaction | None:
     """The compaction among a plan's decisions, if there is one."""
     return next((made for made in plan.decisions if isinstance(made, Compaction)), None)
+
+
+def without_refused(
+    run: RunState, records: Sequence[Record], log: Sequence[Record]
+) -> list[Record]:
+    """Return records without what the model refused by the `log`, for texts from them."""
+    target = run.settings.target
+    return as_sent(records, read_left_out(log, target.provider, target.model))

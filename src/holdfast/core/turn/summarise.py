@@ -16,6 +16,7 @@ from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import add_up, read_usage
 from holdfast.core.narrative.carryover import prose_cap
 from holdfast.core.tokens.counting import count_prompt
+from holdfast.core.turn.run import without_refused
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Summariser:
         self, covered: Sequence[Record], known: Sequence[str]
     ) -> Flow[tuple[list[str], str, Json | None]]:
         """Notes beyond those that are `known`, the reason if there are none, and the usage."""
-        covered = self._run.as_sent(covered, self._records)
+        covered = without_refused(self._run, covered, self._records)
         room = self._room(_NOTES_TOKENS, "\n".join(known))
         counter = self._run.cache.scale.counter
         parts = summary_request.parts(covered, room_tokens=room, calls_max=1, counter=counter)
@@ -106,7 +107,7 @@ class Summariser:
     def summarise(self, plan: Plan, covered: Sequence[Record]) -> Flow[tuple[str, str]]:
         """A model's summary, or an empty string and the reason."""
         options, window = self._run.options, self.window
-        covered = self._run.as_sent(covered, self._records)
+        covered = without_refused(self._run, covered, self._records)
         counter = self._run.cache.scale.counter
         # No longer than the carry-over has room for, or it would be cut again.
         cap = min(

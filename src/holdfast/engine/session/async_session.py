@@ -253,8 +253,8 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     ) -> Undone:
         return await self._run_turn(parts.rewind(self._state, to, turns), wait=wait)
 
-    async def plan(self) -> Plan:
-        return await parts.run_in_thread(parts.read_plan, self._state)
+    async def plan(self, *, is_held: bool = False) -> Plan:
+        return await parts.run_in_thread(parts.read_plan, self._state, is_held=is_held)
 
     async def status(self) -> Status:
         return await parts.run_in_thread(parts.read_status, self._state)

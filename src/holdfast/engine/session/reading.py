@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from holdfast.engine.session.status import Status
 
 
-def read_plan(state: SessionState) -> Plan:
-    return state.plan()
+def read_plan(state: SessionState, *, is_held: bool) -> Plan:
+    return state.plan_held() if is_held else state.plan()
 
 
 def read_status(state: SessionState) -> Status:

@@ -274,9 +274,10 @@ class Session(ClosedOnExit, SessionBase):
         """Go back to a record, or to before the last turns. Later records stay as a branch."""
         return self._run_turn(parts.rewind(self._state, to, turns), wait=wait)
 
-    def plan(self) -> Plan:
-        """Return the next request with its ledger. Nothing is stored."""
-        return parts.read_plan(self._state)
+    def plan(self, *, is_held: bool = False) -> Plan:
+        """Return the next request with its ledger. Nothing is stored. With `is_held` it is the view
+        as it is now, which `status` counts: what a pause lets the next turn shorten is whole."""
+        return parts.read_plan(self._state, is_held=is_held)
 
     def status(self) -> Status:
         """Return the fill level, the cost so far, and when the next compaction is due."""

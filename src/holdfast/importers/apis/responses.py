@@ -62,8 +62,9 @@ class ResponseReply:
             self._result(item, ts)
         elif kind == "reasoning" or kind in _SAID:
             self._say([item], item, ts)
-        elif kind in ("compaction", "compaction_summary"):
-            self.draft.skip("encrypted compaction", "only its provider can read it")
+        elif role is None and kind:
+            # A compaction, or a kind of a later time: kept as it is, for its provider to read.
+            self._say([item], item, ts)
         elif role == "assistant":
             self._say(blocks.blocks_of(_read_text_item(item)), item, ts)
         elif is_text(role):

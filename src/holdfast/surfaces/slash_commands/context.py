@@ -130,10 +130,10 @@ def _window(chat: ChatContext, argument: str) -> CommandAnswer:
 def _context(chat: ChatContext, argument: str) -> CommandAnswer:
     word, _, rest = argument.partition(" ")
     if word.casefold() == "list":
-        return _ledger(chat.session.plan(), is_whole=rest.strip().casefold() == "all")
+        return _ledger(chat.session.plan(is_held=True), is_whole=rest.strip().casefold() == "all")
     if word:
         raise WrongArgument("/context list shows every record")
-    return _usage(chat.session.plan())
+    return _usage(chat.session.plan(is_held=True))
 
 
 def _usage(plan: Plan) -> CommandAnswer:

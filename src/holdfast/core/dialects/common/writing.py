@@ -95,6 +95,8 @@ def image_note(image: Image) -> str:
 
 def text_of_other(block: Other) -> str:
     """A block that only another API knows: its text where it has one, else a note."""
+    if block.words:
+        return f"[The provider's summary of what came before:]\n{block.words}"
     raw = block.raw
     source = raw.get("source")
     inner = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else ""
