@@ -236,3 +236,25 @@ def test_a_refused_picture_is_not_sent_again(dialect: str, wording: str) -> None
         later.open("application/json", "")
         later.take(client.hear("Fine."))
         later.finish()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_refused_under_a_policy_is_not_sent_again(dialect: str) -> None:
+    """The client sees the refusal; its next message goes out without what was flagged."""
+    store = MemoryStore()
+    client = Client(dialect)
+    client.say("Hello")
+    keeper = ProxyKeeper(store, window=64_000)
+    exchange(keeper, client, "Hi.")
+    client.say("It says: the-sentence-that-is-refused.")
+    begun = keeper.begin(client.request())
+    assert not begun.refuse(400, {}, b'{"error": {"message": "Content Exists Risk"}}')
+    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+        client.say("And now?")
+        later = reader.begin(client.request())
+        assert "the-sentence-that-is-refused" not in later.body.decode()
+        assert "Hello" in later.body.decode()
+        assert "And now?" in later.body.decode()
+        later.open("application/json", "")
+        later.take(client.hear("Fine."))
+        later.finish()

@@ -165,16 +165,7 @@ def take_back(repairs: Sequence[str]) -> Flow[None]:
 
 def end_turn(plan: Plan, why: str, refusal: Reply) -> Flow[Reply]:
     """Take the newest turn out of view, with a note, and store the refusal as its reply."""
-    shown = {part.record for part in plan.parts_sent}
-    left_out = turn_of(plan.records, shown, why)
-    target = plan.target
-    epoch = Epoch(
-        cause=REFUSED,
-        detail=f"the provider refused to answer under its policy: {why}",
-        left_out=left_out,
-        provider=target.provider or None,
-        model=target.model or None,
-    )
+    target, epoch = plan.target, policy_record(plan, why)
     record = Assistant(
         content=refusal.content,
         provider=target.provider or None,
@@ -188,6 +179,18 @@ def end_turn(plan: Plan, why: str, refusal: Reply) -> Flow[Reply]:
     yield Emit(EpochBegun(stored[0].id, epoch.cause, epoch.detail, 0))
     return msgspec.structs.replace(
         refusal, record=stored[-1].id, provider=refusal.provider or target.provider
+    )
+
+
+def policy_record(plan: Plan, why: str) -> Epoch:
+    """Return the record that takes the newest turn of a plan out of view."""
+    shown = {part.record for part in plan.parts_sent}
+    return Epoch(
+        cause=REFUSED,
+        detail=f"the provider refused to answer under its policy: {why}",
+        left_out=turn_of(plan.records, shown, why),
+        provider=plan.target.provider or None,
+        model=plan.target.model or None,
     )
 
 

@@ -26,7 +26,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
 from holdfast.core.refusals.left_out import REFUSED
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
-from holdfast.core.turn.refusals import repair_record
+from holdfast.core.turn.refusals import policy_record, repair_record
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.session.prepare import cache_for
@@ -207,6 +207,13 @@ class Fitting:
             return self._use(self._project("hold"), after)
         except CannotFit:
             return None
+
+    def end_turn(self, failure: Failure, after: str) -> str:
+        """Leave the newest turn out of later requests: the provider refuses it under a policy, and
+        the client sees that. Returns the record that the client's next message follows."""
+        self._read_path(after)
+        made = policy_record(self._last_request(), failure.subclass or failure.kind)
+        return self._session.append([made], after) if made.left_out else after
 
     def go_on(self, after: str) -> str | None:
         """Make the request that follows a reply to which the proxy answered itself; the record
