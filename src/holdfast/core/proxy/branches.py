@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
+    Epoch,
     Header,
     ModelChange,
     Prune,
@@ -22,6 +23,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import window_in
+from holdfast.core.refusals.left_out import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,6 +57,8 @@ class ChainPlace(msgspec.Struct):
     """True where a whole reply follows."""
     cut_window: int = 0
     """The largest window for which something on the path was cut; 0 where nothing was."""
+    is_repaired: bool = False
+    """True where something on the path was left out after a refusal."""
     tokens: int = 0
     """The size up to here as the provider measured it; 0 where it did not."""
     terms: dict[str, str] = {}
@@ -109,6 +113,8 @@ class Branches:
                     place.terms = {**place.terms, **_terms_of(record)}
                     if isinstance(record, Compaction | Prune):
                         place.cut_window = max(place.cut_window, record.window or 0)
+                    elif isinstance(record, Epoch) and record.cause == REFUSED:
+                        place.is_repaired = True
 
     def _add_message(
         self, record: User | Assistant | ToolResult, before: ChainPlace | None
@@ -116,6 +122,7 @@ class Branches:
         place = ChainPlace(record.id, is_reply=isinstance(record, Assistant))
         if before is not None:
             place.cut_window, place.terms = before.cut_window, before.terms
+            place.is_repaired = before.is_repaired
         usage = None
         if isinstance(record, Assistant):
             usage = read_usage(record.usage, record.provider or "")
