@@ -20,7 +20,7 @@ from holdfast.stores import queues as queues_file
 from holdfast.stores.queues import SqliteQueues
 
 if TYPE_CHECKING:
-from pathlib import Path
+    from pathlib import Path
 
 NEW = NewMessage(queue="inbox", lane="a", key="k", body={"text": "hello"})
 
