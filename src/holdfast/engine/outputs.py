@@ -212,7 +212,7 @@ class Outputs:
     def _range(self, key: SessionKey, ids: frozenset[str]) -> Iterator[bytes]:
         for entry in self._store.read_all(key):
             if entry.record.id in ids:
-                yield _labelled(entry.record).encode()
+                yield _label_record(entry.record).encode()
 
     def _count_lines(self, found: FoundOutput) -> int:
         """As many as there will be to select from: masking leaves line ends alone."""
@@ -280,7 +280,7 @@ def _find_in_record(record: Record) -> FoundOutput:
     return FoundOutput(record.id, record.id, kind, len(text.encode()), text=text)
 
 
-def _labelled(record: Record) -> str:
+def _label_record(record: Record) -> str:
     """The text of a record among others, behind a line that names it."""
     text = scrub(_record_text(record)[0])
     refs = "".join(f", ref {held.sha256[:REF_CHARS]}" for held in refs_of(record))
