@@ -38,10 +38,7 @@ from holdfast.engine.erasing import (
 from holdfast.engine.history.history import History as History
 from holdfast.engine.history.reseed import reseed as reseed
 from holdfast.engine.memory.search import Memory as Memory
-from holdfast.engine.context_tool import (
-    context_declaration as context_declaration,
-    context_tool as context_tool,
-)
+from holdfast.engine.context_tool import context_tool as context_tool
 from holdfast.engine.outputs import Outputs as Outputs
 from holdfast.engine.redactor import redactor as redactor
 from holdfast.engine.session.async_session import AsyncSession as AsyncSession

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,17 @@ from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import decode, encode
 from holdfast.errors import UsageError
 from holdfast.importers import FORMATS, detect, read
+from holdfast.importers.common.siblings import holds_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SPEAKERS = {"role", "speaker", "sender"}
+WITHOUT_BLOCKS = {
+    *("memorybank", "goodai-ltm", "memorycode", "sharegpt"),
+    *("antigravity", "openinference", "openhands", "chatgpt", "claude-web"),
+}
+"""Formats whose sample has no list of blocks to add one to."""
 
 
 def test_there_is_a_sample_of_every_format() -> None:
@@ -158,6 +171,88 @@ def test_no_importer_fails_on_wrong_types(kind: str, path: list[int], junk: obje
         for record in one.records:
             assert decode(encode(record)) == record
     detect(data, name)
+
+
+def _places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every list and object in a value, with the way to it."""
+    if isinstance(value, dict | list):
+        yield path, value
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, item in items:
+            yield from _places(item, (*path, name))
+
+
+def _changed(document: Any, path: tuple[Any, ...], change: Callable[[Any], None]) -> Any:
+    copied = copy.deepcopy(document)
+    place = copied
+    for name in path:
+        place = place[name]
+    change(place)
+    return copied
+
+
+def _counted(data: bytes, name: str, kind: str) -> int:
+    return sum(one.count for each in read(data, name, format=kind) for one in each.skipped)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in ("aider", "holdfast")])
+def test_a_kind_that_an_importer_does_not_know_is_counted(kind: str) -> None:
+    """A message or a block of a new kind, in every list of every sample: it is told with a count,
+    whether it is kept or not. Our own logs may hold any kind of record."""
+    name, data = SAMPLES[kind]
+    lines = _lines_of(data)
+    document = json.loads(data) if lines is None else lines
+    before, tried = _counted(data, name, kind), 0
+    for path, items in _places(document):
+        objects = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+        for field in ("type", "kind"):
+            if not any(isinstance(one.get(field), str) for one in objects):
+                continue
+            new = {field: "novel_kind", "text": "words", "payload": {"words": "more"}}
+            made = _changed(document, path, lambda place, new=new: place.append(new))  # type: ignore[misc]
+            tried += 1
+            spoilt = json.dumps(made).encode() if lines is None else jsonl(*made)
+            assert _counted(spoilt, name, kind) > before, (path, field)
+    for path, message in _places(document):
+        if not isinstance(message, dict) or not SPEAKERS & set(message):
+            continue
+        for field in {"content", "parts"} & set(message):
+            said = message[field]
+            if not isinstance(said, str | list):
+                continue
+            blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+            new = {"novel": {"words": "more"}} | ({"type": "novel"} if field == "content" else {})
+            more = {field: [*blocks, new]}
+            made = _changed(document, path, lambda place, more=more: place.update(more))  # type: ignore[misc]
+            tried += 1
+            spoilt = json.dumps(made).encode() if lines is None else jsonl(*made)
+            assert _counted(spoilt, name, kind) > before, (path, field)
+    assert bool(tried) != (kind in WITHOUT_BLOCKS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "aider"])
+def test_messages_beside_the_messages_are_counted(kind: str) -> None:
+    """Another list of messages beside each list of messages of each sample that is one document."""
+    name, data = SAMPLES[kind]
+    if _lines_of(data) is not None:
+        return
+    document = json.loads(data)
+    others = [{"role": "user", "content": f"What nobody has read, number {n}"} for n in range(3)]
+    for path, value in _places(document):
+        if not isinstance(value, dict) or not any(map(holds_messages, value.values())):
+            continue
+        made = _changed(document, path, lambda place: place.update(novel=others))
+        before, after = _counted(data, name, kind), _counted(json.dumps(made).encode(), name, kind)
+        assert after > before, path
+
+
+def _lines_of(data: bytes) -> list[Any] | None:
+    """The values of a file with one a line; None where it is one document."""
+    try:
+        json.loads(data)
+    except ValueError:
+        return [json.loads(line) for line in data.splitlines()]
+    return None
 
 
 @given(data=st.binary(max_size=200))

@@ -29,6 +29,7 @@ from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 from holdfast.importers.common.project import folder_in
+from holdfast.importers.common.siblings import passed_over
 from holdfast.importers.common.unpacking import SQLITE_MAGIC, has_words
 
 __all__ = [
@@ -100,6 +101,11 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
         )
     folder = folder_in(source.head)
     sessions = FORMATS[found].read(source)
+    if sessions and (lost := passed_over(source.value, sessions)):
+        told = {skipped.what for session in sessions for skipped in session.skipped}
+        more = [skipped for skipped in lost if skipped.what not in told]
+        first = msgspec.structs.replace(sessions[0], skipped=[*sessions[0].skipped, *more])
+        sessions = [first, *sessions[1:]]
     return (
         [msgspec.structs.replace(each, folder=folder) for each in sessions] if folder else sessions
     )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, working_session
 from tests.support.runs import examples
 
-from holdfast.core.narrative.carryover import carry_over, read_back
+from holdfast.core.narrative.carryover import carry_digests, carry_over, read_back
+from holdfast.core.narrative.digest import digest_record
 from holdfast.core.tokens.counting import Estimator
+
+if TYPE_CHECKING:
+    from holdfast.core.narrative.state import WorkState
 
 COUNTER = Estimator()
 WITHIN = 700
@@ -85,7 +93,7 @@ def test_a_newer_outcome_of_the_same_command_stands_and_the_older_is_marked() ->
     text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
     assert "• run check all → failed at first: 2 errors in cart" in text
     assert "• run check all ×2 → fine now" in text
-    assert "`check all` did not fail: fine now" in text
+    assert "`check all`: fine now" in text
 
 
 def test_lines_that_many_results_have_tell_nothing() -> None:
@@ -149,3 +157,61 @@ def test_ten_cuts_in_a_row_keep_the_first_words() -> None:
         previous = carry_over(log.records, cap_tokens=900, counter=COUNTER, previous=previous).text
     assert previous is not None
     assert all(f"mind the heron_{n} in the {n}. shelf" in previous for n in range(10))
+
+
+def test_a_commit_in_another_folder_stores_nothing_of_this_one() -> None:
+    log = Log({})
+    log.call("edit", "ok", path="/a/b/one.py", old="x = 1\n", new="x = 2\n")
+    log.call("run", "done", command="cd /a/other && git commit -am wip")
+    state = read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state
+    assert state.uncommitted == ("/a/b/one.py",)
+
+    log.call("run", "done", command="git -C /a/b commit -am wip")
+    state = read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state
+    assert state.uncommitted == ()
+
+
+def test_the_last_check_says_the_end_of_its_output_and_claims_no_success() -> None:
+    """Behind a pipe to `tail`, the status of a call says nothing about the tests."""
+    log = Log({})
+    for _run in range(2):
+        output = "\n".join((*(f"step {n} of it" for n in range(90)), "2 of 90 broken"))
+        log.call("run", output, command="check all | tail -99")
+    (check,) = read_back(
+        carry_over(log.records, cap_tokens=900, counter=COUNTER).text
+    ).state.check.splitlines()
+    assert check.startswith("`check all | tail -99`: …")
+    assert check.endswith("2 of 90 broken")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_state_is_the_one_after_what_stays_wherever_the_cut_is(seed: int) -> None:
+    """An open task that the newest part closes is not open; a file that it changes is named."""
+    random = Random(seed)
+    log = Log({})
+    for number in range(14):
+        path, old, new = f"/a/b/{random.randrange(4)}.py", f"x = {number}\n", f"x = {number + 1}\n"
+        todos = [
+            {"content": f"task {n}", "status": random.choice(["pending", "completed"])}
+            for n in range(3)
+        ]
+        match random.randrange(4):
+            case 0:
+                log.call("edit", "ok", path=path, old=old, new=new)
+            case 1:
+                log.call("run", "done", command="git commit -am wip")
+            case 2:
+                log.call("plan", "ok", todos=todos)
+            case _:
+                log.call("run", f"result {number}", command="check all")
+    digests = [found for record in log.records if (found := digest_record(record)) is not None]
+
+    def state_of(cut: int) -> WorkState:
+        text = carry_digests(
+            digests[:cut], kept=digests[cut:], cap_tokens=3_000, counter=COUNTER
+        ).text
+        return msgspec.structs.replace(read_back(text).state, paths=())
+
+    whole = state_of(len(digests))
+    assert whole.changed or whole.uncommitted
+    assert [cut for cut in range(len(digests)) if state_of(cut) != whole] == []

@@ -57,6 +57,8 @@ class Client:
         self.extra: Json = {}
         self.has_tools = True
         self._calls = 0
+        self.ids = "call_"
+        """How the ids of calls begin. A provider's own begin otherwise in each conversation."""
 
     def say(self, text: str) -> None:
         if self.dialect == "gemini":
@@ -68,7 +70,7 @@ class Client:
     def hear(self, text: str, call: str = "") -> bytes:
         """Take a reply into the conversation; returns it as the provider sends it."""
         self._calls += 1
-        call_id = f"call_{self._calls}"
+        call_id = f"{self.ids}{self._calls}"
         body = wire_reply(self.dialect, text, call, call_id)
         if self.dialect == "anthropic":
             self.items.append({"role": "assistant", "content": body["content"]})
@@ -85,7 +87,7 @@ class Client:
 
     def answer(self, output: str) -> None:
         """Answer the last call."""
-        call_id = f"call_{self._calls}"
+        call_id = f"{self.ids}{self._calls}"
         if self.dialect == "anthropic":
             block = {"type": "tool_result", "tool_use_id": call_id, "content": output}
             self.items.append({"role": "user", "content": [block]})

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client, exchange
 from tests.engine.proxy.real_requests import items_of, tokens_of
+from tests.prompts import png
 from tests.support.runs import examples
 
 from holdfast.engine.proxy.keeper import ProxyKeeper
@@ -294,3 +295,77 @@ def test_a_reply_that_is_too_long_beside_a_cut_request_gives_way_first() -> None
     again = json.loads(begun.body)
     assert again["messages"] == cut["messages"]
     assert 20_000 <= again["max_tokens"] <= 60_000 - 39_360
+
+
+def picture_for(dialect: str) -> Json:
+    """A message of a client with a picture and a question."""
+    data = png(37, 41)
+    uri = f"data:image/png;base64,{data}"
+    match dialect:
+        case "anthropic":
+            source = {"type": "base64", "media_type": "image/png", "data": data}
+            image: Json = {"type": "image", "source": source}
+            return {"role": "user", "content": [image, {"type": "text", "text": "What is it?"}]}
+        case "openai-chat":
+            image = {"type": "image_url", "image_url": {"url": uri}}
+            return {"role": "user", "content": [image, {"type": "text", "text": "What is it?"}]}
+        case "gemini":
+            image = {"inlineData": {"mimeType": "image/png", "data": data}}
+            return {"role": "user", "parts": [image, {"text": "What is it?"}]}
+        case _:
+            image = {"type": "input_image", "image_url": uri}
+            said = {"type": "input_text", "text": "What is it?"}
+            return {"type": "message", "role": "user", "content": [image, said]}
+
+
+@pytest.mark.parametrize("wording", ["Could not process image", "No."])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_refused_picture_is_not_sent_again(dialect: str, wording: str) -> None:
+    """The client sends it for ever; the provider gets a note, after a restart of the proxy too."""
+    store = MemoryStore()
+    client = Client(dialect)
+    client.say("Hello")
+    keeper = ProxyKeeper(store, window=64_000)
+    exchange(keeper, client, "Hi.")
+    client.items.append(picture_for(dialect))
+    begun = keeper.begin(client.request())
+    assert png(37, 41) in begun.body.decode()
+    body = json.dumps({"error": {"message": wording}}).encode()
+    assert begun.refuse(400, {}, body)
+    sent = begun.body.decode()
+    assert png(37, 41) not in sent
+    assert "the provider refused it" in sent
+    assert "What is it?" in sent
+    begun.open("application/json", "")
+    begun.take(client.hear("I cannot see it."))
+    begun.finish()
+    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+        client.say("And now?")
+        later = reader.begin(client.request())
+        assert png(37, 41) not in later.body.decode()
+        assert "And now?" in later.body.decode()
+        later.open("application/json", "")
+        later.take(client.hear("Fine."))
+        later.finish()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_refused_under_a_policy_is_not_sent_again(dialect: str) -> None:
+    """The client sees the refusal; its next message goes out without what was flagged."""
+    store = MemoryStore()
+    client = Client(dialect)
+    client.say("Hello")
+    keeper = ProxyKeeper(store, window=64_000)
+    exchange(keeper, client, "Hi.")
+    client.say("It says: the-sentence-that-is-refused.")
+    begun = keeper.begin(client.request())
+    assert not begun.refuse(400, {}, b'{"error": {"message": "Content Exists Risk"}}')
+    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+        client.say("And now?")
+        later = reader.begin(client.request())
+        assert "the-sentence-that-is-refused" not in later.body.decode()
+        assert "Hello" in later.body.decode()
+        assert "And now?" in later.body.decode()
+        later.open("application/json", "")
+        later.take(client.hear("Fine."))
+        later.finish()

@@ -205,6 +205,60 @@ def test_marks_and_spellings_that_change_make_no_branch() -> None:
     assert info.messages == 6
 
 
+LONG = "and I look at this file in order to find out why the importer stops at line twelve"
+
+
+@dialects
+@given(
+    steps=st.integers(3, 5),
+    beginning=st.text(st.characters(codec="utf-8"), max_size=40),
+    has_restarted=st.booleans(),
+    is_noted=st.booleans(),
+)
+@examples(40)
+def test_a_conversation_that_begins_otherwise_on_resume_is_known_by_its_replies(
+    dialect: str, steps: int, beginning: str, has_restarted: bool, is_noted: bool
+) -> None:
+    """Some clients spell the first message otherwise when they resume: other surroundings, another
+    date, a message more. It stays one session, on one branch, and nothing is stored twice."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client(dialect)
+    client.ids = "call_8GxT02mkQzp4_"
+    walk(keeper, client, steps, LONG)
+    if has_restarted:
+        keeper = ProxyKeeper(store)
+    later, client.items = client.items[1:], []
+    client.say(f"The date is another one. {beginning}")
+    if is_noted:
+        client.say("Go on from here.")
+    client.items += later
+    for word in ("b", "c"):
+        walk(keeper, client, 2, word)
+    (info,) = store.sessions()
+    assert len(store.branches(info.key)) == 1
+    assert info.messages == 2 * (steps + 1) + 2 * 6
+
+
+@dialects
+def test_equal_replies_of_another_conversation_are_not_its_own(dialect: str) -> None:
+    """Two agents that begin otherwise and then do the same keep a session each: the ids of their
+    calls differ, or are counters and say nothing."""
+    for first, second in (("call_8GxT02mkQzp4_", "call_b77LLw0QrsT1_"), ("call_", "call_")):
+        store = MemoryStore()
+        keeper = ProxyKeeper(store)
+        for number, ids in enumerate((first, second)):
+            client = Client(dialect)
+            client.ids = ids
+            client.say(f"task {number}")
+            for step in range(2):
+                exchange(keeper, client, f"look {step}", f"{step}.txt")
+                client.answer("content")
+            exchange(keeper, client, "done")
+            assert len(store.sessions()) == number + 1
+        assert [info.messages for info in store.sessions()] == [6, 6]
+
+
 def test_an_instruction_amid_the_messages_is_part_of_the_conversation() -> None:
     """Claude Code sends entries with the role `system`, the first of them at index 1."""
     store = MemoryStore()

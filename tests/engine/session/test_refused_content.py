@@ -477,3 +477,16 @@ def test_a_small_window_without_a_number_is_learned(with_reply: bool) -> None:
     assert refused <= 4
     assert 1 <= cuts <= 12
     session.close()
+
+
+def test_undo_brings_back_what_was_left_out() -> None:
+    """A provider that takes the picture after all gets it again."""
+    provider = Provider("anthropic", lambda body: PICTURE in body, Refusal(400, "No."))
+    talk = Conversation("engine", provider, MemoryStore())
+    assert talk.say([text("Look"), picture(PICTURE)]).text == "Fine."
+    left_out = next(record for record in talk.records() if isinstance(record, Epoch))
+    provider.refuses = lambda body: False
+    talk.session.undo(left_out.id)
+    assert talk.say("And now?").text == "Fine."
+    assert PICTURE in provider.bodies[-1]
+    talk.close()

@@ -20,7 +20,11 @@ from tests.importers.samples import (
 )
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.log.speakers import is_from_program
+from holdfast.core.narrative.carryover import carry_over
+from holdfast.core.tokens.counting import Estimator
 from holdfast.importers import read
+from holdfast.importers.common.base import Draft
 
 THOUGHT = {"type": "thinking", "thinking": "Look first.", "signature": "c2ln"}
 
@@ -314,3 +318,65 @@ def test_images_and_mixed_messages_keep_everything() -> None:
     assert isinstance(more, User)
     assert more.content == [SAID]
     assert (result.id, more.id) == ("u2", "")
+
+
+def test_refusals_failures_tasks_and_the_program_are_fields_of_the_records() -> None:
+    """What the narrative tells of them is told by those fields, whatever language is spoken."""
+    refused = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected. "
+        "To tell you how to proceed, the user said:\n不要推送到 main，开一个 PR"
+    )
+    todo = {"type": "tool_use", "id": "t3", "name": "TodoWrite"}
+    todos = [
+        {"content": "Bericht schreiben", "status": "pending", "activeForm": "…"},
+        {"content": "Daten laden", "status": "completed", "activeForm": "…"},
+    ]
+    task = {"type": "tool_use", "id": "t4", "name": "TaskCreate"}
+    found = only(
+        jsonl(
+            claude_user("u1", None, "发布它"),
+            claude_reply("a1", "u1", [tool_use("t1", command="git push origin main")], "m1"),
+            claude_user("u2", "a1", [tool_result("t1", refused, is_error=True)]),
+            claude_reply("a2", "u2", [tool_use("t2", command="zurp")], "m2"),
+            claude_user("u3", "a2", [tool_result("t2", "kein zurp hier", is_error=True)]),
+            claude_user("u4", "u3", "<system-reminder>\nbe quick\n</system-reminder>"),
+            claude_reply("a3", "u4", [{**todo, "input": {"todos": todos}}], "m3"),
+            claude_user("u5", "a3", [tool_result("t3", "ok")]),
+            claude_reply("a4", "u5", [{**task, "input": {"subject": "复查数字"}}], "m4"),
+            claude_user("u6", "a4", [tool_result("t4", "Task #7 created")]),
+        )
+    )
+    results = [one for one in found.records if isinstance(one, ToolResult)]
+    assert [one.refused for one in results] == ["不要推送到 main，开一个 PR", None, None, None]
+    assert [one.is_error for one in results] == [True, True, False, False]
+    reminder = next(one for one in found.records if isinstance(one, User) and one.id == "u4")
+    assert is_from_program(reminder)
+    text = carry_over(found.records, cap_tokens=2_000, counter=Estimator()).text
+    assert "→ refused by the user" in text
+    assert "User, refusing the call: 不要推送到 main，开一个 PR" in text
+    assert "zurp → failed: kein zurp hier" in text
+    assert "User: be quick" not in text
+    items = text.partition("## Open items\n")[2].partition("\n\n")[0].splitlines()
+    assert items == ["- Bericht schreiben", "- 复查数字"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("exec command rejected by user", ""),
+        ("[Operation Cancelled] Reason: user", ""),
+        (
+            "The user rejected permission to use this specific tool call with the following "
+            "feedback: usa la rama nueva",
+            "usa la rama nueva",
+        ),
+        ("exit 1: rejected by the linter", None),
+    ],
+)
+def test_what_each_client_writes_for_a_refusal_is_read(said: str, words: str | None) -> None:
+    """Those of Codex, Gemini CLI and opencode come through the same draft."""
+    draft = Draft()
+    draft.assistant([tool_use("t1")])
+    draft.result("t1", said)
+    (result,) = [one for one in draft.records if isinstance(one, ToolResult)]
+    assert result.refused == words

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dialects.registry import target
-from holdfast.core.log.records import User, encode
+from holdfast.core.log.records import Assistant, User, encode
+from holdfast.engine.context_tool import context_declaration
 from holdfast.integrations.common.bounded import ListBounds, name_records
 
 if TYPE_CHECKING:
@@ -36,3 +37,19 @@ def test_a_conversation_is_kept_while_another_thread_evicts() -> None:
     for name in ("bob", "ann", "ann", "bob"):
         assert bounds.fit(talk(name)).is_unchanged
         assert list(bounds._decided)[-1] == talk(name)[0].id
+
+
+def test_a_list_that_was_cut_names_our_tool_and_no_range() -> None:
+    """The ids of a framework's messages are made here: no store knows them."""
+    bounds = ListBounds(target("anthropic", model="test"), window=9_000)
+    said = [
+        kind(content=f"{number}: " + "what was said of it, at length " * 60)
+        for number in range(30)
+        for kind in (User, Assistant)
+    ]
+    records = name_records(said, [encode(record).decode() for record in said])
+    for tools, line in (((context_declaration(),), True), ((), False)):
+        opening = bounds.fit(records, tools=tools).opening
+        told = str(opening[0])
+        assert ("was cut: the tool `context` has it, with search." in told) is line
+        assert "ref=" not in told

@@ -106,17 +106,19 @@ def carry_digests(
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
     shown: str = "",
+    kept: Sequence[Digest] = (),
 ) -> CarryOver:
     """Return a carry-over of records that were digested before.
 
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
-    small. `shown` is the text of the rest of the request: a name in it is not listed.
+    small. `shown` is the text of the rest of the request: a name in it is not listed. `kept` are
+    the records that stay behind the carry-over: the state is the one after them.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     earlier = read_back(previous) if previous else _Earlier()
-    state = read_state(digests, earlier.state)
+    state = read_state([*digests, *kept], earlier.state)
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
     start = _prose(earlier.prose, prose, prose_cap(cap_tokens), counter)
     behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)

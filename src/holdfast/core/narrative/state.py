@@ -10,9 +10,11 @@ from holdfast.core.extract import tasks
 from holdfast.core.extract.shell_commands import same_command
 from holdfast.core.narrative.calls import one_line
 from holdfast.core.narrative.digest import commits
+from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.extract.tasks import Task
     from holdfast.core.extract.touched_files import Touch
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 _COMMAND_CHARS: Final = 160
 """Of the last check: two lines of a terminal."""
 _RESULT_CHARS: Final = 300
-"""Of its outcome: the line that says it, and the one before."""
+"""Of its outcome, from the end: the line that says it, and what comes before."""
+_FOLDER: Final = lazy_pattern(r"(?:\bcd|\s-C|--cwd|--repository)[ =]+[\"']?(/[^\s\"';&|]{1,400})")
+"""The folder that a command works in."""
 
 
 class WorkState(msgspec.Struct, frozen=True):
@@ -72,7 +76,8 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         if not command or outcome.is_refused:
             continue
         if commits(command) and not outcome.is_failed:
-            uncommitted.clear()
+            for path in _committed(command, uncommitted):
+                del uncommitted[path]
         key = same_command(command)
         ran[key] = ran.get(key, 0) + 1
         if ran[key] > 1:
@@ -88,10 +93,22 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
     )
 
 
+def _committed(command: str, paths: Iterable[str]) -> list[str]:
+    """Return the files that a commit can hold: where it names a folder, those in it."""
+    found = _FOLDER.search(command)
+    if found is None:
+        return list(paths)
+    folder = found[1].rstrip("/")
+    return [path for path in paths if path[:1] != "/" or path.startswith(f"{folder}/")]
+
+
 def _check_line(command: str, result: str, *, is_failed: bool) -> str:
-    outcome = "failed" if is_failed else "did not fail"
-    told = f": {one_line(result, _RESULT_CHARS)}" if result else ""
-    return f"`{one_line(command, _COMMAND_CHARS)}` {outcome}{told}"
+    """The command and the end of its output. A call that did not fail is not said to have
+    succeeded: behind a pipe, the status is that of the last program."""
+    outcome = " failed" if is_failed else ""
+    said = cut(" ".join(result.split()), _RESULT_CHARS, keep="tail", marker=ellipsis).text
+    told = f": {said}" if said else ""
+    return f"`{one_line(command, _COMMAND_CHARS)}`{outcome}{told}"
 
 
 def _with_tasks(known: list[Task], digest: Digest) -> list[Task]:

@@ -101,6 +101,7 @@ class Past:
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=self._rest_tokens(units, start, rest),
             shown=self._text_shown(units, start),
+            kept=self._digests_kept(units, start),
             counter=self._scale.counter,
         ).text
         self._made = (units, made, text or LEAST_SUMMARY)
@@ -177,6 +178,11 @@ class Past:
         shown = {part.record for part in beside}
         digests = self._scale.digests([*self._words_beside(), *self.records(units, start)])
         return [_not_shown(item, shown) for item in digests] if shown else digests
+
+    def _digests_kept(self, units: Sequence[ContextUnit], start: int) -> list[Digest]:
+        """Return the digests of the records that stay, oldest first."""
+        gone, end = self._find_cut(units, start)
+        return self._scale.digests(rec for rec in self._records[end:] if rec.id not in gone)
 
     def _words_beside(self) -> list[User | InjectedContext]:
         """The user's messages, and context, that stood beside the summary of the cut before."""

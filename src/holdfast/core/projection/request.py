@@ -53,6 +53,8 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     """A model's summary of the records that are cut; it stands before the carry-over."""
     pending: Sequence[str] = ()
     """Open tasks, for the carry-over."""
+    has_stored_ids: bool = True
+    """The records have the ids that the session has in its store."""
     client_way_back: str = ""
     """Words that tell a model without the tool `context` how to read what was cut."""
 
@@ -62,6 +64,8 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
         found = next((tool.name for tool in self.tools if _is_context_tool(tool)), "")
         if not found:
             return self.client_way_back
+        if not self.has_stored_ids:
+            return f"the tool `{found}` has it, with search."
         return f'the tool `{found}` has it, ref="..{LAST_CUT}" with lines or search.'
 
 

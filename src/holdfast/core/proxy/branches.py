@@ -7,13 +7,16 @@ becomes a branch.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.digests import extend_chain
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
+    Epoch,
     Header,
     ModelChange,
     Prune,
@@ -22,10 +25,12 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import window_in
+from holdfast.core.refusals.left_out import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.log.records import Record
 
 CHAIN_FIELD: Final = "chain"
@@ -53,8 +58,12 @@ class ChainPlace(msgspec.Struct):
     is_reply: bool = False
     is_answered: bool = False
     """True where a whole reply follows."""
+    is_begun: bool = False
+    """True where the path to here has a reply, or is one."""
     cut_window: int = 0
     """The largest window for which something on the path was cut; 0 where nothing was."""
+    is_repaired: bool = False
+    """True where something on the path was left out after a refusal."""
     tokens: int = 0
     """The size up to here as the provider measured it; 0 where it did not."""
     terms: dict[str, str] = {}
@@ -75,6 +84,8 @@ class Branches:
         """Windows that providers stated, by model."""
         self.responses: dict[str, str] = {}
         """The record of each response that a later request may name."""
+        self.openings: list[str] = []
+        """The chains of what was said before the first reply, in each spelling."""
         self._places: dict[str, ChainPlace] = {}
         self._at_tip: dict[str, ChainPlace] = {}
 
@@ -109,6 +120,8 @@ class Branches:
                     place.terms = {**place.terms, **_terms_of(record)}
                     if isinstance(record, Compaction | Prune):
                         place.cut_window = max(place.cut_window, record.window or 0)
+                    elif isinstance(record, Epoch) and record.cause == REFUSED:
+                        place.is_repaired = True
 
     def _add_message(
         self, record: User | Assistant | ToolResult, before: ChainPlace | None
@@ -116,6 +129,8 @@ class Branches:
         place = ChainPlace(record.id, is_reply=isinstance(record, Assistant))
         if before is not None:
             place.cut_window, place.terms = before.cut_window, before.terms
+            place.is_repaired = before.is_repaired
+        place.is_begun = place.is_reply or (before is not None and before.is_begun)
         usage = None
         if isinstance(record, Assistant):
             usage = read_usage(record.usage, record.provider or "")
@@ -132,6 +147,8 @@ class Branches:
             self.responses[response] = record.id
         for chain in chains_of(record):
             self._places[chain] = place
+            if not place.is_begun:
+                self.openings.append(chain)
 
     def _add_terms(self, record: ModelChange) -> None:
         self.terms.update(_terms_of(record))
@@ -148,6 +165,26 @@ class Branches:
             if place is not None:
                 return length, place
         return 0, self._at_tip.get(self.root) or ChainPlace(self.root)
+
+    def find_resumed(self, atoms: Sequence[Atom]) -> tuple[int, ChainPlace] | None:
+        """The longest part of a conversation that is known from its first reply on, whatever was
+        said before: the number of its atoms, with those before, and its place."""
+        first = next((n for n, atom in enumerate(atoms) if atom.kind == "assistant"), len(atoms))
+        rest = itertools.takewhile(lambda atom: atom.kind == "assistant", atoms[first:])
+        reply = sum(1 for _ in rest)
+        best: tuple[int, ChainPlace] | None = None
+        for opening in self.openings:
+            chain, found = bytes.fromhex(opening), None
+            for number, atom in enumerate(atoms[first:], 1):
+                chain = extend_chain(chain, (atom.digest,))
+                place = self._places.get(chain.hex())
+                if place is not None and place.is_begun:
+                    found = first + number, place
+                elif number >= reply and found is None:
+                    break
+            if found is not None and (best is None or found[0] > best[0]):
+                best = found
+        return best
 
     def place_at(self, tip: str) -> ChainPlace:
         """The place whose tip is a record; a new one where others went on from it already."""

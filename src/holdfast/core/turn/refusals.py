@@ -131,13 +131,21 @@ def _is_parameter(failure: Failure) -> bool:
 def apply(plan: Plan, repair: Repair, done: Sequence[str]) -> Flow[str]:
     """Store a repair; returns its record. Where the words are left out, the media that were left
     out for nothing come back: the model has answered them before."""
-    target = plan.target
     undone = [Undo(target=record) for record in done] if repair.step == "leave-out" else []
-    ended = _count_ended(plan, repair)
-    epoch = Epoch(
+    epoch = repair_record(plan, repair)
+    stored = yield Append((*undone, epoch))
+    yield Emit(EpochBegun(stored[-1].id, epoch.cause, epoch.detail, epoch.reasoning or 0))
+    record: str = stored[-1].id
+    return record
+
+
+def repair_record(plan: Plan, repair: Repair) -> Epoch:
+    """Return the record of a repair of the request of a plan."""
+    target = plan.target
+    return Epoch(
         cause=REFUSED,
         detail=f"the provider refused it; sent {repair.detail}",
-        reasoning=ended or None,
+        reasoning=_count_ended(plan, repair) or None,
         drops_reasoning=repair.drops_reasoning,
         media=list(repair.media),
         left_out=repair.left_out,
@@ -145,10 +153,6 @@ def apply(plan: Plan, repair: Repair, done: Sequence[str]) -> Flow[str]:
         provider=target.provider or None,
         model=target.model or None,
     )
-    stored = yield Append((*undone, epoch))
-    yield Emit(EpochBegun(stored[-1].id, epoch.cause, epoch.detail, ended))
-    record: str = stored[-1].id
-    return record
 
 
 def take_back(repairs: Sequence[str]) -> Flow[None]:
@@ -161,16 +165,7 @@ def take_back(repairs: Sequence[str]) -> Flow[None]:
 
 def end_turn(plan: Plan, why: str, refusal: Reply) -> Flow[Reply]:
     """Take the newest turn out of view, with a note, and store the refusal as its reply."""
-    shown = {part.record for part in plan.parts_sent}
-    left_out = turn_of(plan.records, shown, why)
-    target = plan.target
-    epoch = Epoch(
-        cause=REFUSED,
-        detail=f"the provider refused to answer under its policy: {why}",
-        left_out=left_out,
-        provider=target.provider or None,
-        model=target.model or None,
-    )
+    target, epoch = plan.target, policy_record(plan, why)
     record = Assistant(
         content=refusal.content,
         provider=target.provider or None,
@@ -184,6 +179,18 @@ def end_turn(plan: Plan, why: str, refusal: Reply) -> Flow[Reply]:
     yield Emit(EpochBegun(stored[0].id, epoch.cause, epoch.detail, 0))
     return msgspec.structs.replace(
         refusal, record=stored[-1].id, provider=refusal.provider or target.provider
+    )
+
+
+def policy_record(plan: Plan, why: str) -> Epoch:
+    """Return the record that takes the newest turn of a plan out of view."""
+    shown = {part.record for part in plan.parts_sent}
+    return Epoch(
+        cause=REFUSED,
+        detail=f"the provider refused to answer under its policy: {why}",
+        left_out=turn_of(plan.records, shown, why),
+        provider=plan.target.provider or None,
+        model=plan.target.model or None,
     )
 
 

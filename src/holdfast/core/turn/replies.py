@@ -184,7 +184,8 @@ def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[Reply |
         made = yield from apply(plan, found.repair, recovery.repair_records)
         if found.repair.step == "leave-out":
             recovery.repair_records.clear()
-        recovery.repair_records.append(made)
+        if found.repair.step != "drop-field":  # that one names what was refused
+            recovery.repair_records.append(made)
     return None
 
 

@@ -182,6 +182,9 @@ class ProxyExchange:
                 log.after = smaller
                 self._calls += 1
                 return True
+            if failure.kind == "policy":
+                with log.session.lock:
+                    log.after = self._fitting.end_turn(failure, log.after)
         record = CallFailure(
             cause=failure.message[:2_000] or f"status {refusal.status_code}",
             failure=failure.kind,

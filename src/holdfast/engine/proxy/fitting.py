@@ -9,14 +9,24 @@ import msgspec
 from holdfast.core.dialects.prefix import SentRequest, origin_of
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import MESSAGES, Assistant, Compaction, Header, ModelChange, Prune
+from holdfast.core.log.records import (
+    MESSAGES,
+    Assistant,
+    Compaction,
+    Epoch,
+    Header,
+    ModelChange,
+    Prune,
+)
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.window import Window, output_reserve
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
+from holdfast.core.refusals.left_out import REFUSED
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
+from holdfast.core.turn.refusals import policy_record, repair_record
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.session.prepare import cache_for
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import Pressure
     from holdfast.core.proxy.branches import ChainPlace
+    from holdfast.core.turn.refusals import Repair
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.own_tools import OwnTools
     from holdfast.engine.proxy.request import ClientRequest
@@ -101,6 +112,7 @@ class Fitting:
         """The plan of the request that was sent last; None for one that went out unchanged."""
         self._goes_on = False
         self._weighed: Plan | None = None
+        self._repairs: list[Repair] = []
         self._stated: set[int] = set()
         self._epoch = ""
         """The decision by which the request that was sent last is cut."""
@@ -138,7 +150,7 @@ class Fitting:
     def decide(self, after: str, place: ChainPlace | None) -> str:
         """Decide about the request as it came; returns the record that the reply follows."""
         window = self.window
-        is_cut = place is not None and place.cut_window >= window.tokens
+        is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
         was_cut = place is not None and place.cut_window > 0
         if not was_cut and self._is_compacted_upstream(window):
@@ -163,7 +175,10 @@ class Fitting:
         where the refusal is the client's to see."""
         self._read_path(after)
         refused = self._last_request()
-        found = remedy(failure, refused, self._bounds, self._tries, _OPTIONS)
+        options, repairs = _OPTIONS, self._repairs
+        found = remedy(failure, refused, self._bounds, self._tries, options, repairs)
+        if found.repair is not None:
+            return self._repair(found.repair, refused, after)
         if found.step not in _SIZE_STEPS:
             return None
         done = self._tries.recoveries + 1
@@ -185,6 +200,26 @@ class Fitting:
         if not is_smaller(plan, refused):
             return None
         return self._use(plan, after)
+
+    def _repair(self, repair: Repair, refused: Plan, after: str) -> str | None:
+        """Leave out media that were refused. Everything else that a request can be refused for is
+        the client's own business."""
+        self._repairs.append(repair)
+        if not repair.media:
+            return None
+        after = self._session.append([repair_record(refused, repair)], after)
+        self._read_path(after)
+        try:
+            return self._use(self._project("hold"), after)
+        except CannotFit:
+            return None
+
+    def end_turn(self, failure: Failure, after: str) -> str:
+        """Leave the newest turn out of later requests: the provider refuses it under a policy, and
+        the client sees that. Returns the record that the client's next message follows."""
+        self._read_path(after)
+        made = policy_record(self._last_request(), failure.subclass or failure.kind)
+        return self._session.append([made], after) if made.left_out else after
 
     def go_on(self, after: str) -> str | None:
         """Make the request that follows a reply to which the proxy answered itself; the record
@@ -253,7 +288,11 @@ class Fitting:
         if self._weighed is not None:
             return self._weighed
         request = msgspec.structs.replace(
-            self._projection(), window=_ENDLESS, pressure="hold", at_most=None
+            self._projection(),
+            records=[record for record in self._path if not _is_repair(record)],
+            window=_ENDLESS,
+            pressure="hold",
+            at_most=None,
         )
         asked = self._request.output_tokens or output_reserve(self.window.tokens)
         asked = min(asked, _REPLY_MAX)
@@ -354,9 +393,14 @@ class Fitting:
 def _epoch_in(records: Sequence[Record]) -> str:
     """The id of the newest decision about a view; empty where there is none, and for one that is
     not stored yet a name that no reply has."""
-    found = (rec for rec in reversed(records) if isinstance(rec, Compaction | Prune))
+    kinds = (Compaction, Prune)
+    found = (rec for rec in reversed(records) if isinstance(rec, kinds) or _is_repair(rec))
     newest = next(found, None)
     return "" if newest is None else newest.id or "(new)"
+
+
+def _is_repair(record: Record) -> bool:
+    return isinstance(record, Epoch) and record.cause == REFUSED
 
 
 def _is_bound(maker: tuple[str, str], reader: tuple[str, str]) -> bool:

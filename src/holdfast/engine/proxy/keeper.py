@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakValueDictionary
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import ModelChange
+from holdfast.core.log.records import Assistant, ModelChange
 from holdfast.core.proxy.branches import TERMS_FIELD, ChainPlace
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import session_name
+from holdfast.core.proxy.resumed import can_be_known, is_one_conversation
 from holdfast.core.proxy.terms import REQUEST_FIELD
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
@@ -218,7 +219,10 @@ class ProxyKeeper:
         if best is None or best[1] <= max(replies, default=len(request.atoms)):
             # Another process may know more of it.
             best = _best_match(request, self._pool.in_store(label), replies) or best
+        if best is None and replies:
+            best = _find_resumed(self._pool, request)
         if best is not None:
+            self._pool.get(best[0].key, label)
             return best
         session = self._pool.make(label)
         with session.lock:
@@ -232,6 +236,29 @@ def _ends_of_replies(request: ClientRequest) -> list[int]:
     first = next((place for place in places if atoms[place].kind == "assistant"), None)
     last = next((place for place in reversed(places) if atoms[place].kind == "assistant"), None)
     return [] if first is None or last is None else [first, last]
+
+
+def _find_resumed(
+    pool: SessionPool, request: ClientRequest
+) -> tuple[LoggedSession, int, ChainPlace] | None:
+    """The conversation that a request goes on although it begins otherwise: some clients spell
+    the first message differently when they resume one. It is known by the replies that we
+    logged, and by the ids of their calls."""
+    sent = [rec for rec in new_records(request, 0) if isinstance(rec, Assistant)]
+    if not can_be_known(sent):
+        return None
+    looked: set[SessionKey] = set()
+    for sessions in (pool.all_in_memory, pool.newest):
+        for session in sessions():
+            if session.key in looked:
+                continue
+            looked.add(session.key)
+            with session.lock:
+                is_there = session.refresh()
+                found = session.branches.find_resumed(request.atoms) if is_there else None
+                if found is not None and is_one_conversation(session.replies(), sent):
+                    return session, *found
+    return None
 
 
 def _best_match(

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant
 from holdfast.core.proxy.branches import Branches
 from holdfast.errors import LogConflict, NoSuchSession, SessionExists
 from holdfast.stores import ANY_HEAD
@@ -71,6 +72,11 @@ class LoggedSession:
             for entry in self._store.read_all(self.key):
                 self.branches.add(entry.record)
         return True
+
+    def replies(self) -> list[Assistant]:
+        """Return the replies in the log, on every branch."""
+        found = (entry.record for entry in self._store.read_all(self.key))
+        return [record for record in found if isinstance(record, Assistant)]
 
     def create(self, label: str, parent: str | None = None) -> bool:
         """Make the session; False where another process has just made it."""
@@ -174,6 +180,11 @@ class SessionPool:
         """The sessions with one opening that this process has used lately."""
         with self._lock:
             return [self._sessions[key] for key in self._keys.get(label, ())]
+
+    def all_in_memory(self) -> list[LoggedSession]:
+        """The sessions that this process has used lately, the newest first."""
+        with self._lock:
+            return list(reversed(self._sessions.values()))
 
     def in_store(self, label: str) -> list[LoggedSession]:
         """The newest sessions with one opening, whichever process made them."""

@@ -8,8 +8,18 @@ import msgspec
 
 from holdfast.core.flow.arguments import check_number, check_optional_text
 from holdfast.core.flow.effects import Append, RunBlocking
-from holdfast.core.log.records import Assistant, Compaction, Prune, Rewind, ToolResult, Undo, User
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Epoch,
+    Prune,
+    Rewind,
+    ToolResult,
+    Undo,
+    User,
+)
 from holdfast.core.log.views import last_written
+from holdfast.core.refusals.left_out import REFUSED
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +68,8 @@ def rewind(state: SessionState, to: str | None, turns: int) -> Flow[Undone]:
 def undo(state: SessionState, record: str | None) -> Flow[Undone]:
     """Take back the last rewind, compaction or turn.
 
-    With a `record`, take back that compaction or prune, whatever came after it.
+    With a `record`, take back that compaction, prune or repair after a refusal, whatever came
+    after it.
     """
     check_optional_text("record", record)
     if record is not None:
@@ -82,15 +93,17 @@ def _move(state: SessionState, to: str, what: str) -> Flow[Undone]:
 
 
 def _revoke(state: SessionState, record: Record) -> Flow[Undone]:
-    if not isinstance(record, Compaction | Prune):
+    is_refusal = isinstance(record, Epoch) and record.cause == REFUSED
+    if not is_refusal and not isinstance(record, Compaction | Prune):
         raise UsageError(
-            f"cannot undo record `{record.id}`, a `{record.kind}`: only a compaction or a prune "
-            "can be undone by itself",
+            f"cannot undo record `{record.id}`, a `{record.kind}`: only a compaction, a prune or "
+            "what was left out after a refusal can be undone by itself",
             hint="rewind to the record before it instead",
         )
     yield Append((Undo(target=record.id),))
     head = yield RunBlocking(lambda: state.log.head)
-    return Undone(f"took back the {record.kind}", head)
+    what = "what was left out after a refusal" if is_refusal else f"the {record.kind}"
+    return Undone(f"took back {what}", head)
 
 
 def _before_turns(path: Iterator[Record], turns: int) -> Record | int | None:

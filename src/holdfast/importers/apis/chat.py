@@ -73,6 +73,7 @@ def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:
     text = content if isinstance(content, str) else _texts(content)
     if not draft.records:
         draft.system = "\n\n".join(filter(None, [draft.system, text]))
+        draft.note_unknown(content, "not in the system prompt, which is a text")
     else:
         draft.user(content, **{**about, "extra": {"role": "system", "meta": True}})
 

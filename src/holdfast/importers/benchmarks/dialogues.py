@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
     Imported,
@@ -66,9 +67,9 @@ def _turns(turns: list[Json], ts: float) -> Draft:
     for turn in turns:
         extra = {"has_answer": True} if turn.get("has_answer") is True else {}
         if turn.get("role") == "user":
-            draft.user(text_or_empty(turn.get("content")), ts=ts, extra=extra)
+            draft.user(blocks.content_of(turn.get("content")) or "", ts=ts, extra=extra)
         else:
-            draft.assistant(text_or_empty(turn.get("content")), ts=ts, extra=extra)
+            draft.assistant(blocks.content_of(turn.get("content")) or "", ts=ts, extra=extra)
     return draft
 
 
@@ -92,7 +93,7 @@ def read_realmem(source: Source) -> list[Imported]:
         draft.label = text_or_empty(dialogue.get("session_identifier"))
         ts = _date(dialogue.get("current_time"))
         for turn in mappings(dialogue.get("dialogue_turns")):
-            content = text_or_empty(turn.get("content"))
+            content = blocks.content_of(turn.get("content")) or ""
             query = text_or_empty(turn.get("query_id"))
             extra = {"query_id": query} if query else {}
             if turn.get("speaker") == "User":
@@ -122,7 +123,7 @@ def read_qmsum(source: Source) -> list[Imported]:
         draft = Draft()
         for speech in mappings(meeting.get("meeting_transcripts")):
             speaker = text_or_empty(speech.get("speaker")) or None
-            draft.user(text_or_empty(speech.get("content")), name=speaker)
+            draft.user(blocks.content_of(speech.get("content")) or "", name=speaker)
         for what in ("specific_query_list", "general_query_list", "topic_list"):
             count = len(listing(meeting.get(what)))
             draft.skip(what, "a test question; no part of a conversation", count)

@@ -229,7 +229,8 @@ class Draft:
             record = msgspec.structs.replace(record, id="")
         stored = self._storable(record)
         if stored is not None:
-            self._note_unknown(stored)
+            if isinstance(stored, User | Assistant | ToolResult):
+                self.note_unknown(stored.content)
             self._ids |= {record.id} - {""}
             self.records.append(stored)
 
@@ -320,15 +321,16 @@ class Draft:
             abandoned=self._abandoned,
         )
 
-    def _note_unknown(self, record: Record) -> None:
-        """Count the blocks that are kept although nobody knows how to read them."""
-        if not isinstance(record, User | Assistant | ToolResult):
-            return
-        content = record.content if isinstance(record.content, list) else ()
-        for block in content:
+    def note_unknown(
+        self, content: Content | None, why: str = "kept as it is, but not understood"
+    ) -> None:
+        """Count the blocks that nobody knows how to read."""
+        for block in content if isinstance(content, list) else ():
             kind = block.get("type")
             if is_text(kind) and kind not in KNOWN_BLOCKS:
-                self.skip(f"block of the kind {kind[:40]!r}", "kept as it is, but not understood")
+                self.skip(f"block of the kind {kind[:40]!r}", why)
+            elif not is_text(kind) and not is_text(block.get("text")):
+                self.skip("block without a kind", why)
 
     def _takes(self, record_id: str) -> bool:
         try:

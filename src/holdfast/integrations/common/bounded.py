@@ -121,6 +121,7 @@ class ListBounds:
             policy=self._policy,
             floor=0,
             at_most=at_most,
+            has_stored_ids=False,
         )
         plan = project(request, cache_for(self._target))
         fresh = [

@@ -64,6 +64,8 @@ def messages_from_record(record: Record) -> list[Any]:
             return [theirs.ModelRequest([part], timestamp=at)]
         case ToolResult():
             outcome: Any = "failed" if record.is_error else "success"
+            if record.refused is not None:
+                outcome = "denied"
             result = theirs.ToolReturnPart(
                 record.name or "tool",
                 text_of(record.content),
@@ -135,6 +137,7 @@ def _record_from_part(part: Any) -> Record | None:
                 tool_use_id=part.tool_call_id, content=text, name=part.tool_name, is_error=True
             )
         case "tool-return":
+            is_denied = part.outcome == "denied"
             return ToolResult(
                 tool_use_id=part.tool_call_id,
                 # A failed text is sent as {"error": …}; the record says that it is an error.
@@ -143,6 +146,7 @@ def _record_from_part(part: Any) -> Record | None:
                 else part.model_response_str(),
                 name=part.tool_name,
                 is_error=part.outcome != "success",
+                refused=str(part.content) if is_denied else None,
             )
         case _:
             return None
