@@ -200,7 +200,7 @@ def _digest_user(record: User) -> Digest:
 def _digest_reply(record: Assistant) -> Digest:
     blocks = read_blocks(record.content)
     summaries = [block.words for block in blocks if isinstance(block, Other)]
-    texts = [*filter(None, summaries), *(one.text for one in blocks if isinstance(one, Text))]
+    texts = [*filter(None, summaries), *(block.text for block in blocks if isinstance(block, Text))]
     thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
