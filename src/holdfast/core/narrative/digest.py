@@ -329,9 +329,10 @@ def _digest_result(record: ToolResult) -> Digest:
 
 
 def _names_in(text: str, chars: int = _NAMES_CHARS) -> list[str]:
-    """The names in a text, of a long one in its ends."""
+    """The names in a text, of a long one in its ends. Words that are torn there are no names."""
     if len(text) > chars:
-        text = f"{text[: chars // 2]}\n{text[-chars // 2 :]}"
+        head, tail = text[: chars // 2].rsplit(None, 1), text[-chars // 2 :].split(None, 1)
+        text = f"{head[0]}\n{tail[-1]}" if len(head) == len(tail) == 2 else ""
     return identifiers(text)
 
 
