@@ -142,7 +142,7 @@ def test_scene_is_sound(scene: Scene, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 NAMES = (
-    "..",
+    "../",
     "../outside/secret",
     "../../../../../../etc/passwd",
     "/etc/passwd",

@@ -101,6 +101,7 @@ WRONG: dict[str, list[Any]] = {
     "object": [],
     "BlobStore | None": [],  # protocols that callers implement; asked only when they are used
     "Clock": [],
+    "ToolCall": [None, 5, "context", b"", [], {}, object()],
 }
 """For each annotation of a public parameter, values of other types."""
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.records import ORIGINAL_FIELD, Record, Unknown, decode, encode
+from holdfast.core.log.records import ORIGINAL_FIELD, Assistant, Record, decode, encode
 from holdfast.errors import BadItem
 from holdfast.integrations.common.originals import spell_item
 from holdfast.integrations.common.responses_items import (
@@ -105,10 +105,12 @@ def test_plain_items_are_not_stored_twice() -> None:
         assert ORIGINAL_FIELD not in record.extra
 
 
-def test_item_without_a_counterpart_is_a_record_of_its_own() -> None:
-    (record,) = records_from_items([{"type": "compaction", "encrypted_content": "x"}])
-    assert isinstance(record, Unknown)
-    assert record.kind == "peer_item"
+@pytest.mark.parametrize("kind", ["compaction", "mcp_list_tools", "a kind of tomorrow"])
+def test_item_without_a_counterpart_is_kept_as_it_is(kind: str) -> None:
+    item = {"type": kind, "encrypted_content": "x", "id": "i1"}
+    (record,) = records_from_items([item])
+    assert isinstance(record, Assistant)
+    assert rebuild_items(record) == [item]
 
 
 @pytest.mark.parametrize("item", [{"content": object()}, "text", 3, None, {"x": b"bytes"}])

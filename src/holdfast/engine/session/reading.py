@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 def read_plan(state: SessionState, *, is_held: bool) -> Plan:
+    check_argument("is_held", is_held, bool, "True or False")
     return state.plan_held() if is_held else state.plan()
 
 

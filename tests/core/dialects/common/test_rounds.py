@@ -47,8 +47,8 @@ def calls_in(events: list[dict[str, Any]]) -> list[tuple[int, str, str]]:
 def test_a_name_that_comes_in_pieces_is_known_before_it_passes() -> None:
     """A name that could still become ours waits; one that cannot passes at once."""
     joiner = find_dialect("openai-chat").rounds.make_joiner(NAMES)
-    assert calls_in(feed(joiner, chunk(tool_calls=[piece("output_", index=0, id="a")]))) == []
-    assert calls_in(feed(joiner, chunk(tool_calls=[piece("read", index=0)]))) == []
+    assert calls_in(feed(joiner, chunk(tool_calls=[piece("con", index=0, id="a")]))) == []
+    assert calls_in(feed(joiner, chunk(tool_calls=[piece("text", index=0)]))) == []
     assert calls_in(feed(joiner, chunk(tool_calls=[piece("", '{"ref":1}', index=0)]))) == []
     other = feed(joiner, chunk(tool_calls=[piece("read", '{"x":', index=1, id="b")]))
     assert calls_in(other) == [(0, "read", '{"x":')]
@@ -56,11 +56,11 @@ def test_a_name_that_comes_in_pieces_is_known_before_it_passes() -> None:
 
 
 def test_a_name_that_begins_like_ours_is_the_clients() -> None:
-    """`output` waits until its arguments come, or the reply ends; then it passes whole."""
+    """`cont` waits until its arguments come, or the reply ends; then it passes whole."""
     joiner = find_dialect("openai-chat").rounds.make_joiner(NAMES)
-    assert feed(joiner, chunk(tool_calls=[piece("output", index=0, id="a")])) == []
+    assert feed(joiner, chunk(tool_calls=[piece("cont", index=0, id="a")])) == []
     passed = feed(joiner, chunk(tool_calls=[piece("", "{}", index=0)]))
-    assert calls_in(passed) == [(0, "output", ""), (0, "", "{}")]
+    assert calls_in(passed) == [(0, "cont", ""), (0, "", "{}")]
     assert feed(joiner, chunk(tool_calls=[piece("sessions", index=1, id="b")])) == []
     assert calls_in(feed(joiner, chunk("tool_calls"))) == [(1, "sessions", "")]
     (end,) = decode(joiner.finish())

@@ -77,12 +77,12 @@ def test_secrets_are_masked_unless_asked(cli: Cli) -> None:
 
 def test_the_running_summary_is_shown_and_kept(cli: Cli) -> None:
     done = cli("checkpoint", "trip", "--summary", "--max-chars", "600")
-    assert "- User: Book a train to Turin." in done.out
+    assert "User: Book a train to Turin." in done.out
     assert len(done.out) <= 600
     with JsonlStore(cli.root) as store:
         assert store.summaries.load(SessionKey("main", "trip")) is not None
     told = cli("checkpoint", "trip", "--summary", "--json").json
-    assert [one["speaker"] for one in told["summary"]["items"]] == ["user", "assistant"]
+    assert [item["kind"] for item in told["summary"]["items"]] == ["user", "text"]
 
 
 def test_a_model_that_adds_nothing_changes_nothing(cli: Cli) -> None:
