@@ -19,7 +19,7 @@ import sys
 import time
 from bisect import bisect_right
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,7 @@ STOP = frozenset(
         """,
     )
 )
+NONSENSE = ("glorp", "vexit", "quandle", "zibbet", "morfin", "trazzle", "plimsy", "wuddle")
 WAYS = ("ours", "newest tokens", "real summary", "whole past")
 
 
@@ -127,6 +128,11 @@ class Score:
 # Reading the sessions
 
 
+def caps() -> dict[str, int]:
+    """The tokens that each request may have, by session, window and number of cuts."""
+    return json.loads(V010.read_text()) if V010.exists() else {}
+
+
 def read_cuts(root: Path) -> list[Cut]:
     """Every compaction of the shared sessions, with what came before and after it."""
     probes = json.loads((root.parent / "probes" / "probes.json").read_text())
@@ -152,6 +158,43 @@ def read_cuts(root: Path) -> list[Cut]:
 def _records(lines: list[bytes], name: str) -> list[Record]:
     sessions = list(importers.read(b"\n".join(lines), name))
     return list(max(sessions, key=lambda one: len(one.records)).records) if sessions else []
+
+
+def renamed(cut: Cut) -> Cut:
+    """The same past with every tool under a name that nobody has heard of."""
+    names: dict[str, str] = {}
+
+    def other(name: str) -> str:
+        if name not in names:
+            names[name] = (
+                f"{NONSENSE[len(names) % len(NONSENSE)]}{len(names) // len(NONSENSE) or ''}"
+            )
+        return names[name]
+
+    past: list[Record] = []
+    for record in cut.past:
+        if isinstance(record, Assistant) and isinstance(record.content, list):
+            blocks = [
+                {**block, "name": other(block["name"])}
+                if block.get("type") == "tool_use"
+                else block
+                for block in record.content
+            ]
+            past.append(msgspec.structs.replace(record, content=blocks))
+        elif isinstance(record, ToolResult) and record.name:
+            past.append(msgspec.structs.replace(record, name=other(record.name)))
+        else:
+            past.append(record)
+    return replace(cut, past=past)
+
+
+def calls_told(cut: Cut, context: str) -> tuple[int, int]:
+    """Of the calls before the cut, how many the narrative tells or the kept part holds."""
+    calls = sum(len(tool_calls(one.content)) for one in cut.past if isinstance(one, Assistant))
+    lines = [line for line in context.splitlines() if line.startswith("• ")]
+    repeats = [re.search(r" ×(\d+)(?: → |$)", line) for line in lines]
+    told = sum(int(found[1]) if found else 1 for found in repeats)
+    return min(calls, told), calls
 
 
 def half_of(name: str) -> str:
@@ -419,6 +462,7 @@ def run_one(job: tuple[Cut, int, int, int | None, float]) -> dict[str, Any]:
     made = request_after(cut, window, count, cap=cap, tail=tail)
     past = texts_of(cut.past)
     rows = {"ours": measure(cut, made.text)}
+    rows["ours"].add("calls told", *calls_told(cut, made.text))
     if count == 1:
         rows["newest tokens"] = measure(cut, newest(past, made.tokens))
         rows["real summary"] = measure(cut, cut.summary)
@@ -445,15 +489,15 @@ def total(results: Iterable[dict[str, Any]], window: int, count: int, way: str) 
 
 def table(results: list[dict[str, Any]]) -> str:
     """The figures as a table in Markdown."""
-    measures = ("probes", "statements", "names", "user messages", "refusals")
-    lines = [f"| window | cuts | | {' | '.join(measures)} | tokens |", "|--:|--:|---|" + "--:|" * 6]
+    measures = ("probes", "statements", "names", "user messages", "refusals", "calls told")
+    lines = [f"| window | cuts | | {' | '.join(measures)} | tokens |", "|--:|--:|---|" + "--:|" * 7]
     for window in sorted({one["window"] for one in results}):
         for count in sorted({one["cuts"] for one in results}):
             for way in WAYS if count == 1 else WAYS[:1]:
                 score = total(results, window, count, way)
                 if not score.hits:
                     continue
-                cells = [_percent(score.hits[name]) for name in measures]
+                cells = [_percent(score.hits.get(name, [0, 0])) for name in measures]
                 sessions = sum((one["window"], one["cuts"]) == (window, count) for one in results)
                 cells.append(f"{score.tokens // max(1, sessions):,}")
                 lines.append(f"| {window:,} | {count} | {way} | {' | '.join(cells)} |")
@@ -475,14 +519,17 @@ def main() -> None:
     parser.add_argument("--cuts", type=int, nargs="*", default=CUTS)
     parser.add_argument("--tail", type=float, default=TAIL_SHARE)
     parser.add_argument("--free", action="store_true", help="as the product does it, not capped")
+    parser.add_argument("--rename", action="store_true", help="tools under unknown names")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write-caps", action="store_true")
     arguments = parser.parse_args()
     root = data_folders(arguments.data, ["claude-code"])[0].parents[1]
     cuts = [cut for cut in read_cuts(root) if arguments.half in ("all", half_of(cut.name))]
-    caps = json.loads(V010.read_text()) if V010.exists() and not arguments.free else {}
+    if arguments.rename:
+        cuts = [renamed(cut) for cut in cuts]
+    sizes = {} if arguments.free else caps()
     jobs = [
-        (cut, window, count, caps.get(f"{cut.name} {window} {count}"), arguments.tail)
+        (cut, window, count, sizes.get(f"{cut.name} {window} {count}"), arguments.tail)
         for window in arguments.windows
         for count in arguments.cuts
         for cut in cuts
@@ -491,8 +538,8 @@ def main() -> None:
         results = list(pool.map(run_one, jobs))
     print(table(results))
     if arguments.write_caps:
-        sizes = {f"{r['cut']} {r['window']} {r['cuts']}": r["tokens"] for r in results}
-        V010.write_text(json.dumps(sizes, indent=0, sort_keys=True) + "\n")
+        made = {f"{r['cut']} {r['window']} {r['cuts']}": r["tokens"] for r in results}
+        V010.write_text(json.dumps(made, indent=0, sort_keys=True) + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(results))
 

@@ -154,7 +154,7 @@ def main() -> None:
                 text = rendered(story.request_after(cut, WIDE, 1).messages)
                 (place / f"{arguments.only}.txt").write_text(text)
         return
-    caps = json.loads(story.V010.read_text())
+    caps = story.caps()
     write_readers(arguments.folder, cuts, caps)
     write_pairs(arguments.folder, cuts, caps)
 

@@ -29,7 +29,7 @@ from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 from holdfast.importers.common.project import folder_in
-from holdfast.importers.common.siblings import passed_over
+from holdfast.importers.common.siblings import list_siblings
 from holdfast.importers.common.unpacking import SQLITE_MAGIC, has_words
 
 __all__ = [
@@ -101,7 +101,7 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
         )
     folder = folder_in(source.head)
     sessions = FORMATS[found].read(source)
-    if sessions and (lost := passed_over(source.value, sessions)):
+    if sessions and (lost := list_siblings(source.value, sessions)):
         told = {skipped.what for session in sessions for skipped in session.skipped}
         more = [skipped for skipped in lost if skipped.what not in told]
         first = msgspec.structs.replace(sessions[0], skipped=[*sessions[0].skipped, *more])

@@ -26,6 +26,7 @@ _BESIDE: Final = ("-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database."""
 _CORRUPT: Final = ".corrupt"
 _RETRY_SECONDS: Final = 0.005
+"""Short beside a transaction, and long enough for the other process to have the processor."""
 
 
 class SqliteFile:

@@ -96,6 +96,37 @@ def test_a_newer_outcome_of_the_same_command_stands_and_the_older_is_marked() ->
     assert "`check all`: fine now" in text
 
 
+def test_prose_that_a_call_was_given_is_told_with_its_reasons() -> None:
+    log = Log({})
+    plan = "\n".join(
+        f"Step {n}. We move part {n} behind the gate, because the old order loses what came before."
+        for n in range(12)
+    )
+    log.call("keep", "ok", place="/notes/plan.md", body=plan)
+    log.call("keep", "ok", place="/src/code.py", body=FILLER)
+    text = carry_over(log.records, cap_tokens=1_500, counter=COUNTER).text
+    assert "Written: Step 0. We move part 0 behind the gate" in text
+    assert "part 11 behind the gate" in text
+    assert text.count("Written: ") == 1
+
+
+def test_the_message_of_a_commit_is_told() -> None:
+    log = Log({})
+    reason = "Prices are compared after the discount. " * 6 + "The gross sum stays for the export."
+    files = " ".join(f"src/folder_{n}/file_{n}.py" for n in range(12))
+    log.call("run", "ok", command=f"git add {files} && git commit -m '{reason}'")
+    text = carry_over(log.records, cap_tokens=600, counter=COUNTER).text
+    assert "The gross sum stays for the export." in text
+
+
+def test_a_file_with_numbered_lines_is_named_and_not_copied() -> None:
+    log = Log({})
+    log.call("read", "\n".join(f"{n:4d}\tvalue_{n} = {n}" for n in range(200)), path="/a/b.py")
+    text = carry_over(log.records, cap_tokens=2_000, counter=COUNTER).text
+    assert "• read /a/b.py" in text
+    assert "value_1 =" not in text
+
+
 def test_lines_that_many_results_have_tell_nothing() -> None:
     log = Log({})
     for number in range(5):

@@ -25,6 +25,7 @@ _ROOM_MIN: Final = 16
 _ROUNDS: Final = 24
 """A bound for the loop below; one or two rounds are enough for any real counter."""
 _SHRINK: Final = 0.88
+"""Of the room, what the next round has; packing whole lines leaves some of each piece empty."""
 
 
 def parts(

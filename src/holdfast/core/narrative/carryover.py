@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _PROSE_SHARE: Final = 0.25
 _STATE_SHARE: Final = 0.15
-_NAMES_SHARE: Final = 0.1
+_NAMES_SHARE: Final = 0.05
 """The largest share of the cap that each part may take; the story gets the rest."""
 _ITEM_CHARS: Final = 200
 """Of an open item: enough for a sentence."""

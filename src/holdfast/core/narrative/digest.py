@@ -62,8 +62,12 @@ _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
-_PROSE_CHARS: Final = 3_000
+_PROSE_CHARS: Final = 8_000
 """Of a text that may be prose, from its start."""
+_GLANCE_CHARS: Final = 800
+_CODE_SIGNS: Final = 0.06
+"""Code, listings and logs have more signs than this at their very start: the rest need not be
+read."""
 _SIGNS_MAX: Final = 0.02
 _WORDS_A_LINE: Final = 6
 _COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
@@ -196,7 +200,7 @@ def _digest_user(record: User) -> Digest:
 def _digest_reply(record: Assistant) -> Digest:
     blocks = read_blocks(record.content)
     summaries = [block.words for block in blocks if isinstance(block, Other)]
-    texts = [*filter(None, summaries), *(one.text for one in blocks if isinstance(one, Text))]
+    texts = [*filter(None, summaries), *(block.text for block in blocks if isinstance(block, Text))]
     thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
@@ -325,9 +329,10 @@ def _digest_result(record: ToolResult) -> Digest:
 
 
 def _names_in(text: str, chars: int = _NAMES_CHARS) -> list[str]:
-    """The names in a text, of a long one in its ends."""
+    """The names in a text, of a long one in its ends. Words that are torn there are no names."""
     if len(text) > chars:
-        text = f"{text[: chars // 2]}\n{text[-chars // 2 :]}"
+        head, tail = text[: chars // 2].rsplit(None, 1), text[-chars // 2 :].split(None, 1)
+        text = f"{head[0]}\n{tail[-1]}" if len(head) == len(tail) == 2 else ""
     return identifiers(text)
 
 
@@ -342,6 +347,9 @@ def reads_as_prose(text: str) -> bool:
     """Return whether a text is sentences rather than code, a listing or a log: long lines of
     words, and hardly a sign that sentences do not have."""
     if len(text) < _REPORT_CHARS_MIN:
+        return False
+    start = text[:_GLANCE_CHARS]
+    if len(_SIGN.findall(start)) > _CODE_SIGNS * len(start):
         return False
     sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
     lines = [line for line in sample.splitlines() if line.strip()]

@@ -76,7 +76,7 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         if not command or outcome.is_refused:
             continue
         if commits(command) and not outcome.is_failed:
-            for path in _committed(command, uncommitted):
+            for path in _files_in_commit(command, uncommitted):
                 del uncommitted[path]
         key = same_command(command)
         ran[key] = ran.get(key, 0) + 1
@@ -93,7 +93,7 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
     )
 
 
-def _committed(command: str, paths: Iterable[str]) -> list[str]:
+def _files_in_commit(command: str, paths: Iterable[str]) -> list[str]:
     """Return the files that a commit can hold: where it names a folder, those in it."""
     found = _FOLDER.search(command)
     if found is None:

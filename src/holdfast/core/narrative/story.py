@@ -230,7 +230,7 @@ class _Room(msgspec.Struct):
 
     line: int
     part: Literal["text", "call", "outcome"]
-    """What it is of: words, the end of a call that is too long for its line, or an outcome."""
+    """The part of a line: words, the end of a call that is too long for its line, or an outcome."""
     chars: int
     per_char: float
     weight: float
@@ -370,14 +370,14 @@ def _call_chars(
     of them where one short line for each fits, else the newest."""
     share = int(room * _CALLS_SHARE)
 
-    def taken(chars: int) -> int:
+    def tokens_with(chars: int) -> int:
         return sum(_call_tokens(lines[at], tokens[at], chars) for at in calls)
 
     low, high = _CALL_CHARS_MIN, LINE_CHARS
     while high - low > 8:
         middle = (low + high) // 2
-        low, high = (middle, high) if taken(middle) <= share else (low, middle)
-    if taken(low) <= room * _SHORT_CALLS_SHARE:
+        low, high = (middle, high) if tokens_with(middle) <= share else (low, middle)
+    if tokens_with(low) <= room * _SHORT_CALLS_SHARE:
         return low, calls
     kept: list[int] = []
     for at in reversed(calls):

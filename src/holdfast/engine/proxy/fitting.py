@@ -153,7 +153,7 @@ class Fitting:
         is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
         was_cut = place is not None and place.cut_window > 0
-        if not was_cut and self._is_compacted_upstream(window):
+        if not was_cut and _is_compacted_upstream(self._request, window):
             return after
         if not is_cut and not is_saving and self._surely_fits(window, place):
             return self._unbind(after) if was_cut else after
@@ -177,9 +177,12 @@ class Fitting:
         refused = self._last_request()
         options, repairs = _OPTIONS, self._repairs
         found = remedy(failure, refused, self._bounds, self._tries, options, repairs)
-        if found.repair is not None:
-            return self._repair(found.repair, refused, after)
-        if found.step not in _SIZE_STEPS:
+        repair = found.repair
+        if repair is not None and repair.media:  # all else is the client's own business
+            self._repairs.append(repair)
+            after = self._session.append([repair_record(refused, repair)], after)
+            self._read_path(after)
+        elif repair is not None or found.step not in _SIZE_STEPS:
             return None
         done = self._tries.recoveries + 1
         self._bounds, self._tries = found.bounds, Tries(recoveries=done)
@@ -197,22 +200,9 @@ class Fitting:
             plan = self._project("hold")
         except CannotFit:
             return None
-        if not is_smaller(plan, refused):
+        if repair is None and not is_smaller(plan, refused):
             return None
         return self._use(plan, after)
-
-    def _repair(self, repair: Repair, refused: Plan, after: str) -> str | None:
-        """Leave out media that were refused. Everything else that a request can be refused for is
-        the client's own business."""
-        self._repairs.append(repair)
-        if not repair.media:
-            return None
-        after = self._session.append([repair_record(refused, repair)], after)
-        self._read_path(after)
-        try:
-            return self._use(self._project("hold"), after)
-        except CannotFit:
-            return None
 
     def end_turn(self, failure: Failure, after: str) -> str:
         """Leave the newest turn out of later requests: the provider refuses it under a policy, and
@@ -260,12 +250,6 @@ class Fitting:
                 window=stated,
             )
         ]
-
-    def _is_compacted_upstream(self, window: Window) -> bool:
-        """True where the client has the provider compact the conversation before it is too large
-        for a window: messages before its compaction do not count, and a cut would end it."""
-        limit = self._dialect.body.read_compaction_limit(self._request.fields)
-        return limit is not None and limit <= window.tokens
 
     def _surely_fits(self, window: Window, place: ChainPlace | None) -> bool:
         if window.confidence == "assumed":
@@ -329,7 +313,7 @@ class Fitting:
         """Send a plan, with its decisions in the log; None where it changes nothing or would not
         be valid."""
         request = self._request
-        conversation = self._conversation()
+        conversation = _map_of(self._request, self._path)
         whole = _blocks_by_record(self._whole())
         units = [*plan.opening_units, *plan.units_sent]
         epoch = _epoch_in([*self._path, *plan.decisions])
@@ -354,12 +338,6 @@ class Fitting:
         self._send(body)
         return after
 
-    def _conversation(self) -> ConversationMap:
-        request = self._request
-        return ConversationMap(
-            request.items, request.atoms, request.chains, self._path, self._dialect
-        )
-
     def _stale(self, epoch: str) -> set[str]:
         """The replies whose reasoning was made behind another prefix than the one of an epoch."""
         reader = (self._target.provider, self._target.model)
@@ -377,7 +355,7 @@ class Fitting:
         self._read_path(after)
         stale = self._stale("")
         if stale:
-            items = without_stale(self._conversation(), stale)
+            items = without_stale(_map_of(self._request, self._path), stale)
             if items != self._request.items:
                 self._send({**self._request.body, self._request.items_field: items})
         return after
@@ -390,6 +368,13 @@ class Fitting:
         self.body, self._json = msgspec.json.encode(body), body
 
 
+def _is_compacted_upstream(request: ClientRequest, window: Window) -> bool:
+    """True where the client has the provider compact the conversation before it is too large for
+    a window: messages before its compaction do not count, and a cut would end it."""
+    limit = find_dialect(request.dialect).body.read_compaction_limit(request.fields)
+    return limit is not None and limit <= window.tokens
+
+
 def _epoch_in(records: Sequence[Record]) -> str:
     """The id of the newest decision about a view; empty where there is none, and for one that is
     not stored yet a name that no reply has."""
@@ -397,6 +382,11 @@ def _epoch_in(records: Sequence[Record]) -> str:
     found = (rec for rec in reversed(records) if isinstance(rec, kinds) or _is_repair(rec))
     newest = next(found, None)
     return "" if newest is None else newest.id or "(new)"
+
+
+def _map_of(request: ClientRequest, path: Sequence[Record]) -> ConversationMap:
+    dialect = find_dialect(request.dialect)
+    return ConversationMap(request.items, request.atoms, request.chains, path, dialect)
 
 
 def _is_repair(record: Record) -> bool:

@@ -28,7 +28,7 @@ _CHARS_MIN: Final = 8
 """A shorter text is found in any session."""
 
 
-def passed_over(document: Any, sessions: Sequence[Imported]) -> list[Skipped]:
+def list_siblings(document: Any, sessions: Sequence[Imported]) -> list[Skipped]:
     """Return the lists of messages in a document of which no word came into a session, where the
     object that has them has another list of messages, too."""
     beside = list(_lists_of_messages(document))
