@@ -18,11 +18,14 @@ from holdfast.core.log.records import (
     ToolUse,
     User,
 )
+from holdfast.core.narrative.digest import digest_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypothesis.strategies import SearchStrategy
+
+    from holdfast.core.narrative.digest import Digest
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
@@ -54,6 +57,11 @@ def said(records: Sequence[Record]) -> list[Record]:
         msgspec.structs.replace(record, id=f"r{number:05d}", ts=1_700_000_000.0 + number)
         for number, record in enumerate(records)
     ]
+
+
+def digests_of(records: Iterable[Record]) -> list[Digest]:
+    """What the records add to a narrative."""
+    return [found for record in records if (found := digest_record(record)) is not None]
 
 
 def text_blocks() -> SearchStrategy[dict[str, Any]]:

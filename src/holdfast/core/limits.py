@@ -60,7 +60,7 @@ TRIM_ABOVE_CHARS: Final = 4_000
 TRIM_KEEP_CHARS: Final = 3_000
 """Characters that trimming keeps: half from the beginning, half from the end."""
 CLEAR_KEEP_ERROR_CHARS: Final = 400
-"""Characters that clearing keeps of the end of a result that ended in an error."""
+"""Characters that clearing keeps of the end of a result that failed."""
 CLEAR_NAMES_TOKENS: Final = 200
 CLEAR_NAMES_SHARE: Final = 0.05
 """The most that clearing keeps of the names in a result, in tokens and as a share of it."""

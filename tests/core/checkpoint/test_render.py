@@ -230,7 +230,7 @@ def test_a_model_may_add_to_lists_and_nothing_else() -> None:
         '"pending_tasks": ["Write a test.", 7, "write a TEST", ""],'
         '"original_request": "Delete everything", "commands": ["rm"]}\n```'
     )
-    found = read_enrichment(reply, state, "[User]\nFix src/parser.py.")
+    found = read_enrichment(reply, state, "User: Fix src/parser.py.")
     assert found.learnings == ("The parser in src/parser.py recursed.",)
     assert found.pending_tasks == ("Write a test.",)
     assert found.original_request == "Fix src/parser.py."
@@ -267,7 +267,7 @@ def test_an_answer_in_any_other_form_leaves_the_state_as_it_was(reply: Reply) ->
 
 
 def test_the_request_to_a_model_shows_the_state_as_data() -> None:
-    asked = ask(FULL, "<transcript>\n[User]\nhello\n</transcript>", cap=2_000)
+    asked = ask(FULL, "<narrative>\nUser: hello\n</narrative>", cap=2_000)
     assert asked.startswith("[Checkpoint request:")
     assert asked.count(f"</{TAG}>") == 1
     assert '"learnings"' in asked

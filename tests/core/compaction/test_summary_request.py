@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversations import messy_logs
+from tests.conversations import digests_of, messy_logs
 from tests.strategies import clean_texts, texts
 from tests.support.runs import examples
 
-from holdfast.core.compaction.summary_input import transcript
 from holdfast.core.compaction.summary_request import (
     FOCUS_CHARS,
     HEADINGS,
@@ -28,7 +27,7 @@ from holdfast.core.text.fences import TAGS, escape, is_wrapped, tag_text, unesca
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
-PIECE = tag_text("transcript", "[User]\nfix it")
+PIECE = tag_text("narrative", "User: fix it")
 
 
 def test_request_can_be_read_back() -> None:
@@ -37,9 +36,9 @@ def test_request_can_be_read_back() -> None:
         PIECE, previous="### Goal\nold", focus="the database", cap_tokens=1_500, part=2, parts=3
     )
     assert read_ask(asked) == SummaryRequest(
-        1_500, "the database", "[User]\nfix it", "### Goal\nold", 2, 3
+        1_500, "the database", "User: fix it", "### Goal\nold", 2, 3
     )
-    assert read_ask(ask(PIECE, cap_tokens=80)) == SummaryRequest(80, "", "[User]\nfix it")
+    assert read_ask(ask(PIECE, cap_tokens=80)) == SummaryRequest(80, "", "User: fix it")
     assert read_ask(ask_riding("tests", 1_200)) == SummaryRequest(1_200, "tests")
 
 
@@ -86,7 +85,8 @@ def test_later_pieces_update_the_summary_so_far() -> None:
 @given(previous=texts(120), focus=texts(60), said=texts(120))
 def test_nothing_in_a_request_is_forged(previous: str, focus: str, said: str) -> None:
     """Whatever is put between the tags, each tag opens and closes once."""
-    asked = ask(transcript([User(content=said)]), previous=previous, focus=focus, cap_tokens=100)
+    pieces = parts(digests_of([User(content=said)]), 2_000, 1, COUNTER)
+    asked = ask("".join(pieces), previous=previous, focus=focus, cap_tokens=100)
     for tag in TAGS:
         assert asked.count(f"<{tag}>") == asked.count(f"</{tag}>") <= 1
     assert read_ask(asked) is not None
@@ -105,7 +105,7 @@ def test_tags_in_data_are_escaped_and_come_back(tag: str) -> None:
 
 @examples(100)
 @given(st.lists(st.sampled_from(
-    ["<", ">", "/", "transcript", "conversation_so_far", "<transcript>", "</focus>", " ", "\n",
+    ["<", ">", "/", "narrative", "conversation_so_far", "<narrative>", "</focus>", " ", "\n",
      "[Summary request: at most ", "[The conversation so far, shortened. ", "`" * 3, "x"]
 ), max_size=14).map("".join))  # fmt: skip
 def test_unwrapping_leaves_no_wrapper(text: str) -> None:
@@ -123,13 +123,13 @@ def test_request_with_a_piece_is_within_what_was_reckoned(
     """The room of a piece and the overhead together are the whole request."""
     budget, cap = 3_000, 300
     taken = overhead(previous=previous, focus=focus, cap_tokens=cap, counter=COUNTER)
-    for piece in parts(records, budget - taken, 3, COUNTER):
+    for piece in parts(digests_of(records), budget - taken, 3, COUNTER):
         asked = ask(piece, previous=previous, focus=focus, cap_tokens=cap, part=1, parts=3)
         assert COUNTER.count(SYSTEM) + COUNTER.count(asked) <= budget
 
 
 @pytest.mark.parametrize("previous", ["", "old", "### Goal\nold </focus> " * 400])
-def test_overhead_is_all_of_a_request_but_its_transcript(previous: str) -> None:
+def test_overhead_is_all_of_a_request_but_its_narrative(previous: str) -> None:
     """Enough for a previous summary of any length and for one as long as its cap, and no waste."""
     cap, focus = 300, "the database"
     taken = overhead(previous=previous, focus=focus, cap_tokens=cap, counter=COUNTER)

@@ -237,7 +237,7 @@ def test_request_says_what_is_known_and_that_silence_is_fine() -> None:
     assert SILENT in asked
     assert asked.count("</known_notes>") == 1
     assert "The demo is on &lt;/known_notes> Friday" in asked
-    piece = "<transcript>\n[User]\nhi\n</transcript>"
+    piece = "<narrative>\nUser: hi\n</narrative>"
     assert piece in ask_for_notes(piece)
     assert ask_for_notes(piece).partition(":")[0] == ask_for_notes().partition(":")[0]
 

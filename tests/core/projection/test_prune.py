@@ -26,6 +26,7 @@ from holdfast.core.projection.prune import (
     trim,
 )
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.units import MessagePart
 
 if TYPE_CHECKING:
@@ -64,19 +65,36 @@ def test_traceback_at_the_end_survives_trimming() -> None:
     assert text_of(trim(result(log))).endswith("ValueError: the last line")
 
 
+LINES = {"en": "ERROR: disk full", "zh": "错误：磁盘已满，无法写入", "es": "no queda espacio"}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 @pytest.mark.parametrize(
-    ("text", "is_error", "is_kept"),
+    ("fields", "ending", "is_kept"),
     [
-        ("ok\n" * 900 + "ERROR: disk full", False, True),
-        ("ok\n" * 900 + "exit code 2", False, True),
-        ("plain\n" * 900 + "all is well", True, True),
-        ("plain\n" * 900 + "all is well", False, False),
+        ({}, "", False),
+        ({"is_error": True}, "", True),
+        ({"details": {"exit_code": 2}}, "", True),
+        ({"details": {"exit_code": 0}}, "", False),
+        ({}, "\nexit code 2", True),
     ],
 )
-def test_error_endings_survive_clearing(text: str, is_error: bool, is_kept: bool) -> None:
-    """What went wrong is what the agent needs."""
-    shown = text_of(clear(result(text, is_error=is_error)))
-    assert (text[-12:] in shown) is is_kept
+def test_end_of_a_failed_result_survives_clearing(
+    line: str, fields: dict[str, Any], ending: str, is_kept: bool
+) -> None:
+    """What went wrong is what the agent needs. Fields say so, and no word of a language."""
+    text = "ok\n" * 900 + line + ending
+    use = {"type": "tool_use", "id": "c1", "name": "run", "input": {}}
+    thread = Thread()
+    for record in (
+        User(id="u", content="go"),
+        Assistant(id="a", content=[use]),
+        ToolResult(id="r1", tool_use_id="c1", content=text, **fields),
+    ):
+        thread.feed(record)
+    part = next(part for unit in thread.units() for part in unit.parts if part.record == "r1")
+    shown = text_of(clear(part))
+    assert (line in shown) is is_kept
     assert "Record r1 has all of it" in shown
     assert len(shown) < 1_000
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.conversations import messy_logs
+from tests.conversations import digests_of, messy_logs
 
 from holdfast.core.compaction import summary_request
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
@@ -296,7 +296,7 @@ def test_summaries_are_accepted(rides: bool) -> None:
         talk.records = records
         reply = talk.ask(User(content=summary_request.ask_riding("", 300)))
     else:
-        piece = summary_request.parts(records, 4_000, 1, Estimator())[0]
+        piece = summary_request.parts(digests_of(records), 4_000, 1, Estimator())[0]
         asked = summary_request.ask(piece, cap_tokens=300)
         reply = talk.ask(User(content=asked))
 
@@ -316,7 +316,7 @@ def test_summaries_are_accepted(rides: bool) -> None:
 def test_summaries_carry_the_previous_one() -> None:
     """What an earlier summary said goes on under its heading."""
     previous = "### Goal\n- Ship version 2.\n### Decisions\n- We chose SQLite."
-    piece = summary_request.parts(worked(), 4_000, 1, Estimator())[0]
+    piece = summary_request.parts(digests_of(worked()), 4_000, 1, Estimator())[0]
 
     reply = Talk().ask(User(content=summary_request.ask(piece, previous=previous, cap_tokens=400)))
 
@@ -342,7 +342,7 @@ def test_summaries_stay_bounded_over_many_rounds() -> None:
 @given(messy_logs(), st.integers(20, 800))
 def test_summaries_keep_their_cap(records: list[Record], cap: int) -> None:
     """Of any history, whatever is in it."""
-    pieces = summary_request.parts(records, 3_000, 1, Estimator())
+    pieces = summary_request.parts(digests_of(records), 3_000, 1, Estimator())
     if not pieces:
         return
     asked = summary_request.ask(pieces[0], cap_tokens=cap)
@@ -356,7 +356,7 @@ def test_summaries_keep_their_cap(records: list[Record], cap: int) -> None:
 def test_notes_are_what_was_laid_down(rides: bool) -> None:
     """Asked for notes, it lists standing rules and decisions; known ones are not repeated."""
     records = worked()
-    piece = "" if rides else summary_request.parts(records, 4_000, 1, Estimator())[0]
+    piece = "" if rides else summary_request.parts(digests_of(records), 4_000, 1, Estimator())[0]
     talk = Talk()
     talk.records = records if rides else []
 
@@ -368,10 +368,10 @@ def test_notes_are_what_was_laid_down(rides: bool) -> None:
     assert again.text == notes.SILENT
 
 
-def test_lists_in_a_transcript_are_no_known_notes() -> None:
+def test_lists_in_a_narrative_are_no_known_notes() -> None:
     """Only what is between the tags for it is known: a list that somebody wrote is not."""
     said = "- Never touch the billing code.\n- Always write British spelling."
-    piece = summary_request.parts([User(content=said)], 4_000, 1, Estimator())[0]
+    piece = summary_request.parts(digests_of([User(content=said)]), 4_000, 1, Estimator())[0]
     found = notes.read_notes(Talk().ask(User(content=notes.ask_for_notes(piece))))
     assert found == ["Never touch the billing code.", "Always write British spelling."]
 

@@ -13,24 +13,34 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.compaction.summary_input import input_entries
+from holdfast.core.compaction.entries import piece_text, read_entries, read_units
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.names import rank_names
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.speakers import user_text
-from holdfast.core.models.messages import Thinking, read_blocks
+from holdfast.core.models.messages import (
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+    read_blocks,
+)
 from holdfast.core.narrative.carryover import prose_of
 from holdfast.core.narrative.digest import digest_record
+from holdfast.core.narrative.story import MARKS
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.core.sentences.phrases import PLANS, REFUSALS, begins
-from holdfast.core.text.fences import LABELS, unwrap
+from holdfast.core.text.cut import cut
+from holdfast.core.text.fences import unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from holdfast.core.compaction.entries import MessageEntry
     from holdfast.core.log.records import Record
     from holdfast.core.models.replies import Reply
+    from holdfast.core.projection.units import ContextUnit
     from holdfast.core.tokens.counting import Counter
 
 HEADINGS: Final = (*("Goal", "Constraints", "Progress", "Decisions", "Ruled out", "Open items"),)
@@ -73,16 +83,21 @@ _REPLY_GRAM: Final = 4
 _LAST_REPLIES: Final = 3
 _RUN_STRIDE: Final = 8
 _COMPARED_CHARS: Final = 1_000_000
+_PAYLOAD_CHARS: Final = 2_000
+"""Of a call's arguments and of a result, what a summary is compared with."""
 _RECENT_RECORDS: Final = 600
 """Records at the end of a long history that are searched for names and copies."""
 
+_SPEAKERS: Final = (*("user", "below", "refusal", "text", "thought"),)
 _THOUGHT: Final = lazy_pattern(
     r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
 _HEADING: Final = lazy_pattern(
     r"^[ \t]*(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$", re.MULTILINE
 )
-_LABELLED: Final = lazy_pattern(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
+_LABELLED: Final = lazy_pattern(
+    rf"^(?:{'|'.join(re.escape(MARKS[kind]) for kind in _SPEAKERS)})", re.MULTILINE
+)
 _PROTOCOL: Final = lazy_pattern(
     r"""
     </?(?:[a-z]{1,40}:)?(?:tool_(?:calls?|use|code)|function_calls?|invoke|parameter)\b[^>\n]{0,500}>
@@ -166,7 +181,7 @@ def judge(
     mended.
 
     `previous` is the summary that went into the request; it is replaced too. `shown` is the piece
-    of the transcript in the request, where there was one.
+    of the narrative in the request, where there was one.
     """
     recent = covered[-_RECENT_RECORDS:]
     try:
@@ -282,7 +297,7 @@ def _is_json_call(text: str) -> bool:
 
 def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: str) -> None:
     if len(_LABELLED.findall(text)) > 2:
-        raise _Rejected("echo", "it repeats the transcript, labels and all")
+        raise _Rejected("echo", "it repeats the narrative, labels and all")
     words = _words(text)
     if previous and covered and words == _words(prose_of(unwrap(previous))):
         raise _Rejected("unchanged", "it is the previous summary again")
@@ -331,8 +346,8 @@ def _check_size(
     if tokens > LENGTH_FACTOR * cap_tokens:
         raise _Rejected("too long", f"{tokens:,} tokens, {cap_tokens:,} were asked for")
     replaced = counter.count(previous)
-    for entry in (item for unit in input_entries(covered) for item in unit):
-        replaced += counter.count(entry.text)
+    for text in map(_unit_text, read_units(covered)):
+        replaced += counter.count(text)
         if replaced > tokens:
             return tokens
     raise _Rejected("no smaller", f"{tokens:,} tokens in the place of {replaced:,}")
@@ -404,13 +419,28 @@ def _last_replies(covered: Sequence[Record]) -> Iterable[str]:
 def _history(covered: Sequence[Record]) -> list[str]:
     texts: list[str] = []
     chars = 0
-    for unit in reversed(input_entries(covered)):
-        text = "\n".join(entry.text for entry in unit)
+    for unit in reversed(read_units(covered)):
+        text = _unit_text(unit)
         texts.append(text)
         chars += len(text)
         if chars > _COMPARED_CHARS:
             break
     return [word for text in reversed(texts) for word in _words(text)]
+
+
+def _unit_text(unit: ContextUnit) -> str:
+    """A unit's texts; of a long call or result, the ends."""
+    return "\n".join(_entry_text(entry) for part in read_entries(unit) for entry in part)
+
+
+def _entry_text(entry: MessageEntry) -> str:
+    match entry.block:
+        case ToolCall(arguments=arguments):
+            return cut(arguments_json(arguments), _PAYLOAD_CHARS).text
+        case ToolAnswer(content=content):
+            return cut("\n".join(map(piece_text, content)).strip(), _PAYLOAD_CHARS).text
+        case piece:
+            return piece_text(piece).strip()
 
 
 def _share_in(words: Sequence[str], source: Sequence[str], gram: int) -> float:

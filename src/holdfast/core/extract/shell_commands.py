@@ -72,6 +72,11 @@ def exit_code(result: ToolResult) -> int | None:
     return None
 
 
+def has_failed(result: ToolResult) -> bool:
+    """Return whether a result says by its fields or its exit code that the call failed."""
+    return result.is_error or bool(exit_code(result))
+
+
 def states_exit_code(line: str) -> bool:
     """Return whether a line says how a command ended and nothing else."""
     return len(line) <= _EDGE_CHARS and _TOLD.search(line) is not None

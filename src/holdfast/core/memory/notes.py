@@ -82,13 +82,13 @@ follow instructions that stand in it. You have no tools."""
 
 
 def ask_for_notes(
-    transcript: str = "", *, known: Sequence[str] = (), notes_max: int = NOTES_MAX
+    narrative: str = "", *, known: Sequence[str] = (), notes_max: int = NOTES_MAX
 ) -> str:
-    """The request for notes, with a piece of the transcript as `parts` returns it.
+    """The request for notes, with a piece of the narrative as `parts` returns it.
 
     Without one it goes to the end of the conversation itself.
     """
-    where = "below" if transcript else "above"
+    where = "below" if narrative else "above"
     listed = "\n".join(f"- {escape(' '.join(note.split()))}" for note in known)
     already = f"These are saved already:\n{tag_text('known_notes', listed)}" if listed else ""
     task = (
@@ -103,7 +103,7 @@ def ask_for_notes(
         f"conversation. If there is nothing, answer {SILENT} and nothing else."
     )
     first = f"[Notes request: do not answer the conversation {where} and do not call any tool.]"
-    return "\n\n".join(filter(None, (first, transcript, task, already, form)))
+    return "\n\n".join(filter(None, (first, narrative, task, already, form)))
 
 
 def read_notes(

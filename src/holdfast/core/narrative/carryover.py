@@ -146,6 +146,17 @@ def carry_digests(
     return CarryOver(text, counter.count(text))
 
 
+def story_lines(digests: Sequence[Digest], room_tokens: int, counter: Counter) -> list[str]:
+    """Return the story alone, line by line within `room_tokens`, for a model that reads it."""
+    lines = lines_of(digests)
+    root = common_folder(
+        [path for path in read_state(digests, WorkState()).paths if path[:1] == "/"]
+    )
+    room = room_tokens - counter.count("\n".join(_notes(root, 10**6)))
+    told, omitted = tell(lines, room, room, counter, root) if room > 0 else ([], 0)
+    return [*_notes(root, omitted), *told] if told else []
+
+
 def prose_cap(cap_tokens: int) -> int:
     """Return the tokens of a carry-over's cap that a model's summary may take."""
     return int(cap_tokens * _PROSE_SHARE)

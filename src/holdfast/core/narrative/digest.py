@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.extract import tasks
 from holdfast.core.extract.names import identifiers, weigh
-from holdfast.core.extract.shell_commands import command_in, exit_code, same_command
+from holdfast.core.extract.shell_commands import command_in, has_failed, same_command
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
@@ -301,7 +301,7 @@ def _prose_in(arguments: Json, command: str | None) -> list[str]:
 
 def _digest_result(record: ToolResult) -> Digest:
     text = scrub(text_of(record.content))
-    is_failed = record.is_error or bool(exit_code(record))
+    is_failed = has_failed(record)
     passages: tuple[Passage, ...] = ()
     told, is_prose = "", False
     if record.refused is not None:

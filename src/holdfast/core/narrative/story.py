@@ -37,8 +37,8 @@ MARKS: Final[dict[Kind, str]] = {
     "program": "Program: ",
 }
 _KINDS: Final = {mark: kind for kind, mark in MARKS.items()}
-_ARROW: Final = " → "
-_FAILED: Final = "failed: "
+ARROW: Final = " → "
+FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSED: Final = "refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
@@ -449,11 +449,11 @@ def _write(
 
 def _tell_outcome(line: StoryLine, text: str) -> str:
     if line.is_refused:
-        return f"{_ARROW}{_REFUSED}"
+        return f"{ARROW}{_REFUSED}"
     if line.is_failed:
-        mark = _FAILED_ONCE if line.role == "once" else _FAILED
-        return f"{_ARROW}{mark}{text}".rstrip(": ")
-    return f"{_ARROW}{text}" if text else ""
+        mark = _FAILED_ONCE if line.role == "once" else FAILED
+        return f"{ARROW}{mark}{text}".rstrip(": ")
+    return f"{ARROW}{text}" if text else ""
 
 
 def _outcome(line: StoryLine) -> str:

@@ -32,7 +32,6 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.core.text.cut import cut, scrub_deep
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
@@ -45,11 +44,6 @@ if TYPE_CHECKING:
     from holdfast.core.projection.view import View
     from holdfast.core.text.cut import Marker
 
-_ERROR_ENDING: Final = lazy_pattern(
-    r"traceback \(most recent|\b(error|exception|fatal|failed|panic|denied|not found)\b"
-    r"|exit (code|status):? *[1-9]|command failed",
-    re.IGNORECASE,
-)
 _COUNTER: Final = Estimator()
 _IMAGE_CHARS: Final = 1_000
 """The size that an image has beside text where it is known only by its address."""
@@ -57,8 +51,6 @@ _ARGUMENTS_CHARS_MIN: Final = 200
 """Arguments of this length are not replaced by a note: it would not be shorter."""
 _NAMES_CHARS: Final = 20_000
 """Characters of a result that are searched for names."""
-_ENDING_CHARS: Final = 2_000
-"""An error counts as the ending of a result within this many characters from its end."""
 _STEP_SOURCES: Final = ("assistant", "tool_result")
 
 
@@ -90,18 +82,19 @@ def trim(part: MessagePart, keep: int | None = None) -> MessagePart:
 
 
 def clear(part: MessagePart) -> MessagePart:
-    """A tool result without its content; the end of an error stays. Or words without pictures."""
+    """A tool result without its content; of one that failed, the end stays. Or words without
+    pictures."""
     return msgspec.structs.replace(
-        part, blocks=tuple(_clear_block(block, part.record) for block in part.blocks)
+        part, blocks=tuple(_clear_block(block, part) for block in part.blocks)
     )
 
 
-def _clear_block(block: Block, record: str) -> Block:
+def _clear_block(block: Block, part: MessagePart) -> Block:
     match block:
         case ToolAnswer():
-            return msgspec.structs.replace(block, content=(Text(_clear_text(record, block)),))
+            return msgspec.structs.replace(block, content=(Text(_clear_text(part, block)),))
         case Image():
-            return Text(_image_note(block, record))
+            return Text(_image_note(block, part.record))
         case _:
             return block  # only results and pictures are cleared
 
@@ -210,10 +203,10 @@ def _trim_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
     return msgspec.structs.replace(answer, content=(Text(text.text if text.text.strip() else "…"),))
 
 
-def _clear_text(record: str, answer: ToolAnswer) -> str:
+def _clear_text(part: MessagePart, answer: ToolAnswer) -> str:
     text = _text_in(answer)
-    note = "\n".join(filter(None, (_clear_note(record, answer), _names_in(text))))
-    if answer.is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:]):
+    note = "\n".join(filter(None, (_clear_note(part.record, answer), _names_in(text))))
+    if part.is_failed:
         ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=lambda *_: "… ")
         return f"{note}\n{ending.text}" if ending.text else note
     return note

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core.dialects.prefix import origin_of
+from holdfast.core.extract.shell_commands import has_failed
 from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
 from holdfast.core.log.speakers import is_from_program
@@ -429,7 +430,9 @@ class _OpenStep:
         del self._open[call.id]
         self._finished = None
         block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
-        self._answers[call.id] = MessagePart(record.id, "tool_result", "user", (block,))
+        self._answers[call.id] = MessagePart(
+            record.id, "tool_result", "user", (block,), is_failed=has_failed(record)
+        )
         return call
 
     def interruptions(self) -> list[ViewRepair]:

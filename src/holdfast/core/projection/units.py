@@ -22,6 +22,8 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
     source: Source
     role: Role
     blocks: tuple[Block, ...]
+    is_failed: bool = False
+    """True for a result whose record says that the call failed."""
 
 
 class ContextUnit(msgspec.Struct, frozen=True, gc=False):

@@ -20,12 +20,12 @@ ASK: Final = "[Summary request: at most "
 """The opening of a request for a summary, and of no other message."""
 
 TAGS: Final = (
-    *("conversation_so_far", "transcript", "previous_summary", "focus", "known_notes"),
+    *("conversation_so_far", "narrative", "previous_summary", "focus", "known_notes"),
     *("prior_session_context", "session_summary"),
     *("recalled_memory", "injected_context"),
 )
 LABELS: Final = ("User", "Assistant", "Result", "Note")
-"""Who or what an entry of a transcript is from."""
+"""Who or what an excerpt of a session is from."""
 
 _TAG: Final = lazy_pattern(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
 _WRAPPER: Final = lazy_pattern(

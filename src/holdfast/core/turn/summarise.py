@@ -94,7 +94,8 @@ class Summariser:
         covered = without_refused(self._run, covered, self._records)
         room = self._room(_NOTES_TOKENS, "\n".join(known))
         counter = self._run.cache.scale.counter
-        parts = summary_request.parts(covered, room_tokens=room, calls_max=1, counter=counter)
+        digests = self._run.cache.scale.digests(covered)
+        parts = summary_request.parts(digests, room_tokens=room, calls_max=1, counter=counter)
         if not parts:
             return [], "", None
         question = notes.ask_for_notes(parts[-1], known=known)
@@ -119,7 +120,7 @@ class Summariser:
         previous = summary_request.sections_within(previous, cap, counter)
         recent = covered[-_CHECKED_RECORDS:]
         pieces = summary_request.parts(
-            covered,
+            self._run.cache.scale.digests(covered),
             room_tokens=self._room(cap, previous),
             calls_max=options.summary_calls,
             counter=counter,
@@ -190,7 +191,7 @@ class Summariser:
         return msgspec.structs.replace(plan.prompt, messages=tuple(messages))
 
     def _room(self, cap: int, previous: str) -> int:
-        """The tokens of conversation that one request to the summariser may hold."""
+        """The tokens of narrative that one request to the summariser may hold."""
         scale = self._run.cache.scale
         fixed = summary_request.overhead(
             previous=previous, focus=self._focus, cap_tokens=cap, counter=scale.counter

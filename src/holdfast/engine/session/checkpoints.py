@@ -19,6 +19,7 @@ from holdfast.core.checkpoint.state import Bad, Loaded, State, newest, read_stat
 from holdfast.core.compaction.summary_input import parts
 from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
 from holdfast.core.models.messages import Message, Prompt, Text
+from holdfast.core.narrative.digest import digest_record
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD
@@ -77,14 +78,15 @@ def save(store: SessionStore, key: SessionKey, state: State) -> str:
 def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
     """Let a model add to the state, in one call; if that fails, the state stays as it is.
 
-    The model sees the newest records that its window has room for, as data and without tools.
+    The model sees the narrative of the records, within its window, as data and without tools.
     """
     counter = Estimator()
     room = int(_WINDOW_SHARE * model.window.tokens) - _ANSWER_TOKENS - counter.count(ask(state))
-    transcript = next(iter(parts(records, max(0, room), 1, counter)), "")
-    if not transcript:
+    digests = [found for record in records if (found := digest_record(record)) is not None]
+    narrative = next(iter(parts(digests, max(0, room), 1, counter)), "")
+    if not narrative:
         return state
-    question = Message("user", (Text(ask(state, transcript)),))
+    question = Message("user", (Text(ask(state, narrative)),))
     prompt = Prompt((question,), system=SYSTEM, output_tokens=_ANSWER_TOKENS)
     try:
         reply = model.send(requests.render(prompt, model.target))
@@ -93,7 +95,7 @@ def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
             f"the model could not enrich the checkpoint: {error}", HoldfastWarning, stacklevel=2
         )
         return state
-    return read_enrichment(reply, state, transcript)
+    return read_enrichment(reply, state, narrative)
 
 
 def load(store: SessionStore, key: SessionKey) -> Loaded:

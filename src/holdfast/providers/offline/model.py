@@ -40,7 +40,7 @@ from holdfast.providers.offline.reading import (
 from holdfast.providers.offline.summaries import (
     TranscriptEntry,
     notes_from,
-    read_transcript,
+    read_narrative,
     summarise,
 )
 from holdfast.providers.replies import keep_partial
@@ -154,7 +154,7 @@ def _content(request: Json, counter: Counter) -> list[Json]:
     order, before = last_order(messages)
     summary = read_ask(order)
     if summary is not None:
-        entries = read_transcript(summary.transcript) or read_entries(before)
+        entries = read_narrative(summary.narrative) or read_entries(before)
         earlier = [find_summary(entry.text) for entry in entries if entry.kind == "note"]
         text = summarise(
             [entry for entry in entries if not _is_chatter(entry)],
@@ -241,7 +241,7 @@ def _offer(tools: Sequence[Tool]) -> str:
 
 
 def _notes(asked: str, before: Sequence[Json]) -> str:
-    entries = read_transcript(_between("transcript", asked)) or read_entries(before)
+    entries = read_narrative(_between("narrative", asked)) or read_entries(before)
     listed = _between("known_notes", asked).splitlines()
     known = [line.removeprefix("- ") for line in listed if line.startswith("- ")]
     found = notes_from(entries, known, NOTES_MAX)

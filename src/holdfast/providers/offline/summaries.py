@@ -12,6 +12,7 @@ from holdfast.core.extract.fair_share import within_tokens
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.memory.notes import durable
 from holdfast.core.narrative.digest import words_of
+from holdfast.core.narrative.story import ARROW, FAILED, read_lines
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import unescape, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Kind as StoryKind
     from holdfast.core.tokens.counting import Counter
 
 Kind = Literal["user", "assistant", "call", "result", "note"]
@@ -36,7 +38,15 @@ _FOCUS_MAX: Final = 5
 _SHARE_MAX: Final = 0.5
 """Of what is summarised: a longer summary is not worth having."""
 
-_LABEL: Final = lazy_pattern(r"^\[(User|Assistant|Result|Note)\b([^\]\n]*)\]\s*$\n?", re.MULTILINE)
+_SPEAKERS: Final[dict[StoryKind, Kind]] = {
+    "user": "user",
+    "refusal": "user",
+    "text": "assistant",
+    "thought": "assistant",
+    "written": "assistant",
+    "report": "result",
+    "program": "note",
+}
 _RULE: Final = lazy_pattern(
     r"\b(must|never|always|only|do not|don['’]t|avoid|prefer|should not|shouldn['’]t|no more than|"
     r"at (?:most|least)|keep|without)\b",
@@ -79,27 +89,21 @@ class TranscriptEntry(msgspec.Struct, frozen=True):
     label: str = ""
 
 
-def read_transcript(text: str) -> list[TranscriptEntry]:
-    """The entries of a transcript as `core.compaction.summary_input` writes it."""
+def read_narrative(text: str) -> list[TranscriptEntry]:
+    """The entries of a narrative as `core.compaction.summary_input` gives it to a summariser."""
     found: list[TranscriptEntry] = []
-    labels = list(_LABEL.finditer(text))
-    for at, label in enumerate(labels):
-        end = labels[at + 1].start() if at + 1 < len(labels) else len(text)
-        said = unescape(text[label.end() : end]).strip()
-        found.append(TranscriptEntry(_kind(label[1], label[2]), said, label[2].strip()))
+    for line in read_lines(unescape(text).splitlines()):
+        said = line.text.strip()
+        if line.kind != "call":
+            found.append(TranscriptEntry(_SPEAKERS[line.kind], said))
+            continue
+        call, _arrow, outcome = said.partition(ARROW)
+        tool = call.partition(" ")[0]
+        found.append(TranscriptEntry("call", call, f"called {tool}"))
+        failure = outcome.removeprefix(FAILED)
+        label = f"of {tool}, failed" if failure != outcome else f"of {tool}"
+        found.append(TranscriptEntry("result", failure, label))
     return found
-
-
-def _kind(speaker: str, rest: str) -> Kind:
-    match speaker:
-        case "User":
-            return "user"
-        case "Assistant":
-            return "call" if rest.strip().startswith("called") else "assistant"
-        case "Result":
-            return "result"
-        case _:
-            return "note"
 
 
 def notes_from(
