@@ -83,7 +83,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *("compression", "payloads", "files", "disk_use", "lines", "sqlite_files", "changes"),
-        *("blobs", "audit", "notes", "search", "summary_files", "queues", "jsonl", "memory_log"),
+        *("blobs", "audit", "notes", "search", "summary_files", "queues", "seed", "jsonl"),
+        "memory_log",
         "in_memory",
         *("postgres", "s3", "opening", "copying"),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -244,6 +245,89 @@ def test_messages_beside_the_messages_are_counted(kind: str) -> None:
         made = _changed(document, path, lambda place: place.update(novel=others))
         before, after = _counted(data, name, kind), _counted(json.dumps(made).encode(), name, kind)
         assert after > before, path
+
+
+MARK = "what7 was said"
+FOREIGN_BLOCKS: list[dict[str, Any]] = [
+    # Anthropic's API
+    {"type": "tool_use", "id": "t9", "name": "read", "input": {"q": MARK}},
+    {"type": "tool_result", "tool_use_id": "t9", "content": [{"type": "text", "text": MARK}]},
+    {"type": "thinking", "thinking": MARK, "signature": "c2ln"},
+    {"type": "server_tool_use", "id": "s9", "name": "web_search", "input": {"query": MARK}},
+    {"type": "mcp_tool_use", "id": "m9", "name": "read", "server_name": "s", "input": {"q": MARK}},
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s9",
+        "content": [{"type": "web_search_result", "title": MARK, "url": "https://e.example"}],
+    },
+    {"type": "compaction", "content": MARK},
+    # OpenAI's two
+    {"type": "image_url", "image_url": {"url": f"https://e.example/{MARK}"}},
+    {"type": "input_audio", "input_audio": {"data": MARK, "format": "wav"}},
+    {"type": "refusal", "refusal": MARK},
+    {"type": "output_text", "text": MARK, "annotations": []},
+    {"type": "function_call", "call_id": "c9", "name": MARK, "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c9", "output": MARK},
+    # Gemini and Bedrock, which name the kind by the field
+    {"functionCall": {"name": "read", "args": {"q": MARK}}},
+    {"functionResponse": {"name": "read", "response": {"output": MARK}}},
+    {"executableCode": {"language": "PYTHON", "code": MARK}},
+    {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": MARK}},
+    {"toolUse": {"toolUseId": "t9", "name": "read", "input": {"q": MARK}}},
+    {"toolResult": {"toolUseId": "t9", "content": [{"text": MARK}]}},
+    # Vercel's AI SDK: messages of models and of screens
+    {"type": "tool-call", "toolCallId": "c9", "toolName": "read", "input": {"q": MARK}},
+    {"type": "tool-result", "toolCallId": "c9", "output": {"type": "text", "value": MARK}},
+    {"type": "tool-result", "toolCallId": "c9", "toolName": "read", "result": [{"city": MARK}]},
+    {"type": "tool-read", "toolCallId": "c9", "state": "output-available", "output": MARK},
+    {"type": "dynamic-tool", "toolName": "read", "toolCallId": "c9", "output": MARK},
+    {"type": "tool-invocation", "toolInvocation": {"toolCallId": "c9", "result": MARK}},
+    {"type": "reasoning", "text": MARK},
+    {"type": "source-url", "sourceId": "s", "url": f"https://e.example/{MARK}"},
+    {"type": "data-weather", "data": {"city": MARK}},
+    {"type": "file", "mediaType": "text/plain", "url": f"data:text/plain,{MARK}"},
+    # Goose, pi, OpenCode, LangChain, and one that nobody has
+    {"type": "toolRequest", "id": "c9", "toolCall": {"value": {"name": MARK}}},
+    {"type": "toolResponse", "id": "c9", "toolResult": {"value": [{"text": MARK}]}},
+    {"type": "toolCall", "id": "c9", "name": "read", "arguments": {"q": MARK}},
+    {"type": "tool", "callID": "c9", "tool": "read", "state": {"output": MARK}},
+    {"type": "patch", "hash": "h", "files": [MARK]},
+    {"type": "non_standard", "value": {"words": MARK}},
+    {"type": "novel", "payload": {"words": MARK}},
+]
+ROLES = ("", "system", "user", "assistant", "tool")
+"""Of the message that has the block; empty for its own."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "aider"])
+def test_a_format_is_taken_only_if_its_blocks_are_understood(kind: str) -> None:
+    """A block of each format in the messages of each other one, beside what they say or instead of
+    it: the file is refused, or the block's words are carried, or it is counted."""
+    name, data = SAMPLES[kind]
+    lines = _lines_of(data)
+    document = json.loads(data) if lines is None else lines
+    before = sum(one.count for each in read(data, name) for one in each.skipped)
+    for path, message in _places(document):
+        if not isinstance(message, dict) or not SPEAKERS & set(message):
+            continue
+        for field, role, block in itertools.product(
+            {"content", "parts"} & set(message), ROLES, FOREIGN_BLOCKS
+        ):
+            said = message[field]
+            if not isinstance(said, str | list) or (role and "role" not in message):
+                continue
+            own = [{"type": "text", "text": said}] if isinstance(said, str) else said
+            changed = {field: [*own, block] if role else [block]} | ({"role": role} if role else {})
+            made = _changed(document, path, lambda place, changed=changed: place.update(changed))  # type: ignore[misc]
+            spoilt = json.dumps(made).encode() if lines is None else jsonl(*made)
+            if detect(spoilt, name) is None:
+                continue
+            found = read(spoilt, name)
+            carried = [one.system for one in found]
+            carried += [str(encode(record)) for one in found for record in one.records]
+            if not any(MARK in text for text in carried):
+                counted = sum(one.count for each in found for one in each.skipped)
+                assert counted > before, (found[0].format if found else "", path, role, block)
 
 
 def _lines_of(data: bytes) -> list[Any] | None:

@@ -203,6 +203,37 @@ def test_p6_ids_and_labels_by_their_beginning(tmp_path: Path) -> None:
     assert seat.id == "aaa222"
 
 
+@pytest.mark.files_only("it writes a log as a file")
+def test_p6_labels_of_the_seed_where_they_lie(cli: Cli) -> None:
+    """Of a folder that is opened in place, until `/label` says another; the file stays as it is."""
+    sessions = {OLD: "my-project", "ffff89abcdef": "experiments"}
+    for session in sessions:
+        old_file(cli.log_file(session))
+    index = cli.root / "agents" / "main" / "sessions.json"
+    rows = {session: {"label": label, "message_count": 7} for session, label in sessions.items()}
+    index.write_text(json.dumps(rows), "utf-8")
+    before = index.read_bytes()
+    assert {one["session"]: one["label"] for one in cli("sessions", "--json").json} == sessions
+    shown = cli("sessions").out
+    assert all(label in shown for label in sessions.values())
+    assert cli("inspect", "exper", "--json").json["name"] == "main/ffff89abcdef"
+
+    seat = Seat(cli.root)
+    assert f"{OLD} (my-project)" in seat("/list").text
+    for name, found in (("exper", "ffff89abcdef"), ("my-p", OLD)):
+        assert not seat(f"/switch {name}").is_refused
+        assert seat.id == found
+    assert "(my-project)" in seat("/status").text
+    said = cli("chat", "experiments", "--model", "offline", stdin=b"hello\n")
+    assert said.status == 0, said.err
+    assert b"hello" in cli.log("ffff89abcdef")
+
+    seat("/label ours")
+    assert f"{OLD} (ours)" in seat("/list").text
+    assert seat("/switch my-project").is_refused
+    assert index.read_bytes() == before
+
+
 # P7
 
 

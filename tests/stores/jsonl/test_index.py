@@ -40,6 +40,7 @@ from holdfast.stores.changes import Changes
 from holdfast.stores.files import Disk
 from holdfast.stores.jsonl import index, index_rows
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.seed.labels import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -467,7 +468,11 @@ def test_listing_leaves_out_a_session_that_goes_while_it_is_made(
     filled(store, 2)
     keys = [info.key for info in store.sessions()]
     files = list(store._folders.sessions())
-    with closing(index.Index(str(tmp_path / "other.sqlite3"), Changes(str(tmp_path)))) as other:
+    with closing(
+        index.Index(
+            str(tmp_path / "other.sqlite3"), Changes(str(tmp_path)), SeedLabels(str(tmp_path))
+        )
+    ) as other:
         store.remove(keys[0])
         logs = [index_rows.LogFile(key, status, store._open) for key, status in files]
         assert [info.key for info in other.infos(logs, is_complete=True)] == [keys[1]]
@@ -562,7 +567,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("UPDATE sessions SET fingerprint = 'text', inode = 'text'"),
     _sql(
         "INSERT INTO sessions SELECT 'ghost', session, 1, 1, 1, 1, 1, x'', '', '', 1, 1, 1, 1, 1, "
-        "'', NULL, NULL, NULL, x'7b7d', '', 1, 1 FROM sessions LIMIT 1"
+        "'', NULL, NULL, NULL, x'7b7d', '', 1, 1, 1 FROM sessions LIMIT 1"
     ),
 ]
 
@@ -670,6 +675,7 @@ BUSY = """
 import sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.stores.seed.labels import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", sys.argv[2])
 with JsonlStore(sys.argv[1]) as store:
@@ -742,6 +748,7 @@ FORK = """
 import os, sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.stores.seed.labels import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", "work")
 store = JsonlStore(sys.argv[1])

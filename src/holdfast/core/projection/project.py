@@ -91,7 +91,8 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     tokens_before: int
     """The size of the messages if nothing had been decided."""
     limits: ViewLimits
-    """The sizes of messages at which a person is warned, and at which the view is cut."""
+    """The sizes of messages at which a person is warned, and at which the view is cut; of the view
+    as it was before this plan, as `tokens_before` is."""
     warnings: tuple[str, ...]
     """Troubles that a person should know of."""
     protected_cut: int
@@ -189,7 +190,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         at_most=request.at_most,
     )
     draft = ViewDraft(view, request, cache, correction, budget.tokens)
-    before = draft.total
+    before, limits = draft.total, _limits(draft, budget, policy)
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
     if request.pressure == "cut":
@@ -214,7 +215,6 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     if decisions:
         ended = len({message.record for message in messages} & (view.reasoning - set(reasoning)))
         decisions = tuple(_with_reasoning(made, ended) for made in decisions)
-    limits = _limits(draft, budget, policy)
     return Plan(
         prompt=Prompt(
             messages=tuple(messages),
@@ -241,7 +241,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         decisions=decisions,
         tokens_before=before,
         limits=limits,
-        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, limits)))),
+        warnings=tuple(filter(None, (window.warning, _fill_warning(before, limits)))),
         protected_cut=protected_cut,
         prefixes=prefixes,
         reasoning=reasoning,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _ROLES: Final = ("system", "user", "assistant")
 _FRAME: Final = ("source-url", "source-document", "source")
 """Types of parts that the screen shows and no model sees."""
+_OF_MODELS: Final = ("tool-call", "tool-result")
+"""Types of parts in the SDK's messages for models. A part of a tool that is called `call` or
+`result` looks the same, but has a state."""
 
 
 def detect(source: Source) -> bool:
@@ -91,8 +94,7 @@ def _carry(draft: Draft, message: Json) -> None:
         case "user":
             draft.user(_speech(draft, parts), **about)
         case "system":
-            texts = (text_or_empty(part.get("text")) for part in parts)
-            draft.system = "\n\n".join(filter(None, (draft.system, *texts)))
+            draft.add_system(parts)
         case role:
             draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
 
@@ -131,11 +133,13 @@ def _call(part: Json) -> tuple[str, str, object, tuple[Any, bool] | None] | None
     kind = text_or_empty(part.get("type"))
     if kind == "tool-invocation":
         call = mapping(part.get("toolInvocation"))
-        is_done = call.get("state") == "result"
+        is_done = call.get("state") == "result" or "result" in call
         outcome = (_content(call.get("result")), False) if is_done else None
         name = text_or_empty(call.get("toolName"))
         return text_or_empty(call.get("toolCallId")), name, call.get("args"), outcome
     if kind != "dynamic-tool" and not (kind.startswith("tool-") and "toolCallId" in part):
+        return None
+    if kind in _OF_MODELS and "state" not in part:
         return None
     name = text_or_empty(part.get("toolName")) or kind.removeprefix("tool-")
     outcome = None

@@ -28,7 +28,7 @@ from holdfast.importers.common.base import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.log.records import Json
+    from holdfast.core.log.records import Content, Json
 
 _BLOCKS: Final = frozenset(
     (
@@ -79,9 +79,12 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
     answers = [block for block in content if block.get("type") in ("tool_result", "tool-result")]
     for answer in answers:
         draft.result(
-            draft.answer_id(answer.get("tool_use_id"), text_or_empty(answer.get("name"))),
-            blocks.content_of(answer.get("content")),
-            name=text_or_empty(answer.get("name")),
+            draft.answer_id(
+                answer.get("tool_use_id") or answer.get("toolCallId"),
+                text_or_empty(answer.get("name")),
+            ),
+            _said_in(answer),
+            name=text_or_empty(answer.get("name") or answer.get("toolName")),
             is_error=answer.get("is_error") is True,
             **about,
         )
@@ -89,6 +92,16 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
     said = [block for block in content if block not in answers]
     if said or not answers:
         draft.user(said, **about)
+
+
+def _said_in(answer: Json) -> Content:
+    """What a result says: in `content`, or in `output` or `result` of a block of the AI SDK."""
+    if "content" in answer:
+        return blocks.content_of(answer["content"])
+    said = answer.get("output", answer.get("result"))
+    if isinstance(said, dict) and "value" in said:  # {"type": "text" or "json", "value": …}
+        said = said["value"]
+    return blocks.as_text(said)
 
 
 def detect(source: Source) -> bool:
@@ -116,8 +129,7 @@ def read(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
     for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        system = blocks.blocks_of(body.get("system"))
-        draft.system = "\n".join(text_or_empty(block.get("text")) for block in system)
+        draft.add_system(blocks.content_of(body.get("system")))
         draft.tools = tools_of(body.get("tools"))
         model = text_or_empty(body.get("model")) or None
         carry_messages(draft, listing(body["messages"]), model=model)

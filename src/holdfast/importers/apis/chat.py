@@ -70,10 +70,8 @@ def carry_message(
 
 def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:
     """A system message: the prompt where it comes first, later one more message to the model."""
-    text = content if isinstance(content, str) else _texts(content)
     if not draft.records:
-        draft.system = "\n\n".join(filter(None, [draft.system, text]))
-        draft.note_unknown(content, "not in the system prompt, which is a text")
+        draft.add_system(content)
     else:
         draft.user(content, **{**about, "extra": {"role": "system", "meta": True}})
 
@@ -160,11 +158,6 @@ def _carry_result(draft: Draft, message: Json, about: dict[str, Any]) -> None:
         is_error=bool(error) or message.get("is_error") is True,
         **about,
     )
-
-
-def _texts(content: Content) -> str:
-    parts = [block.get("text") for block in content or [] if isinstance(block, dict)]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 # The format itself

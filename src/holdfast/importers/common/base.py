@@ -321,10 +321,21 @@ class Draft:
             abandoned=self._abandoned,
         )
 
-    def note_unknown(
-        self, content: Content | None, why: str = "kept as it is, but not understood"
-    ) -> None:
+    def add_system(self, content: Content) -> None:
+        """Add a message to the system prompt; what is no text is counted."""
+        if isinstance(content, list):
+            lost = [block for block in content if block.get("type") != "text"]
+            for block in lost:
+                kind = text_or_empty(block.get("type"))[:40]
+                what = f"block of the kind {kind!r}" if kind else "block without a kind"
+                self.skip(what, "not in the system prompt, which is a text")
+            texts = (block.get("text") for block in content if block not in lost)
+            content = "\n".join(filter(is_text, texts))
+        self.system = "\n\n".join(filter(None, [self.system, content]))
+
+    def note_unknown(self, content: Content | None) -> None:
         """Count the blocks that nobody knows how to read."""
+        why = "kept as it is, but not understood"
         for block in content if isinstance(content, list) else ():
             kind = block.get("type")
             if is_text(kind) and kind not in KNOWN_BLOCKS:

@@ -1,5 +1,8 @@
 """The index: small facts about every session, in SQLite, so that a listing opens no log.
 
+A log that says no label has the one that the seed's index file gives it: that file is looked at
+each time, and nothing of it is stored here.
+
 It is a cache and never trusted over the logs. A row holds for the file it was made from (inode,
 size and times); a file that grew is read from where the row ends, any other change means reading
 it whole. A missing, corrupt or outdated index is made again; without one that can be written, the
@@ -47,8 +50,9 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionInfo
     from holdfast.stores.changes import Changes
     from holdfast.stores.jsonl.log import FileLog
+    from holdfast.stores.seed.labels import SeedLabels
 
-_VERSION: Final = 8
+_VERSION: Final = 9
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1
@@ -71,16 +75,18 @@ CREATE TABLE IF NOT EXISTS sessions (
     records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
     head TEXT NOT NULL, parent_session TEXT, reason TEXT, owner TEXT,
     totals BLOB NOT NULL, newest_id TEXT NOT NULL, is_sorted INTEGER NOT NULL,
-    active REAL NOT NULL,
+    is_labelled INTEGER NOT NULL, active REAL NOT NULL,
     PRIMARY KEY (agent, session)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC, agent, session);
 CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC, session);
 CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC, agent, session);
 CREATE INDEX IF NOT EXISTS by_label ON sessions (label, owner, active DESC, agent, session);
+CREATE INDEX IF NOT EXISTS unlabelled ON sessions (agent) WHERE NOT is_labelled;
 CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
 """
 _SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM sessions"  # noqa: S608 - constants only
+_UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
 _UPSERT: Final = (
     f"INSERT INTO sessions ({', '.join(COLUMNS)}) "  # noqa: S608 - constants only
     f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (agent, session) DO UPDATE SET "
@@ -136,7 +142,8 @@ class PageQuery(msgspec.Struct, frozen=True):
 class Index:
     """Facts about sessions, as fresh as their files."""
 
-    def __init__(self, path: str, changes: Changes) -> None:
+    def __init__(self, path: str, changes: Changes, seed_labels: SeedLabels) -> None:
+        self._seed_labels = seed_labels
         self._cache = SqliteCache(path, _prepare, wait_seconds=_WAIT_SECONDS)
         self._changes = changes
         self._mutex = threading.Lock()
@@ -148,7 +155,7 @@ class Index:
         with self._mutex:
             seen = self._changes.look() if is_complete else None
             rows = self._load()
-            infos, fresh = [], []
+            found, fresh = {}, []
             for file in logs:
                 known = rows.pop((file.key.agent, file.key.session), None)
                 row = known
@@ -161,12 +168,29 @@ class Index:
                     except StoreError:
                         row = empty_row(stamp_of(file.status), Facts(damaged=1))
                         seen = None  # it has no row: a page would leave it out
-                infos.append(info_of(file.key, row))
+                found[file.key] = row
             look = None
-            if seen is not None and len(infos) > _SMALL_ROOT:
-                look = _Look(now, len(infos), seen)
+            if seen is not None and len(found) > _SMALL_ROOT:
+                look = _Look(now, len(found), seen)
             self._save(fresh, gone=list(rows) if is_complete else [], look=look)
-            return infos
+            return self._infos(found)
+
+    def info(self, key: SessionKey, fd: int) -> SessionInfo:
+        """Return the facts about the log that is open as `fd`."""
+        return self._infos({key: self.row(key, fd)})[0]
+
+    def _infos(self, rows: dict[SessionKey, IndexRow]) -> list[SessionInfo]:
+        labels: dict[str, dict[str, str]] = {}
+        infos = []
+        for key, row in rows.items():
+            info = info_of(key, row)
+            if not row.is_labelled:
+                if key.agent not in labels:
+                    labels[key.agent] = self._seed_labels.of(key.agent)
+                label = labels[key.agent].get(key.session, "")
+                info = msgspec.structs.replace(info, label=label)
+            infos.append(info)
+        return infos
 
     def page(
         self,
@@ -182,6 +206,8 @@ class Index:
         with self._mutex:
             if not self._take_changes(now, look_at):
                 return None
+            if query.label is not None and self._select(_UNLABELLED, (), bool) != []:
+                return None  # the statement does not know the labels of the seed's index file
             where, values = query.sql
             for _attempt in range(_PAGE_ATTEMPTS):
                 found = self._select(_SELECT + where, values, row_of)
@@ -195,7 +221,7 @@ class Index:
                     if key not in files or row.stamp != stamp_of(files[key].status)
                 ]
                 if not wrong:
-                    return [info_of(key, row) for key, row in rows.items()]
+                    return self._infos(rows)
                 if not self._read_again(wrong, look_at):
                     return None
             return None

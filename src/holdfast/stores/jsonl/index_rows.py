@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import IdOrder, SessionKey
 from holdfast.core.log.listing import Facts
+from holdfast.core.log.records import Header, Label
 from holdfast.core.log.tree import Outline
 from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
@@ -33,7 +34,7 @@ _FACTS: Final = tuple(Facts.__struct_fields__)
 COLUMNS: Final = (
     *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
     *_FACTS,
-    *("totals", "newest_id", "is_sorted", "active"),
+    *("totals", "newest_id", "is_sorted", "is_labelled", "active"),
 )
 
 
@@ -56,6 +57,8 @@ class IndexRow(msgspec.Struct, frozen=True):
     facts: Facts
     totals: SessionTotals
     order: IdOrder
+    is_labelled: bool = False
+    """The log itself says its label, also where that is none: in a header, or in a record."""
 
     @property
     def active(self) -> float:
@@ -80,12 +83,18 @@ def read_open_row(key: SessionKey, fd: int, known: IndexRow | None) -> IndexRow:
     if known is not None and _has_only_grown(fd, status, known):
         start, row = known.scanned, known
     log = FileLog(key, fd, status.st_size)
-    scanned = _scan(log, start, row)
+    scanned, is_labelled = _scan(log, start, row)
     if start == 0:
         first = opening(log)
         row.facts.owner = first.owner if first else None
     fingerprint = fingerprint_of(fd, scanned)
-    return IndexRow(stamp_of(status), scanned, fingerprint, row.facts, row.totals, row.order)
+    return msgspec.structs.replace(
+        row,
+        stamp=stamp_of(status),
+        scanned=scanned,
+        fingerprint=fingerprint,
+        is_labelled=is_labelled,
+    )
 
 
 def empty_row(stamp: tuple[int, int, int, int], facts: Facts) -> IndexRow:
@@ -102,15 +111,22 @@ def _has_only_grown(fd: int, status: os.stat_result, known: IndexRow) -> bool:
     )
 
 
-def _scan(log: FileLog, start: int, row: IndexRow) -> int:
+def _scan(log: FileLog, start: int, row: IndexRow) -> tuple[int, bool]:
     """Add the records from `start` on to what the row knows.
 
-    Returns the log's size, or 0 where it ends in the middle of an append and must be read again.
+    Returns the log's size, or 0 where it ends in the middle of an append and must be read again;
+    and whether the log says its label.
     """
-    facts, totals, order = row.facts, row.totals, row.order
+    facts, totals, order, is_labelled = row.facts, row.totals, row.order, row.is_labelled
 
     def count(position: int, item: Stands) -> None:
+        nonlocal is_labelled
         facts.add(position, item)
+        # By exact type: to ask a struct's class for its instances takes several times as long.
+        if type(item) is Label:
+            is_labelled = is_labelled or item.target is None
+        elif type(item) is Header and facts.records == 1:
+            is_labelled = True
         totals.add(cast("Record", item))
 
     shape = Outline(on_record=count, is_start=facts.records == 0)
@@ -125,7 +141,7 @@ def _scan(log: FileLog, start: int, row: IndexRow) -> int:
     is_clean = last < log.size and not shape.is_open
     shape.end()
     facts.damaged += sum(finding.is_damage for finding in shape.findings)
-    return log.size if is_clean else 0
+    return log.size if is_clean else 0, is_labelled
 
 
 def fingerprint_of(fd: int, scanned: int) -> bytes:
@@ -146,8 +162,8 @@ def info_of(key: SessionKey, row: IndexRow) -> SessionInfo:
 
 
 def row_of(values: tuple[Any, ...]) -> IndexRow:
-    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-4]
-    totals, newest, is_sorted, _active = values[-4:]
+    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-5]
+    totals, newest, is_sorted, is_labelled, _active = values[-5:]
     fields = {
         "stamp": stamp,
         "scanned": scanned,
@@ -155,6 +171,7 @@ def row_of(values: tuple[Any, ...]) -> IndexRow:
         "facts": dict(zip(_FACTS, facts, strict=True)),
         "totals": msgspec.json.decode(totals),
         "order": {"newest": newest, "is_sorted": is_sorted == 1},
+        "is_labelled": is_labelled == 1,
     }
     return convert_typed(fields, IndexRow)
 
@@ -163,5 +180,6 @@ def values_of(key: SessionKey, row: IndexRow) -> tuple[Any, ...]:
     return (
         *(key.agent, key.session, *row.stamp, row.scanned, row.fingerprint),
         *msgspec.structs.astuple(row.facts),
-        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted, row.active),
+        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted),
+        *(row.is_labelled, row.active),
     )

@@ -12,8 +12,9 @@ from holdfast.ports import SessionCatalogue, page_of
 from holdfast.stores.files import Disk, explaining_read, size_at_rest
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, PageQuery
-from holdfast.stores.jsonl.index_rows import LogFile, info_of
+from holdfast.stores.jsonl.index_rows import LogFile
 from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
+from holdfast.stores.seed.labels import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +43,9 @@ class FileListing(SessionCatalogue):
         self.root = os.fspath(root)
         self._disk = disk or Disk()
         self._folders = Folders(self.root, self._disk)
-        self._index = Index(os.path.join(self.root, "index.sqlite3"), self._folders.changes)
+        self._index = Index(
+            os.path.join(self.root, "index.sqlite3"), self._folders.changes, SeedLabels(self.root)
+        )
         self._is_network_checked = False
 
     @contextmanager
@@ -96,7 +99,7 @@ class FileListing(SessionCatalogue):
 
     def info(self, key: SessionKey) -> SessionInfo:
         with self.open_log(key) as log:
-            return info_of(key, self._index.row(key, log.fd))
+            return self._index.info(key, log.fd)
 
     def totals(self, key: SessionKey) -> SessionTotals:
         with self.open_log(key) as log:
