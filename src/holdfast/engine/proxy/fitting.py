@@ -153,7 +153,7 @@ class Fitting:
         is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
         was_cut = place is not None and place.cut_window > 0
-        if not was_cut and self._is_compacted_upstream(window):
+        if not was_cut and _is_compacted_upstream(self._request, window):
             return after
         if not is_cut and not is_saving and self._surely_fits(window, place):
             return self._unbind(after) if was_cut else after
@@ -250,12 +250,6 @@ class Fitting:
                 window=stated,
             )
         ]
-
-    def _is_compacted_upstream(self, window: Window) -> bool:
-        """True where the client has the provider compact the conversation before it is too large
-        for a window: messages before its compaction do not count, and a cut would end it."""
-        limit = self._dialect.body.read_compaction_limit(self._request.fields)
-        return limit is not None and limit <= window.tokens
 
     def _surely_fits(self, window: Window, place: ChainPlace | None) -> bool:
         if window.confidence == "assumed":
@@ -372,6 +366,13 @@ class Fitting:
 
     def _send(self, body: Json) -> None:
         self.body, self._json = msgspec.json.encode(body), body
+
+
+def _is_compacted_upstream(request: ClientRequest, window: Window) -> bool:
+    """True where the client has the provider compact the conversation before it is too large for a
+    window: messages before its compaction do not count, and a cut would end it."""
+    limit = find_dialect(request.dialect).body.read_compaction_limit(request.fields)
+    return limit is not None and limit <= window.tokens
 
 
 def _epoch_in(records: Sequence[Record]) -> str:
