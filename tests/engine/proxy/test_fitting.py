@@ -18,6 +18,7 @@ from tests.support.runs import examples
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.testing import Answer, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +115,50 @@ def test_other_management_of_the_context_bounds_nothing(dialect: str, settings: 
     data, sent, _ = begin(body, dialect, 16_000)
     assert sent != data
     assert json.loads(sent)["context_management"] == settings
+
+
+def test_a_compaction_that_only_its_provider_can_read_is_never_cut_away() -> None:
+    """The provider can still tell what it compacted, however often the proxy cuts behind it. What
+    was beside it in its reply is told in the carry-over."""
+    seen: list[str] = []
+
+    def answer(asked: Any) -> Answer:
+        seen.append(str(asked.messages))
+        return Answer("The secret port is 8443.")
+
+    loopback, client = Loopback(answer), Client("openai-responses")
+    client.has_tools = False
+
+    def ask(body: Json, path: str = "/v1/responses") -> list[Json]:
+        reply = loopback.handle(path, json.dumps(body).encode(), {"authorization": "Bearer k"})
+        assert reply.status == 200, reply.body
+        found: list[Json] = json.loads(reply.body)["output"]
+        return found
+
+    model: Json = {
+        "model": "gpt-6.2-sol",
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    client.say("First")
+    client.items += ask({**model, "input": client.items})
+    client.items = ask({**model, "input": client.items}, "/v1/responses/compact")
+    client.hear("What is beside it.")
+    keeper = ProxyKeeper(MemoryStore(), window=8_000)
+    for turn in range(3):
+        for step in range(20):
+            client.say(f"Part {turn}.{step}: " + "a line of the file " * 150)
+            client.hear(f"Part {turn}.{step} is read.")
+        client.say("Which port?")
+        begun = keeper.begin(client.request(**model))
+        body = json.loads(begun.body)
+        assert begun.body != client.request(**model).data
+        kinds = [one.get("type") for one in body["input"]]
+        assert kinds.count("compaction") == 1
+        assert "<conversation_so_far>" in str(body["input"][kinds.index("compaction") + 1])
+        ask({**body, "instructions": None})
+        assert "8443" in seen[-1]
+        client.items += [{"type": "message", "role": "assistant", "content": "8443"}]
 
 
 _SIZES = st.sampled_from((1, 30, 400, 3_000))

@@ -102,6 +102,13 @@ class Other(_Value, frozen=True, tag="other"):
         texts = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
         return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
+    @property
+    def is_opaque(self) -> bool:
+        """True for a provider's own compaction that nobody else can read: without it, the history
+        that it stands for is lost."""
+        is_encrypted = isinstance(self.raw.get("encrypted_content"), str)
+        return self.kind in _COMPACTIONS and is_encrypted and not self.words
+
 
 Piece: TypeAlias = Text | Image | Other
 """A part of a tool result."""

@@ -12,9 +12,14 @@ from holdfast.core.projection.prune import (
     as_shown,
     can_clear,
     can_trim,
+    opaque_before,
     steps_to_hold,
 )
-from holdfast.core.projection.units import NOTE_FIRST, note
+from holdfast.core.projection.units import (
+    NOTE_FIRST,
+    join_opening,
+    note,
+)
 from holdfast.core.projection.view import Form
 
 if TYPE_CHECKING:
@@ -66,6 +71,8 @@ class ViewDraft:
         self.released: set[str] = set()
         """Those that had to go."""
         self.has_images = False
+        self.opaque: dict[str, ContextUnit] = {}
+        """Compactions that only their provider can read, as they stay, by record."""
         self._records = request.records
         self._request = request
         self.past = Past(request, view.boundary, cache.scale, correction, budget)
@@ -192,11 +199,13 @@ class ViewDraft:
         if is_older or not self.held <= self.released:
             units += [(unit, False) for unit in self.units[self.start : min(turn, start)]]
         units += [(unit, True) for unit in self.units[max(turn, self.start) : start]]
-        return [
+        stays = [
             unit
             for unit, is_asked in units
             if (is_asked and unit.is_asked) or unit is latest or self.holds(unit)
         ]
+        opaque = opaque_before(self, start)
+        return stays if opaque is None else [opaque, *stays]
 
     def _carry(self, start: int, tokens: int, rest: int | None, pins: list[ContextUnit]) -> str:
         """The carry-over of a cut at `start`, without the user's words in units that stay."""
@@ -214,7 +223,10 @@ class ViewDraft:
         freed = sum(self.sizes[self.start : start])
         stays = set(map(id, self._pins(start)))
         places = range(self.start, start) if stays else ()
-        return freed - sum(self.sizes[place] for place in places if id(self.units[place]) in stays)
+        freed -= sum(self.sizes[place] for place in places if id(self.units[place]) in stays)
+        opaque = opaque_before(self, start)
+        is_counted = opaque is None or id(opaque) in map(id, (*self.opening, *self.units))
+        return freed if opaque is None or is_counted else freed - self.tokens_of(opaque)
 
     def fit_carry(self, room: int, cap: int, least: int = 1) -> None:
         """Give the carry what the rest leaves free, and `least` tokens even where it has less."""
@@ -247,7 +259,8 @@ class ViewDraft:
         """Of what is from before the cut, keep only these units."""
         self.pinned = pinned
         assert self.summary is not None
-        self.opening = [*self.past.opening(self.units, self.start, self.summary), *self.pinned]
+        summary = self.past.opening(self.units, self.start, self.summary)
+        self.opening = join_opening(summary, self.pinned)
         self.close()
 
     def settle(self) -> None:

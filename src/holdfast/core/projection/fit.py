@@ -19,11 +19,13 @@ from holdfast.core.projection.prune import (
     chars_of,
     clear,
     newest_steps,
+    opaque_before,
     prunable,
     prunable_results,
     release,
 )
 from holdfast.core.projection.sizes import water_level
+from holdfast.core.projection.units import is_opaque
 from holdfast.core.projection.view import Form
 from holdfast.errors import CannotFit
 
@@ -294,6 +296,8 @@ def _tokens_to_hold(draft: ViewDraft, start: int) -> int:
     """Return the tokens of the protected steps before `start` that a cut there would keep."""
     older = sum(draft.tokens_of(unit) for unit in draft.opening if draft.holds(unit))
     places = range(draft.start, start)
+    opaque = opaque_before(draft, start)
+    older += draft.tokens_of(opaque) if opaque is not None else 0
     return older + sum(draft.sizes[place] for place in places if draft.holds(draft.units[place]))
 
 
@@ -375,7 +379,8 @@ def _shorten_pins(draft: ViewDraft, room: int, least: int) -> None:
     Together they keep `least` tokens, however little room there is. Where there are too many of
     them, the oldest are left out.
     """
-    older = [unit for unit in draft.pinned if unit is not draft.latest_user()]
+    stays = draft.latest_user()
+    older = [unit for unit in draft.pinned if unit is not stays and not is_opaque(unit)]
     if draft.total <= room or not older:
         return
     sizes = [draft.tokens_of(unit) for unit in older]
@@ -442,9 +447,11 @@ def _cannot_fit(draft: ViewDraft, budget: Budget) -> CannotFit:
     """The refusal where less than the minimum is left for messages: a matter of the caller's own
     parts, never of the log."""
     user = draft.latest_user()
+    opaque = sum(draft.tokens_of(unit) for unit in draft.opening if is_opaque(unit))
+    with_it = f" with the provider's own compaction of {opaque:,}" if opaque else ""
     return CannotFit(
-        f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest and has "
-        f"{budget.tokens:,} of a window of {budget.window:,} ({budget.sums})",
+        f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest{with_it} "
+        f"and has {budget.tokens:,} of a window of {budget.window:,} ({budget.sums})",
         parts={
             "window": budget.window,
             "newest_turn": draft.total,

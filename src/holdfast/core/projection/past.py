@@ -22,7 +22,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
-from holdfast.core.projection.units import LEAST_SUMMARY
+from holdfast.core.projection.units import LEAST_SUMMARY, is_opaque
 from holdfast.core.projection.view import opening_of, turn_records
 from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
@@ -129,7 +129,13 @@ class Past:
         wanted -= {record.id for record in found}
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
         kept = [*(record for record in older if record.id in wanted), *found]
-        return [_without_broken_thinking(record) for record in kept]
+        opaque = {unit.first: unit for unit in pinned if is_opaque(unit)}
+        return [
+            _with_opaque_alone(record, opaque[record.id])
+            if record.id in opaque
+            else _without_broken_thinking(record)
+            for record in kept
+        ]
 
     def names_held(self, unit: ContextUnit, wanted: set[str]) -> set[str]:
         """The names in a unit that are among those `wanted`."""
@@ -281,6 +287,13 @@ def _text_in(block: Block) -> str:
             return ""
         case _:
             assert_never(block)
+
+
+def _with_opaque_alone(record: Record, unit: ContextUnit) -> Record:
+    """The record of a reply with nothing but the provider's compaction in it."""
+    blocks = [block.raw for block in unit.parts[0].blocks if isinstance(block, Other)]
+    assert isinstance(record, Assistant)
+    return replace(record, content=blocks)
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -31,6 +31,7 @@ from holdfast.core.models.messages import (
     ToolAnswer,
     ToolCall,
 )
+from holdfast.core.projection.units import is_opaque, opaque_in
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.tokens.counting import Estimator
 
@@ -168,7 +169,11 @@ def _shorten_block(block: Block, cap: int, record: str) -> Block | None:
         case Thinking():
             return None
         case Other(kind=kind):
-            return Text(f"[{kind[:80]} left out: record {record} has it]")
+            return (
+                block
+                if block.is_opaque
+                else Text(f"[{kind[:80]} left out: record {record} has it]")
+            )
         case _:
             assert_never(block)
 
@@ -330,7 +335,11 @@ def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
     units, deny = view.units, _globs(policy.deny)
     firsts = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if view.opening else next(firsts, 0)
-    older = frozenset(unit.first for unit in view.opening if unit.parts[0].source in _STEP_SOURCES)
+    older = frozenset(
+        unit.first
+        for unit in view.opening
+        if unit.parts[0].source in _STEP_SOURCES and not is_opaque(unit)
+    )
     denied = [u for u in units[first:] if not u.is_user and _is_denied(u, deny)] if deny else []
     return older | frozenset(
         unit.first
@@ -338,6 +347,17 @@ def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
         if all(map(_is_plain, unit.parts))
         and not any(part.record in view.forms for part in unit.parts)
     )
+
+
+def opaque_before(draft: ViewDraft, start: int) -> ContextUnit | None:
+    """The newest compaction that only its provider can read, where a cut at `start` would leave it
+    out; those before it are in it."""
+    kept = [*draft.opening, *draft.units[draft.start :]]
+    place = next((at for at in reversed(range(len(kept))) if opaque_in(kept[at])), None)
+    if place is None or place - len(draft.opening) + draft.start >= start:
+        return None
+    unit = kept[place]
+    return draft.opaque.setdefault(unit.first, opaque_in(unit) or unit)
 
 
 def count_cut_steps(draft: ViewDraft, policy: Policy) -> int:
@@ -351,7 +371,7 @@ def count_cut_steps(draft: ViewDraft, policy: Policy) -> int:
     return sum(
         unit.first not in kept
         for unit in (*older, *view.units[newest:], *view.opening)
-        if unit.parts[0].source in _STEP_SOURCES
+        if unit.parts[0].source in _STEP_SOURCES and not is_opaque(unit)
     )
 
 

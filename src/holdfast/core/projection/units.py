@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.models.messages import Block, Message, Role, Text
+from holdfast.core.models.messages import Block, Message, Other, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,34 @@ class ContextUnit(msgspec.Struct, frozen=True, gc=False):
     def first(self) -> str:
         """The record it starts with."""
         return self.parts[0].record
+
+
+def opaque_in(unit: ContextUnit) -> ContextUnit | None:
+    """The newest compaction in a unit that only its provider can read, without what is beside it;
+    None where there is none. It stands for the history before it, so no cut leaves it out."""
+    for part in reversed(unit.parts):
+        if part.source != "assistant":
+            continue
+        for block in reversed(part.blocks):
+            if type(block) is Other and block.is_opaque:
+                alone = msgspec.structs.replace(part, blocks=(block,))
+                return unit if unit.parts == (alone,) else ContextUnit((alone,))
+    return None
+
+
+def is_opaque(unit: ContextUnit) -> bool:
+    """Return whether a unit is nothing but such a compaction."""
+    return opaque_in(unit) is unit
+
+
+def join_opening(
+    summary: Iterable[ContextUnit], pinned: Iterable[ContextUnit]
+) -> list[ContextUnit]:
+    """The summary of a cut and the units that stay beside it. A provider does not read what is
+    before its own compaction, so that is first."""
+    pinned = list(pinned)
+    first = [unit for unit in pinned if is_opaque(unit)]
+    return [*first, *summary, *(unit for unit in pinned if unit not in first)]
 
 
 def messages_of(units: Iterable[ContextUnit]) -> list[Message]:

@@ -38,6 +38,7 @@ from holdfast.core.projection.units import (
     LEAST_SUMMARY,
     ContextUnit,
     MessagePart,
+    join_opening,
     messages_of,
     open_with_user,
 )
@@ -399,7 +400,7 @@ def _opening(
     if boundary is not None:
         end = boundary.covers[1] if boundary.covers is not None else ""
         summary = opening_of(boundary.id, boundary.summary, end, way_back)
-    return [*summary, *thread.seal()]
+    return join_opening(summary, thread.seal())
 
 
 def turn_records(boundary: Compaction) -> list[Record]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dialects.common.client_items import SYSTEM_ROLES
-from holdfast.core.models.messages import Text, ToolAnswer
+from holdfast.core.models.messages import Other, Text, ToolAnswer
+from holdfast.core.projection.units import is_opaque
 from holdfast.core.proxy.branches import WIRE_FIELD, chains_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def edit_items(
     edited = _EditedItems(conversation, stale)
     for unit in units:
         for part in unit.parts:
-            if part.record in conversation.wires:
+            if is_opaque(unit):
+                edited.add_opaque(part)
+            elif part.record in conversation.wires:
                 edited.add_round(part, is_whole=whole.get(part.record) == part.blocks)
             elif part.record not in conversation.places:
                 edited.add_text(part)
@@ -146,6 +149,14 @@ class _EditedItems:
             wire = self._items.shorten_reply(wire, part.blocks)
         given = [self._from.items[index] for index in self._from.places.get(part.record, ())]
         self._out += self._items.with_marks(self._strip_stale(wire, part.record), given)
+
+    def add_opaque(self, part: MessagePart) -> None:
+        """Add a compaction that only its provider can read, without the rest of its reply."""
+        self._close()
+        places = self._from.places.get(part.record, ())
+        items = self._from.wires.get(part.record) or [self._from.items[at] for at in places]
+        kinds = {block.kind for block in part.blocks if isinstance(block, Other)}
+        self._out += [item for item in items if item.get("type") in kinds][-1:]
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:
