@@ -322,7 +322,7 @@ async def compare_lists(
     assert plan.decisions or status.tokens == plan.tokens.total, key
     assert own.limits == plan.limits, key
     assert f"~{own.tokens.total:,} / {plan.window.tokens:,} tokens" in asked["context"], key
-    for entry in plan.ledger:
+    for entry in own.ledger:
         assert entry.action == "silent" or entry.record in ledger, (key, entry)
     assert f"{own.tokens.messages:,} tokens of messages" in ledger, key
     assert key.session in asked["list"], key

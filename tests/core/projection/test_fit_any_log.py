@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part, text_in
@@ -374,3 +374,17 @@ def test_a_warning_comes_a_turn_before_the_cut(sizes: list[int], compact: float)
         largest, said_at = max(size, largest), f"{plan.limits.compact_at:,}"
         was_warned = any(said_at in warning for warning in plan.warnings)
     raise AssertionError("the turns must fill the view")
+
+
+@example([4_000, *[150] * 30])  # the largest turn goes
+@examples(60)
+@given(st.lists(st.integers(10, 4_000), min_size=1, max_size=30))
+def test_the_limits_are_of_the_view_as_it_is(sizes: list[int]) -> None:
+    """Whatever is decided for the next request: the status of a session, which decides nothing,
+    names the same sizes, and warns of the same."""
+    turns: list[Record] = []
+    for size in sizes:
+        turns += [User(content="word " * size), Assistant(content="noted")]
+    held = plan_for(said(turns), 30_000, TARGETS[0], pressure="hold")
+    due = plan_for(said(turns), 30_000, TARGETS[0])
+    assert (due.limits, due.warnings) == (held.limits, held.warnings)
