@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client, exchange
 from tests.engine.proxy.real_requests import items_of, tokens_of
+from tests.engine.session.test_refused_content import refusal_body
 from tests.prompts import png
 from tests.support.runs import examples
 
@@ -405,6 +406,33 @@ def test_a_turn_refused_under_a_policy_is_not_sent_again(dialect: str) -> None:
     client.say("It says: the-sentence-that-is-refused.")
     begun = keeper.begin(client.request())
     assert not begun.refuse(400, {}, b'{"error": {"message": "Content Exists Risk"}}')
+    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+        client.say("And now?")
+        later = reader.begin(client.request())
+        assert "the-sentence-that-is-refused" not in later.body.decode()
+        assert "Hello" in later.body.decode()
+        assert "And now?" in later.body.decode()
+        later.open("application/json", "")
+        later.take(client.hear("Fine."))
+        later.finish()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_policy_that_comes_as_a_reply_is_not_sent_again(dialect: str, is_kept: bool) -> None:
+    """A refusal with status 200 is the same, whether its client keeps it as a reply or not."""
+    store = MemoryStore()
+    client = Client(dialect)
+    client.say("Hello")
+    keeper = ProxyKeeper(store, window=64_000)
+    exchange(keeper, client, "Hi.")
+    client.say("It says: the-sentence-that-is-refused.")
+    begun = keeper.begin(client.request())
+    begun.open("application/json", "")
+    begun.take(json.dumps(refusal_body(dialect)).encode())
+    begun.finish()
+    if is_kept:
+        client.hear("I cannot help with that.")
     for reader in (keeper, ProxyKeeper(store, window=64_000)):
         client.say("And now?")
         later = reader.begin(client.request())

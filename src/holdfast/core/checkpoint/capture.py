@@ -41,6 +41,7 @@ from holdfast.core.log.records import Checkpoint, Flush, Header
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.narrative.digest import words_of
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting
@@ -70,13 +71,17 @@ def capture(
     `previous` saves reading what it was read from: it counts where the record it ends at is among
     the records, which may then begin there. After a rewind it may have been on another branch, and
     the records must be the whole path. `extra` sets fields; what it sets holds until it is set to
-    something else, or to None, which leaves the field to code again.
+    something else, or to None, which leaves the field to code again. What a model refused is not
+    told; where that is older than `previous`, the records are the whole path, without a `previous`.
     """
     path = with_ids(list(records))
     start = _place_after(path, previous.upto) if previous is not None else None
     reading = _Reading(previous if previous is not None and start is not None else State(), session)
+    left_out = read_left_out(path)
     for record in path[start or 0 :]:
-        reading.feed(record)
+        for told in as_sent((record,), left_out):
+            reading.feed(told)
+        reading.pass_by(record)
     state = reading.state()
     identity = {
         "checkpoint_id": id_for(session, state.upto, trigger, now),
@@ -153,6 +158,9 @@ class _Reading:
             self._read_reply(text)
         self._work.feed(record)
         self._story.feed(record)
+
+    def pass_by(self, record: Record) -> None:
+        """Go on behind a record, also behind one of which nothing is told."""
         if not isinstance(record, Header) and record.id:
             self._upto = record.id
 

@@ -24,6 +24,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Compaction, User, from_json
 from holdfast.core.log.replay import Boundaries, without_doubles
+from holdfast.core.refusals.left_out import as_told
 from holdfast.core.text.cut import count_of, cut, ellipsis
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def reseed(
 ) -> Reseed:
     """The path of a session, oldest first, as text of at most `cap` characters.
 
-    With a `counter`, the cap is in its tokens. The marker names `source`, the whole session.
+    With a `counter`, the cap is in its tokens. The marker names `source`, the whole session. What a
+    model refused is not told.
     """
     assert cap >= 0, f"a cap cannot be negative: {cap}"
     history = _read(records, source, messages_max, redactor)
@@ -139,7 +141,7 @@ class _History(msgspec.Struct, frozen=True):
 def _read(
     records: Sequence[Record], source: str, messages_max: int, redactor: Redactor | None
 ) -> _History:
-    boundary, kept = _since_boundary(records)
+    boundary, kept = _since_boundary(as_told(records))
     summary = boundary.summary.strip() if boundary is not None else ""
     text, messages, unread = as_text.messages_as_text(
         without_doubles(kept),

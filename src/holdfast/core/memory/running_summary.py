@@ -17,6 +17,7 @@ from holdfast.core.checkpoint.told import ToldLine, ToldLines, tell_lines
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.log.records import Header
 from holdfast.core.log.replay import with_ids
+from holdfast.core.refusals.left_out import as_sent, read_left_out
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import tag_text
 from holdfast.core.text.typed import decode_typed
@@ -59,18 +60,21 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
     """The summary after `records`: the path of a session, oldest first.
 
     They may begin with the record that the summary was read up to. Where that record is not among
-    them, they are taken for the whole path, and what is not on it is forgotten.
+    them, they are taken for the whole path, and what is not on it is forgotten. What a model
+    refused is not told; where that is older than the summary, it is made anew.
     """
     path = with_ids(list(records))
     start = _place_after(path, sidecar.upto)
     before = sidecar if start is not None else _empty(sidecar)
     told = ToldLines(before.items, before.omitted, before.items_max, before.item_chars)
     upto = before.upto
+    left_out = read_left_out(path)
     for record in path[start or 0 :]:
         if isinstance(record, Header):
             continue
         upto = record.id or upto
-        told.feed(record)
+        for said in as_sent((record,), left_out):
+            told.feed(said)
     return msgspec.structs.replace(before, upto=upto, items=told.lines, omitted=told.omitted)
 
 

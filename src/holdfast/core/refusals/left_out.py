@@ -1,7 +1,8 @@
 """Read from the log the parts of a session that providers refused.
 
 Each repair after a refusal is an `epoch` record that names what was left out of which records. The
-records themselves stay as they are; every reader that writes for a model takes `as_sent`.
+records themselves stay as they are; every reader that writes for a model takes `as_sent`, or
+`as_told` where nobody knows which model reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from holdfast.core.models.messages import Image, Other
 from holdfast.core.tokens.images import payload_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
@@ -37,8 +38,10 @@ class LeftOut(msgspec.Struct, frozen=True):
     """The text that takes its place; with none, the record leaves the view."""
 
 
-def refusals_in(records: Sequence[Record], provider: str, model: str) -> list[Epoch]:
-    """Return the repairs that hold for a model, oldest first."""
+def refusals_in(
+    records: Sequence[Record], provider: str | None = None, model: str | None = None
+) -> list[Epoch]:
+    """Return the repairs that hold for a model, oldest first; without one, those of all models."""
     found = [record for record in records if type(record) is Epoch and record.cause == REFUSED]
     if not found:
         return []
@@ -47,13 +50,15 @@ def refusals_in(records: Sequence[Record], provider: str, model: str) -> list[Ep
         epoch
         for epoch in found
         if epoch.id not in undone
-        and (epoch.provider or provider) == provider
-        and (epoch.model or model) == model
+        and (provider is None or (epoch.provider or provider) == provider)
+        and (model is None or (epoch.model or model) == model)
     ]
 
 
-def read_left_out(records: Sequence[Record], provider: str, model: str) -> dict[str, LeftOut]:
-    """Return the parts that a model refused, by record."""
+def read_left_out(
+    records: Sequence[Record], provider: str | None = None, model: str | None = None
+) -> dict[str, LeftOut]:
+    """Return the parts that a model refused, by record; without one, what any model refused."""
     found: dict[str, LeftOut] = {}
     for epoch in refusals_in(records, provider, model):
         for record in epoch.media:
@@ -76,8 +81,6 @@ def is_refusal(record: Record) -> bool:
 
 def as_sent(records: Iterable[Record], left_out: Mapping[str, LeftOut]) -> list[Record]:
     """Return records without what was refused as a whole: notes stand in its place, or nothing."""
-    if not left_out:
-        return list(records)
     found: list[Record] = []
     for record in records:
         item = left_out.get(record.id)
@@ -88,6 +91,44 @@ def as_sent(records: Iterable[Record], left_out: Mapping[str, LeftOut]) -> list[
         elif item.note:
             found.append(_as_note(record, item.note))
     return found
+
+
+def as_told(records: Sequence[Record]) -> list[Record]:
+    """Return records, oldest first, as a text from them may tell them: without the words that any
+    model refused. Which model will read it is not known when it is made."""
+    return as_sent(records, read_left_out(records))
+
+
+def told_back(newest_first: Iterable[Record], newer: Sequence[Record] = ()) -> Iterator[Record]:
+    """Yield `as_told` of records that come newest first. A repair is newer than what it is about;
+    `newer` are the records behind the first one, oldest first, as far as they may have one."""
+    undone: set[str] = set()
+    left_out: dict[str, LeftOut] = {}
+
+    def learn(record: Record) -> None:
+        if type(record) is Undo:
+            undone.add(record.target)
+        elif type(record) is Epoch and record.id not in undone:
+            for epoch in refusals_in((record,)):
+                for name, note in epoch.left_out.items():
+                    left_out.setdefault(name, LeftOut("all", note))
+
+    for record in reversed(newer):
+        learn(record)
+    for record in newest_first:
+        learn(record)
+        yield from as_sent((record,), left_out)
+
+
+def reaches_back(fresh: Sequence[Record]) -> bool:
+    """Return whether records leave out, or bring back, something that was said before them: what
+    was made from the older ones is made anew then."""
+    ids = {record.id for record in fresh}
+    return any(
+        (type(record) is Undo and record.target not in ids)
+        or (type(record) is Epoch and not ids.issuperset(record.left_out))
+        for record in fresh
+    )
 
 
 def _as_note(record: Record, note: str) -> Record:

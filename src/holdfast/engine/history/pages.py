@@ -1,4 +1,8 @@
-"""Pages of a session: records read back from the end, and only those that fit looked at closely."""
+"""Pages of a session: records read back from the end, and only those that fit looked at closely.
+
+What a model refused is on no page: the reader of a page is a model, too. A refusal is logged before
+the reply that ends its turn, so one turn is all that a page looks ahead.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,12 @@ from holdfast.core.history.sanitise import (
     searchable,
 )
 from holdfast.core.limits import HISTORY_SEARCH_CHARS_MAX
-from holdfast.core.log.records import Assistant, ToolUse
+from holdfast.core.log.records import Assistant, ToolUse, tool_calls
+from holdfast.core.refusals.left_out import as_told, told_back
 from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from holdfast.core.history.page import Page, PageUnit
     from holdfast.core.history.sanitise import Clean
@@ -51,9 +56,7 @@ class PageReader:
     def newest(self, key: SessionKey, request: HistoryRequest) -> Page:
         """The newest messages, or those before a cursor."""
         before = record_in(request.cursor, key) if request.cursor else None
-        units = units_back(
-            self._store.back(key, before=before), include_tools=request.include_tools
-        )
+        units = units_back(self._back(key, before), include_tools=request.include_tools)
         gathering = Gathering(request.limit, self._cap, request.words)
         if request.words:
             return self._matching(key, request, units, gathering)
@@ -96,8 +99,10 @@ class PageReader:
         """The messages around a record, older and newer ones in turn."""
         anchor = self._anchor(key, request.around)
         start, tools = self._unit_start(key, anchor), request.include_tools
-        newer = units_forward(self._store.read(key, start=start), include_tools=tools)
-        older = units_back(self._store.back(key, before=start), include_tools=tools)
+        newer = units_forward(
+            _told_forward(self._store.read(key, start=start)), include_tools=tools
+        )
+        older = units_back(self._back(key, start), include_tools=tools)
         gathering = Gathering(request.limit, self._cap, request.words)
         first = next(newer, None)
         if first is not None:
@@ -111,6 +116,11 @@ class PageReader:
         )
         has_newer = gathering.is_short_of_newer or next(newer, None) is not None
         return msgspec.structs.replace(page, has_newer=has_newer)
+
+    def _back(self, key: SessionKey, before: str | None) -> Iterator[Record]:
+        """The records before one, or all, newest first, without what a model refused."""
+        turn = () if before is None else next(_turns(self._store.read(key, start=before)), ())
+        return told_back(self._store.back(key, before=before), turn)
 
     def _anchor(self, key: SessionKey, record: str) -> Record:
         """The record of that id, which is usually one that a recent page showed."""
@@ -139,3 +149,20 @@ class PageReader:
     def _clean(self, unit: PageUnit) -> Iterator[Clean]:
         names = call_names(unit.records)
         return (clean_record(record, self._redactor, names) for record in unit.records)
+
+
+def _turns(oldest_first: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the records up to each reply that ends a turn, and those behind the last one."""
+    turn: list[Record] = []
+    for record in oldest_first:
+        turn.append(record)
+        if isinstance(record, Assistant) and not tool_calls(record.content):
+            yield turn
+            turn = []
+    yield turn
+
+
+def _told_forward(oldest_first: Iterable[Record]) -> Iterator[Record]:
+    """Yield records without what a model refused."""
+    for turn in _turns(oldest_first):
+        yield from as_told(turn)

@@ -12,11 +12,12 @@ from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
+from holdfast.core.refusals.left_out import as_told, reaches_back
 from holdfast.errors import HoldfastError
 from holdfast.ports.search_index import IndexPassage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from holdfast.core.history.access import Caller, Subject
     from holdfast.core.log.ids import SessionKey
@@ -147,7 +148,7 @@ class Indexer:
         try:
             if source is not None and source.head:
                 fresh = _since(store.back(key), source.head)
-                if fresh is not None:
+                if fresh is not None and not reaches_back(fresh):
                     head = fresh[-1].id if fresh else source.head
                     found = list(_record_passages(fresh, self._mask))
                     self._index.extend(source, stamp=stamp, head=head, passages=found)
@@ -166,10 +167,10 @@ def session_stamp(info: SessionInfo) -> str:
 
 
 def _record_passages(
-    records: Iterable[Record], mask: Callable[[str], str]
+    records: Sequence[Record], mask: Callable[[str], str]
 ) -> Iterator[IndexPassage]:
-    """The words of people and models, in passages."""
-    for record in records:
+    """The words of people and models that no model refused, in passages."""
+    for record in as_told(records):
         role: Role = "user"
         words = user_text(record)
         if not words:

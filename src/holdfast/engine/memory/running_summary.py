@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.memory.running_summary import Sidecar, advance
+from holdfast.core.refusals.left_out import reaches_back
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -45,6 +46,9 @@ def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -
     for record in store.back(key):
         newest.append(record)
         if record.id == before.upto:
+            if reaches_back(newest[-2::-1]):
+                before = Sidecar()
+                continue
             return advance(before, newest[::-1])
         if len(newest) == _RECORDS_MAX:
             anew = advance(Sidecar(), newest[::-1])

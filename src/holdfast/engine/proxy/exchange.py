@@ -184,7 +184,8 @@ class ProxyExchange:
                 return True
             if failure.kind == "policy":
                 with log.session.lock:
-                    log.after = self._fitting.end_turn(failure, log.after)
+                    why = failure.subclass or failure.kind
+                    log.after = self._fitting.end_turn(why, log.after)
         record = CallFailure(
             cause=failure.message[:2_000] or f"status {refusal.status_code}",
             failure=failure.kind,
@@ -205,6 +206,10 @@ class ProxyExchange:
             log.store(CallFailure(cause=cause), self._fitting)
             return
         reply, is_whole = found
+        if is_whole and reply.stop == "refusal" and self._fitting is not None:
+            with log.session.lock:
+                why = reply.stop_reason or reply.stop
+                log.after = self._fitting.end_turn(why, log.after)
         cause = "" if is_whole else "the upstream ended before the reply was whole"
         log.store_reply(reply, cause, self._fitting, self.rounds)
 

@@ -10,6 +10,7 @@ from holdfast.core.dialects.common.digests import extend_chain
 from holdfast.core.dialects.prefix import SentRequest
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
+from holdfast.core.refusals.left_out import REFUSAL
 from holdfast.core.turn.replies import assistant_record
 from holdfast.errors import HoldfastError
 
@@ -70,6 +71,8 @@ class ExchangeLog:
         sent = fitting.origin() if fitting is not None else SentRequest(request.dialect)
         record = assistant_record(reply, request.provider, request.model, sent)
         extra = {**record.extra, **({"cause": cause} if cause else {})}
+        if reply.stop == "refusal" and not cause and fitting is not None:
+            extra[REFUSAL] = True
         results: list[Record] = []
         if self._is_whole and not cause:
             extra[CHAIN_FIELD] = _reply_chains(request, rounds.as_seen(reply) if rounds else reply)

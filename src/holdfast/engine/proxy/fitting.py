@@ -204,11 +204,11 @@ class Fitting:
             return None
         return self._use(plan, after)
 
-    def end_turn(self, failure: Failure, after: str) -> str:
+    def end_turn(self, why: str, after: str) -> str:
         """Leave the newest turn out of later requests: the provider refuses it under a policy, and
         the client sees that. Returns the record that the client's next message follows."""
         self._read_path(after)
-        made = policy_record(self._last_request(), failure.subclass or failure.kind)
+        made = policy_record(self._last_request(), why)
         return self._session.append([made], after) if made.left_out else after
 
     def go_on(self, after: str) -> str | None:

@@ -20,13 +20,14 @@ from holdfast.core.compaction.summary_input import parts
 from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.core.narrative.digest import digest_record
+from holdfast.core.refusals.left_out import as_told, reaches_back, refusals_in
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD
 from holdfast.providers import requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -82,7 +83,8 @@ def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
     """
     counter = Estimator()
     room = int(_WINDOW_SHARE * model.window.tokens) - _ANSWER_TOKENS - counter.count(ask(state))
-    digests = [found for record in records if (found := digest_record(record)) is not None]
+    told = map(digest_record, as_told(records))
+    digests = [found for found in told if found is not None]
     narrative = next(iter(parts(digests, max(0, room), 1, counter)), "")
     if not narrative:
         return state
@@ -99,8 +101,9 @@ def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
 
 
 def load(store: SessionStore, key: SessionKey) -> Loaded:
-    """The newest usable checkpoint on the path to the head."""
-    return newest(store.back(key))
+    """The newest usable checkpoint on the path to the head, of those that tell nothing which was
+    refused after them."""
+    return newest(_sound(store.back(key)))
 
 
 def bring_in(store: SessionStore, key: SessionKey, state: State) -> str:
@@ -130,6 +133,17 @@ def record_of(state: State) -> Checkpoint:
     return Checkpoint(state=to_json(state), trigger=state.trigger)
 
 
+def _sound(newest_first: Iterable[Record]) -> Iterator[Record]:
+    """Yield records without the checkpoints that were made before something in them was refused."""
+    refused: set[str] = set()
+    for record in newest_first:
+        refused.discard(record.id)
+        for epoch in refusals_in((record,)):
+            refused.update(epoch.left_out)
+        if not refused or not isinstance(record, Checkpoint):
+            yield record
+
+
 def _since(store: SessionStore, key: SessionKey) -> tuple[list[Record], Loaded]:
     """The records after the newest usable checkpoint, and that checkpoint.
 
@@ -138,15 +152,18 @@ def _since(store: SessionStore, key: SessionKey) -> tuple[list[Record], Loaded]:
     records: list[Record] = []
     found: Loaded | None = None
     passed: list[Bad] = []
-    for record in store.back(key):
+    for record in _sound(store.back(key)):
         records.append(record)
+        is_read = found is not None and found.state is not None and record.id == found.state.upto
+        if is_read and reaches_back(records[-2::-1]):
+            found = None
+        elif is_read:
+            break
         if found is None and isinstance(record, Checkpoint):
             state = read_state(record.state)
             if not isinstance(state, State):
                 passed.append(Bad(record.id, state))
             elif state.session_id == key.session and state.upto:
                 found = Loaded(state, record.id)
-        elif found is not None and found.state is not None and record.id == found.state.upto:
-            break
     found = msgspec.structs.replace(found or Loaded(), passed_over=tuple(passed))
     return records[::-1], found

@@ -10,6 +10,7 @@ from holdfast.core.flow.arguments import check_flag, check_text, shorten
 from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode, User
 from holdfast.core.memory.notes import durable, saved_notes
+from holdfast.core.refusals.left_out import as_told
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import follow_continuation, new_key
@@ -122,7 +123,7 @@ def _save_notes(state: SessionState, trigger: str) -> Flow[None]:
     if state.run.options.notes == "off":
         return
     records: Sequence[Record] = yield Read(state.run.window.tokens)
-    found = durable(records, known=saved_notes(records))
+    found = durable(as_told(records), known=saved_notes(records))
     if found:
         texts, sources = [note.text for note in found], [note.record for note in found]
         yield Append((Flush(notes=texts, sources=sources, trigger=trigger),))
