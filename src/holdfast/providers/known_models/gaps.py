@@ -5,9 +5,13 @@ A row here is used only where the catalog has none, and goes once the catalog ha
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from holdfast.core.models.names import read_model_name
 from holdfast.providers.known_models.rows import DatedPrice, KnownModel, NameTest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 AS_OF: Final = "2026-11-18"
 SOURCE: Final = "Holdfast's own list of what the catalog lacks"
@@ -52,3 +56,26 @@ GAPS: Final = (
     # The page has no price for reading its cache; a tenth of the input is the usual one.
     _row("openai", "gpt-6.2-sol", 1_050_000, _gpt(2.0, 10.0, 0.2), _DATE),
 )
+
+_OUTPUTS: Final[Mapping[tuple[str, str], Mapping[tuple[int, int], int]]] = {
+    ("anthropic", "fable"): dict.fromkeys(((5, 0), (5, 1), (5, 2)), 128_000),
+    ("anthropic", "mythos"): dict.fromkeys(((5, 0), (5, 1), (5, 2)), 128_000),
+    ("anthropic", "opus"): dict.fromkeys(((4, 5), (4, 6), (4, 7), (4, 8), (5, 0), (5, 5)), 128_000),
+    ("anthropic", "sonnet"): dict.fromkeys(((5, 0), (5, 5)), 128_000),
+    ("anthropic", "haiku"): {(4, 5): 64_000, (5, 5): 128_000},
+    ("openai", "astra"): {(6, 0): 128_000},
+    ("openai", "sol"): {(6, 0): 128_000},
+    ("openai", "luna"): {(6, 0): 128_000},
+    ("openai", "terra"): {(6, 1): 128_000},
+    ("google", "argon"): {(4, 0): 65_536},
+    ("google", "pro"): {(3, 1): 65_536},
+    ("google", "flash"): dict.fromkeys(((3, 6), (3, 7), (3, 8)), 65_536),
+}
+"""The releases of each line whose pages state how long a reply may be, and the tokens. A release
+that is not here is unknown: its page may state another number."""
+
+
+def output_limit(model: str) -> int:
+    """Return the most tokens that a reply of a model may have, by its maker; 0 where not known."""
+    name = read_model_name(model)
+    return _OUTPUTS.get((name.maker, name.line), {}).get(name.version or (0, 0), 0)

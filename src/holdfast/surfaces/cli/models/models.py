@@ -10,6 +10,7 @@ from holdfast.core.models.catalog import family_of
 from holdfast.core.models.generation import ModelTraits, traits_of
 from holdfast.core.models.pace import CacheOffer, offer_of
 from holdfast.core.models.window import Window, output_reserve
+from holdfast.providers.known_models.gaps import output_limit
 from holdfast.providers.known_models.lookup import (
     ModelFacts,
     catalog,
@@ -80,7 +81,8 @@ class _Believed(msgspec.Struct, frozen=True):
         family = family_of(self.model)
         if self.target is not None and self.target.output_max:
             return self.target.output_max
-        return family.output_max if family is not None else 0
+        capped = family.output_max if family is not None else 0
+        return capped or output_limit(self.model)
 
 
 def _believe(name: str, provider: str) -> _Believed:
