@@ -4,6 +4,11 @@ Unlike `core.extract.statements`, which finds what may matter in this conversati
 what is noted comes back in every later session, so a doubt is a no. A wish for the work at hand
 (`I'd like to book…`, `make sure the test passes`), an observation (`it never triggers`) and
 whatever was pasted are not taken.
+
+Each group of patterns says what is lost without it: of 277 conventions that a mentor lays down in
+half of MemoryCode (250 are noted), and of the 77 sentences noted in 1,666 messages (those with an
+answer in LongMemEval, a sixth of the others there and in RealMem, and those of real coding
+sessions). Nearly all of these are English.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ _ORDERS: Final = (
     rf"{_LEAD}call me [\w-]+",
     rf"{_LEAD}(?:for future reference|for the record)\b",
 )
-"""Openings of a lasting instruction."""
+"""Openings of a lasting instruction. Without them 10 conventions and 3 sentences are lost."""
 
 _STANDING: Final = (
     r"from now on|from here on|going forward|from today on|henceforth",
@@ -100,7 +105,8 @@ _STANDING: Final = (
     r"(?:our|my) (?:\w+ )?(?:convention|policy|rule|style guide|coding style|stack|standard|"
     r"naming scheme|workflow) (?:is|are|says|requires)",
 )
-"""Words that make a sentence lasting, wherever they stand."""
+"""Words that make a sentence lasting, wherever they stand. Without them 225 conventions and 7
+sentences are lost."""
 
 _CHOSEN: Final = (
     r"(?:we|i)(?:'ve| have)? (?:decided|agreed|settled|opted)(?! to (?:look|check|try|see|start|run"
@@ -126,7 +132,8 @@ _PASSING: Final = holds(
         r"(?:these|those|the|this|following|few|some) (?:\w+ ){0,2}(?:instructions|guidelines)",
     )
 )
-"""Words that limit a sentence to the moment, or are only a figure of speech."""
+"""Words that limit a sentence to the moment, or are only a figure of speech. Without them 35 notes
+more are taken of MemoryCode, of which 3 are conventions, and 10 sentences more of messages."""
 
 _NAMED: Final = lazy_pattern(
     r"(?i:\b(?:the|our|my|its) (?:\w+ ){0,2}?(?:ticket|issue|budget|owner|contact|customer|client"
@@ -134,7 +141,8 @@ _NAMED: Final = lazy_pattern(
     r"|domain|bucket|id|number|code|key|user ?name|handle) (?:is|are|will be))(?: \w+){0,2}? "
     r"(?:[A-Z]\w+|\S*\d|[a-z]+_\w|[`\"“«]|\w+[/@.]\w)"
 )
-"""Names that can be looked up: a number, an identifier, a path, a quotation."""
+"""Names that can be looked up: a number, an identifier, a path, a quotation. Without them 56
+sentences are lost."""
 
 _DUE: Final = holds(
     (
@@ -147,6 +155,7 @@ _DUE: Final = holds(
         r"|au plus tard|не позднее",
     )
 )
+"""Dates to keep. No set of ours has one: nothing is lost without these words."""
 _DATE: Final = lazy_pattern(
     r"\b(?:\d{1,4}(?:st|nd|rd|th)?\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|"
     r"march|april|may|june|july|august|september|october|november|december|tomorrow|midnight|noon|"
@@ -173,6 +182,7 @@ _TASTE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _LASTING_ELSEWHERE: Final = holds(RULES_ELSEWHERE, (_RULES_CHINESE, *RULES_WIDE[1:]))
+"""The same in other languages, of which no set of ours has any."""
 _ENGLISH: Final = lazy_pattern(
     r"\b(?:the|and|of|that|with|you|my|are|for|this|it)\b", re.IGNORECASE
 )
