@@ -58,6 +58,8 @@ class ProxyKeeper:
         self.mode: ProxyMode = mode
         self.window = window
         """The window that the user stated; None for the model's own."""
+        self.refused_fields: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Fields that an upstream refused for a model; no later request has them."""
         self._agent = agent
         self._pool = SessionPool(store, agent, owner)
         self._prefixes = PrefixMemory()
