@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.dialects.common.fields import without_fields
 from holdfast.core.dialects.prefix import SentRequest, origin_of
 from holdfast.core.dialects.registry import find_dialect
-from holdfast.core.failures.fields import find_named_field
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import (
     MESSAGES,
@@ -72,9 +70,6 @@ _REPLY_MAX: Final = 100_000_000
 """Tokens that a reply is weighed with at most: some clients ask for the largest number there is."""
 _HELD: Final[tuple[Pressure, ...]] = ("hold",)
 _ASKED: Final[tuple[Pressure, ...]] = ("cut", "hold")
-_FIELD_STATUS: Final = (400, 422)
-_HOSTS_MAX: Final = 1_000
-"""Hosts and models whose refused fields are remembered."""
 _SIZE_STEPS: Final = frozenset(("shrink", "lower-output", "drop-media"))
 
 
@@ -118,7 +113,6 @@ class Fitting:
         self._goes_on = False
         self._weighed: Plan | None = None
         self._repairs: list[Repair] = []
-        self._fields_left_out = 0
         self._stated: set[int] = set()
         self._epoch = ""
         """The decision by which the request that was sent last is cut."""
@@ -126,6 +120,9 @@ class Fitting:
         self.tools: OwnTools | None = None
         """Our tools, where the request that is sent has them."""
         self._offer = ToolOffer(keeper, request, session.key)
+        bare = keeper.refused_fields.leave_out(request)
+        if bare is not None:
+            self._send(bare)
 
     @property
     def window(self) -> Window:
@@ -155,38 +152,6 @@ class Fitting:
 
     def decide(self, after: str, place: ChainPlace | None) -> str:
         """Decide about the request as it came; returns the record that the reply follows."""
-        after = self._decide(after, place)
-        refused = self._refused_fields
-        if refused and self._json is None:
-            body = self._request.body
-            if without_fields(body, refused) != body:
-                self._send(body)
-        return after
-
-    @property
-    def _refused_fields(self) -> Sequence[str]:
-        """The fields that the host has refused for this model."""
-        return self._keeper.refused_fields.get((self._request.upstream, self._request.model), ())
-
-    def _leave_out_field(self, failure: Failure) -> bool:
-        """Send the request without a field that the refusal names, and every later one as well."""
-        known, body = self._refused_fields, self._json or self._request.body
-        field = find_named_field(failure.message) if failure.status in _FIELD_STATUS else ""
-        if not field or field in known or self._fields_left_out >= REPAIRS_MAX:
-            return False
-        if without_fields(body, (field,)) == body:
-            return False
-        host = (self._request.upstream, self._request.model)
-        hosts = self._keeper.refused_fields
-        hosts[host] = (*known, field)
-        if len(hosts) > _HOSTS_MAX:
-            del hosts[next(iter(hosts))]
-        self._fields_left_out += 1
-        self._send(body)
-        self._note = f"without the field {field}, which the provider refused"
-        return True
-
-    def _decide(self, after: str, place: ChainPlace | None) -> str:
         window = self.window
         is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
@@ -211,7 +176,11 @@ class Fitting:
     def shrink(self, failure: Failure, after: str) -> str | None:
         """Answer a refusal with a smaller request; the record that the reply follows then, or None
         where the refusal is the client's to see."""
-        if self._leave_out_field(failure):
+        learn = self._keeper.refused_fields.learn
+        tries = self._tries.recoveries
+        if tries < REPAIRS_MAX and (bare := learn(self._request, self._json, failure)):
+            self._tries = Tries(recoveries=tries + 1)
+            self._send(bare)
             return after
         self._read_path(after)
         refused = self._last_request()
@@ -411,7 +380,7 @@ class Fitting:
         return SentRequest(self._target.dialect.name, epoch=self._epoch)
 
     def _send(self, body: Json) -> None:
-        body = without_fields(body, self._refused_fields)
+        body = self._keeper.refused_fields.leave_out(self._request, body) or body
         self.body, self._json = msgspec.json.encode(body), body
 
 
