@@ -442,3 +442,22 @@ def test_a_policy_that_comes_as_a_reply_is_not_sent_again(dialect: str, is_kept:
         later.open("application/json", "")
         later.take(client.hear("Fine."))
         later.finish()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_refused_field_is_left_out_of_every_later_request(dialect: str) -> None:
+    """The host's word holds for each conversation with that model, and takes nothing else away."""
+    keeper = ProxyKeeper(MemoryStore(), window=64_000)
+    client = Client(dialect)
+    client.say("Hello")
+    begun = keeper.begin(client.request(novel_field={"a": 1}))
+    assert "novel_field" in begun.body.decode()
+    said = "novel_field: Extra inputs are not permitted"
+    assert begun.refuse(400, {}, json.dumps({"error": {"message": said}}).encode())
+    assert json.loads(begun.body) == json.loads(client.request().data)
+    assert not begun.refuse(400, {}, json.dumps({"error": {"message": said}}).encode())
+    for text in ("And now?", "Another conversation"):
+        other = Client(dialect)
+        other.say(text)
+        later = keeper.begin(other.request(novel_field={"a": 1}))
+        assert json.loads(later.body) == json.loads(other.request().data)

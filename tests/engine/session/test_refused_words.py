@@ -160,7 +160,10 @@ def test_every_reader_of_words_is_known() -> None:
     root = Path(holdfast.__file__).parent
     found = set()
     for path in itertools.chain.from_iterable((root / room).rglob("*.py") for room in ROOMS):
-        tree = ast.parse(path.read_text())
+        text = path.read_text()
+        if not any(word in text for word in WORDS):
+            continue  # parsing takes long
+        tree = ast.parse(text)
         names = {
             name.name
             for node in ast.walk(tree)

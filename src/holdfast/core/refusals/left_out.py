@@ -99,7 +99,7 @@ def as_told(records: Sequence[Record]) -> list[Record]:
     return as_sent(records, read_left_out(records))
 
 
-def told_back(newest_first: Iterable[Record], newer: Sequence[Record] = ()) -> Iterator[Record]:
+def tell_back(newest_first: Iterable[Record], newer: Sequence[Record] = ()) -> Iterator[Record]:
     """Yield `as_told` of records that come newest first. A repair is newer than what it is about;
     `newer` are the records behind the first one, oldest first, as far as they may have one."""
     undone: set[str] = set()

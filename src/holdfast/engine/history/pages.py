@@ -24,7 +24,7 @@ from holdfast.core.history.sanitise import (
 )
 from holdfast.core.limits import HISTORY_SEARCH_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolUse, tool_calls
-from holdfast.core.refusals.left_out import as_told, told_back
+from holdfast.core.refusals.left_out import as_told, tell_back
 from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class PageReader:
         anchor = self._anchor(key, request.around)
         start, tools = self._unit_start(key, anchor), request.include_tools
         newer = units_forward(
-            _told_forward(self._store.read(key, start=start)), include_tools=tools
+            _tell_forward(self._store.read(key, start=start)), include_tools=tools
         )
         older = units_back(self._back(key, start), include_tools=tools)
         gathering = Gathering(request.limit, self._cap, request.words)
@@ -120,7 +120,7 @@ class PageReader:
     def _back(self, key: SessionKey, before: str | None) -> Iterator[Record]:
         """The records before one, or all, newest first, without what a model refused."""
         turn = () if before is None else next(_turns(self._store.read(key, start=before)), ())
-        return told_back(self._store.back(key, before=before), turn)
+        return tell_back(self._store.back(key, before=before), turn)
 
     def _anchor(self, key: SessionKey, record: str) -> Record:
         """The record of that id, which is usually one that a recent page showed."""
@@ -162,7 +162,7 @@ def _turns(oldest_first: Iterable[Record]) -> Iterator[list[Record]]:
     yield turn
 
 
-def _told_forward(oldest_first: Iterable[Record]) -> Iterator[Record]:
+def _tell_forward(oldest_first: Iterable[Record]) -> Iterator[Record]:
     """Yield records without what a model refused."""
     for turn in _turns(oldest_first):
         yield from as_told(turn)

@@ -26,7 +26,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
 from holdfast.core.refusals.left_out import REFUSED
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
-from holdfast.core.turn.refusals import policy_record, repair_record
+from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_record
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.session.prepare import cache_for
@@ -120,6 +120,9 @@ class Fitting:
         self.tools: OwnTools | None = None
         """Our tools, where the request that is sent has them."""
         self._offer = ToolOffer(keeper, request, session.key)
+        bare = keeper.refused_fields.leave_out(request)
+        if bare is not None:
+            self._send(bare)
 
     @property
     def window(self) -> Window:
@@ -173,6 +176,12 @@ class Fitting:
     def shrink(self, failure: Failure, after: str) -> str | None:
         """Answer a refusal with a smaller request; the record that the reply follows then, or None
         where the refusal is the client's to see."""
+        learn = self._keeper.refused_fields.learn
+        tries = self._tries.recoveries
+        if tries < REPAIRS_MAX and (bare := learn(self._request, self._json, failure)):
+            self._tries = Tries(recoveries=tries + 1)
+            self._send(bare)
+            return after
         self._read_path(after)
         refused = self._last_request()
         options, repairs = _OPTIONS, self._repairs
@@ -365,6 +374,7 @@ class Fitting:
         return SentRequest(self._target.dialect.name, epoch=self._epoch)
 
     def _send(self, body: Json) -> None:
+        body = self._keeper.refused_fields.leave_out(self._request, body) or body
         self.body, self._json = msgspec.json.encode(body), body
 
 

@@ -19,6 +19,7 @@ from holdfast.core.proxy.terms import REQUEST_FIELD
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
+from holdfast.engine.proxy.refused_fields import RefusedFields
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -58,6 +59,7 @@ class ProxyKeeper:
         self.mode: ProxyMode = mode
         self.window = window
         """The window that the user stated; None for the model's own."""
+        self.refused_fields = RefusedFields()
         self._agent = agent
         self._pool = SessionPool(store, agent, owner)
         self._prefixes = PrefixMemory()
