@@ -27,7 +27,7 @@ WIDE_CLASSES: dict[str, int] = {
     "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 27,
     "engine/session/session.py:Session": 28,
-    "testing/loopback/exchange.py:Exchange": 31,
+    "testing/loopback/exchange.py:Exchange": 30,
     "testing/loopback/faults.py:Fault": 30,
     "testing/loopback/server.py:Loopback": 20,
 }

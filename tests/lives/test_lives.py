@@ -45,6 +45,17 @@ def test_requests_only_grow_and_reasoning_goes_back(surface: Surface, dialect: s
     check()
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_client_that_keeps_its_own_thinking_is_served_after_a_cut(dialect: str) -> None:
+    """It sends everything back as it came, thinking from before the cut as well."""
+    steps = tuple(Say(40, ((900,), (900,))) for _ in range(12))
+    client = Proxied(Life(dialect, 0, 16_000, streams=False, thinking=True, steps=steps))
+    assert client.run() == []
+    asked = [one for one in client.provider.loopback.requests if not one.only_counts]
+    assert client._epochs()
+    assert {one.status for one in asked} == {200}
+
+
 # The oracle itself
 
 

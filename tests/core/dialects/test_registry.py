@@ -15,8 +15,6 @@ from holdfast.importers.apis.item_readers import ITEM_READERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SERVED = PACKAGE / "testing" / "loopback"
-"""The provider that tests call; its wires still choose by the name of a dialect."""
 AMBIGUOUS = frozenset({"anthropic", "gemini"})
 """Names that servers, providers and file formats have too."""
 
@@ -44,7 +42,6 @@ def test_nothing_else_chooses_by_the_name_of_a_dialect() -> None:
         f"{path.relative_to(PACKAGE)}: {asked}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if not path.is_relative_to(PACKAGE / "core" / "dialects")
-        and not path.is_relative_to(SERVED)
         for asked in choices(path.read_text())
     ]
     assert found == []

@@ -37,6 +37,13 @@ _TYPES: Final = {
 
 
 class AnthropicWire:
+    request_header = "request-id"
+    call_prefix = "toolu"
+    reserves_output = True
+
+    def count(self, tokens: int) -> Json:
+        return {"input_tokens": tokens}
+
     def reply(self, spoken: Spoken) -> Json:
         return {
             **_message(spoken),

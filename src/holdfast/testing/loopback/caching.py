@@ -64,7 +64,7 @@ class Caches:
         now = self._clock()
         with self._lock:
             self._kept = {key: one for key, one in self._kept.items() if _lives(one, now)}
-            if heard.dialect == "anthropic":
+            if heard.has_marks:
                 return self._read_marked(heard, chain, sums, now)
             return self._automatic(heard, chain, sums, now)
 

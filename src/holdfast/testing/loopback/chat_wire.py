@@ -44,6 +44,13 @@ _TOO_LONG: Final = frozenset({"string-length", "call-id-length"})
 
 
 class ChatWire:
+    request_header = "x-request-id"
+    call_prefix = "call"
+    reserves_output = True
+
+    def count(self, tokens: int) -> Json:
+        return {"input_tokens": tokens}
+
     def __init__(self, variant: str = "") -> None:
         self._host = _HOSTS.get(variant, "")
 

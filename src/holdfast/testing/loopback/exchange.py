@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.common.rule import Violation
+from holdfast.core.dialects.registry import IMITATED
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.providers.requests import validate
 from holdfast.testing.loopback import outgoing
@@ -36,7 +37,7 @@ from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Event, Spoken, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holdfast.ports import Clock
     from holdfast.testing.loopback.asking import Brain
@@ -150,7 +151,7 @@ class Exchange:
     @property
     def reply_reserve(self) -> int:
         """Return the tokens that the reply reserves in the window. Gemini limits only its input."""
-        return self.output_max if self.rules.reserves_output and self.dialect != "gemini" else 0
+        return self.output_max if self.rules.reserves_output and self.wire.reserves_output else 0
 
     @property
     def limit(self) -> int:
@@ -158,8 +159,7 @@ class Exchange:
 
     @property
     def reply_headers(self) -> dict[str, str]:
-        name = "request-id" if self.dialect == "anthropic" else "x-request-id"
-        return {name: self.request_id, **self.fault.headers}
+        return {self.wire.request_header: self.request_id, **self.fault.headers}
 
     @property
     def request_id(self) -> str:
@@ -183,7 +183,8 @@ class Exchange:
         self._look(heard)
         if self.only_counts:
             self._refuse_violations()
-            return self._count_reply(self.dialect)
+            data = msgspec.json.encode(self.wire.count(self.tokens))
+            return outgoing.whole(200, self.reply_headers, data)
         asked = self._question(heard)
         fault = self.shared.faults.take(asked)
         self.fault = fault or _NO_FAULT
@@ -299,14 +300,6 @@ class Exchange:
             thinks=heard.thinks,
         )
 
-    def _count_reply(self, dialect: str) -> Outgoing:
-        data: Json = {"input_tokens": self.tokens}
-        if dialect == "openai-responses":
-            data["object"] = "response.input_tokens"
-        elif dialect == "gemini":
-            data = {"totalTokens": self.tokens}
-        return outgoing.whole(200, self.reply_headers, msgspec.json.encode(data))
-
     # Faults instead of a reply
 
     def _fail(self) -> Outgoing:
@@ -387,7 +380,7 @@ class Exchange:
         if self.rules.dialect(heard.dialect).variant == "mistral":
             made = digest[:9]
         else:
-            made = f"{'toolu' if heard.dialect == 'anthropic' else 'call'}_{digest[:24]}"
+            made = f"{self.wire.call_prefix}_{digest[:24]}"
         return msgspec.structs.replace(call, id=made)
 
     def _speak_answer(self, answer: Answer, heard: Heard, thought: Thought) -> Spoken:
@@ -455,16 +448,19 @@ class Exchange:
         return Outgoing(status=200, headers=headers, parts=tuple(parts), ending=ending, wait=wait)
 
 
+_WIRES: Final[Mapping[str, Callable[[str], Wire]]] = {
+    "anthropic": lambda _variant: AnthropicWire(),
+    "openai-chat": ChatWire,
+    "openai-responses": lambda _variant: ResponsesWire(),
+    "gemini": lambda _variant: GeminiWire(),
+}
+
+
 def _wire(dialect: str | None, rules: Rules) -> Wire:
-    match dialect:
-        case "anthropic":
-            return AnthropicWire()
-        case "openai-responses":
-            return ResponsesWire()
-        case "gemini":
-            return GeminiWire()
-        case _:  # an unknown path is answered as most servers would
-            return ChatWire(rules.dialect("openai-chat").variant)
+    """Return who writes the replies of a dialect; an unknown path is answered as most servers
+    would."""
+    name = dialect or IMITATED
+    return _WIRES[name](rules.dialect(name).variant)
 
 
 def _with_stage(answer: Answer, fault: Fault, asked: Asked) -> Answer:

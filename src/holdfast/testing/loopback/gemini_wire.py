@@ -35,6 +35,13 @@ _STATUSES: Final = {
 
 
 class GeminiWire:
+    request_header = "x-request-id"
+    call_prefix = "call"
+    reserves_output = False
+
+    def count(self, tokens: int) -> Json:
+        return {"totalTokens": tokens}
+
     def reply(self, spoken: Spoken) -> Json:
         parts = [part for _stage, part in _parts(spoken, in_whole=True)]
         if spoken.signature and not spoken.calls:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Iterator, Mapping  # noqa: TC003  (fields of a struct)
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -35,8 +36,6 @@ from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_too
 from holdfast.core.tokens.images import image_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from holdfast.core.tokens.counting import Counter
 
 _SYSTEM_ROLES: Final = ("system", "developer")
@@ -46,10 +45,7 @@ _OUTPUT_FIELDS: Final = (
     "max_output_tokens",
     "maxOutputTokens",
 )
-_MAKERS: Final = {"anthropic": "anthropic", "gemini": "google"}
-"""Whose pictures cost what they cost, where the model's name does not tell."""
 _LATE: Final = ("thinking", "tool_choice")
-"""Settings whose change makes Anthropic's cache forget the messages, not tools and system."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -78,6 +74,11 @@ class Heard(msgspec.Struct, frozen=True):
     thinks: bool
 
     @property
+    def has_marks(self) -> bool:
+        """True if the cache of this API keeps what the request marks, and nothing else."""
+        return _READERS[self.dialect].has_marks
+
+    @property
     def prompt(self) -> Prompt:
         messages = groupby(
             (piece for piece in self.pieces if piece.place == "message"), key=lambda one: one.role
@@ -100,7 +101,7 @@ class Heard(msgspec.Struct, frozen=True):
 
     def weigh(self, counter: Counter, factor: float = 1.0) -> list[int]:
         """The tokens up to the end of each piece."""
-        images = image_rule(self.model, _MAKERS.get(self.dialect, "openai"))
+        images = image_rule(self.model, _READERS[self.dialect].maker)
         sums, total = [], 0
         for piece in self.pieces:
             if piece.tool is not None:
@@ -118,8 +119,8 @@ class Heard(msgspec.Struct, frozen=True):
         for piece in self.pieces:
             if piece.place == "message" and not was_message:
                 was_message = True
-                if self.dialect == "anthropic":
-                    before = _digest(before, [self.body.get(name) for name in _LATE])
+                late = _READERS[self.dialect].late
+                before = _digest(before, [self.body.get(name) for name in late]) if late else before
             before = _digest(before, piece.wire)
             digests.append(before)
         return digests
@@ -127,23 +128,18 @@ class Heard(msgspec.Struct, frozen=True):
 
 def read_request(dialect: str, body: Json, path: str = "") -> Heard:
     """Read a request. Gemini names the model, and streaming, in the path."""
-    readers = {
-        "anthropic": _anthropic,
-        "openai-chat": _chat,
-        "openai-responses": _responses,
-        "gemini": _gemini,
-    }
-    settings = as_dict(either(body, "generationConfig")) if dialect == "gemini" else body
+    reader = _READERS[dialect]
+    settings = reader.settings(body)
     wanted = (as_number(either(settings, name)) for name in _OUTPUT_FIELDS)
     named, _, method = path.rpartition("/")[2].partition(":")
     return Heard(
         dialect=dialect,
         model=as_text(body.get("model")) or (named if method else ""),
         body=body,
-        pieces=tuple(_open_pieces(readers[dialect](body))),
+        pieces=tuple(_open_pieces(reader.pieces(body))),
         output_max=next((int(item) for item in wanted if item is not None and item > 0), 0),
         is_streamed=body.get("stream") is True or method.startswith("stream"),
-        thinks=_thinks(dialect, body),
+        thinks=reader.thinks(body),
     )
 
 
@@ -155,15 +151,6 @@ def _open_pieces(pieces: Iterator[Piece]) -> Iterator[Piece]:
             piece = msgspec.structs.replace(piece, opens=True)
         before = here
         yield piece
-
-
-def _thinks(dialect: str, body: Json) -> bool:
-    if dialect == "openai-responses":
-        return bool(body.get("reasoning")) or bool(body.get("include"))
-    if dialect == "gemini":
-        settings = as_dict(either(body, "generationConfig"))
-        return either(as_dict(either(settings, "thinkingConfig")), "includeThoughts") is True
-    return as_text(as_dict(body.get("thinking")).get("type")) in ("enabled", "adaptive")
 
 
 def _digest(before: bytes, value: object) -> bytes:
@@ -377,3 +364,49 @@ def _as_blocks(content: object) -> list[Json]:
 
 def _content(value: object) -> str | list[Json]:
     return value if isinstance(value, str) else as_dicts(value)
+
+
+# By dialect
+
+
+def _asks_to_think(body: Json) -> bool:
+    return as_text(as_dict(body.get("thinking")).get("type")) in ("enabled", "adaptive")
+
+
+def _wants_reasoning(body: Json) -> bool:
+    return bool(body.get("reasoning")) or bool(body.get("include"))
+
+
+def _generation(body: Json) -> Json:
+    return as_dict(either(body, "generationConfig"))
+
+
+def _includes_thoughts(body: Json) -> bool:
+    thinking = as_dict(either(_generation(body), "thinkingConfig"))
+    return either(thinking, "includeThoughts") is True
+
+
+def _itself(body: Json) -> Json:
+    return body
+
+
+class _Reader(msgspec.Struct, frozen=True):
+    """The places of things in the requests of one dialect."""
+
+    pieces: Callable[[Json], Iterator[Piece]]
+    thinks: Callable[[Json], bool]
+    settings: Callable[[Json], Json] = _itself
+    maker: str = "openai"
+    """Whose pictures cost what they cost, where the model's name does not tell."""
+    late: tuple[str, ...] = ()
+    """Settings whose change makes a cache forget the messages, not tools and system."""
+    has_marks: bool = False
+    """True if requests mark what a cache is to keep."""
+
+
+_READERS: Final[Mapping[str, _Reader]] = {
+    "anthropic": _Reader(_anthropic, _asks_to_think, maker="anthropic", late=_LATE, has_marks=True),
+    "openai-chat": _Reader(_chat, _asks_to_think),
+    "openai-responses": _Reader(_responses, _wants_reasoning),
+    "gemini": _Reader(_gemini, _includes_thoughts, _generation, maker="google"),
+}

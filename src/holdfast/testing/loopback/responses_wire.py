@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 
 class ResponsesWire:
+    request_header = "x-request-id"
+    call_prefix = "call"
+    reserves_output = True
+
+    def count(self, tokens: int) -> Json:
+        return {"input_tokens": tokens, "object": "response.input_tokens"}
+
     def reply(self, spoken: Spoken) -> Json:
         return _response(spoken, _status(spoken), _items(spoken), spoken.counts)
 

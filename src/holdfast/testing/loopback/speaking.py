@@ -59,6 +59,16 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 class Wire(Protocol):
     """Writes the replies of one API."""
 
+    request_header: str
+    """The header of a reply with the id of its request."""
+    call_prefix: str
+    """The beginning of the ids of calls."""
+    reserves_output: bool
+    """True if the reply that is asked for counts towards the window."""
+
+    def count(self, tokens: int, /) -> Json:
+        """Return the reply to a request that only counts."""
+
     def reply(self, spoken: Spoken, /) -> Json: ...
 
     def events(self, spoken: Spoken, /) -> Iterator[Event]: ...
