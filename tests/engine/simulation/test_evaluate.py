@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.evaluation.report import Evaluation
 
-FORGETFUL = Policy(keep=0.02, allow=("nothing",))
+FORGETFUL = Policy(keep=0.025, allow=("nothing",))
 """A cut with this policy has room for the user's own words alone, and no prune comes before."""
 CARRIED = ("instruction", "decision")
 CUTTING = Policy(allow=("nothing",))

@@ -83,7 +83,7 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
                 answer.get("tool_use_id") or answer.get("toolCallId"),
                 text_or_empty(answer.get("name")),
             ),
-            _said_in(answer),
+            _result_content(answer),
             name=text_or_empty(answer.get("name") or answer.get("toolName")),
             is_error=answer.get("is_error") is True,
             **about,
@@ -94,8 +94,8 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
         draft.user(said, **about)
 
 
-def _said_in(answer: Json) -> Content:
-    """What a result says: in `content`, or in `output` or `result` of a block of the AI SDK."""
+def _result_content(answer: Json) -> Content:
+    """Return the words of a result: in `content`, or `output` or `result` as the AI SDK has it."""
     if "content" in answer:
         return blocks.content_of(answer["content"])
     said = answer.get("output", answer.get("result"))

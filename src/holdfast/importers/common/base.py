@@ -230,7 +230,7 @@ class Draft:
         stored = self._storable(record)
         if stored is not None:
             if isinstance(stored, User | Assistant | ToolResult):
-                self.note_unknown(stored.content)
+                _note_unknown(self, stored.content)
             self._ids |= {record.id} - {""}
             self.records.append(stored)
 
@@ -332,16 +332,6 @@ class Draft:
             texts = (block.get("text") for block in content if block not in lost)
             content = "\n".join(filter(is_text, texts))
         self.system = "\n\n".join(filter(None, [self.system, content]))
-
-    def note_unknown(self, content: Content | None) -> None:
-        """Count the blocks that nobody knows how to read."""
-        why = "kept as it is, but not understood"
-        for block in content if isinstance(content, list) else ():
-            kind = block.get("type")
-            if is_text(kind) and kind not in KNOWN_BLOCKS:
-                self.skip(f"block of the kind {kind[:40]!r}", why)
-            elif not is_text(kind) and not is_text(block.get("text")):
-                self.skip("block without a kind", why)
 
     def _takes(self, record_id: str) -> bool:
         try:
@@ -453,3 +443,14 @@ def _clean_name(value: Json) -> str:
     shown = ", ".join(f"`{cut(str(name), 40, marker=ellipsis).text}`" for name in list(value)[:8])
     more = f" and {len(value) - 8} more" if len(value) > 8 else ""
     return f"the fields {shown}{more}" if value else "no fields"
+
+
+def _note_unknown(draft: Draft, content: Content | None) -> None:
+    """Count the blocks that nobody knows how to read."""
+    why = "kept as it is, but not understood"
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type")
+        if is_text(kind) and kind not in KNOWN_BLOCKS:
+            draft.skip(f"block of the kind {kind[:40]!r}", why)
+        elif not is_text(kind) and not is_text(block.get("text")):
+            draft.skip("block without a kind", why)

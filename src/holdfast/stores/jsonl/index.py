@@ -230,7 +230,8 @@ class Index:
         self, now: float, look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]]
     ) -> bool:
         """Bring the rows of changed sessions up to date; False where these are not known."""
-        last = self._last_look()
+        looks = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
+        last = looks[0][1] if looks else None
         if last is None or last.sessions <= _SMALL_ROOT:
             return False
         if not last.looked <= now < last.looked + _LOOK_SECONDS:
@@ -317,10 +318,6 @@ class Index:
     def _load(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[_Name, IndexRow]:
         rows = self._select(_SELECT + where, values, row_of)
         return {(row[0], row[1]): made for row, made in rows or ()}
-
-    def _last_look(self) -> _Look | None:
-        found = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
-        return found[0][1] if found else None
 
     def _select(
         self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], Any]

@@ -1,1 +1,1 @@
-"""What the seed (claw0) keeps beside its logs, for folders that are opened where they lie."""
+"""Files that the seed (claw0) keeps beside its logs, for folders that are opened where they lie."""
