@@ -167,6 +167,36 @@ def test_a_small_window_stays_small_for_many_turns(way: Way, at: Callable[..., D
     assert not desk.of(CallFailed)
 
 
+THINKING = {
+    "anthropic": "anthropic:claude-fable-5-2",
+    "openai-responses": "openai-responses:gpt-6.2-sol",
+    "gemini": "gemini:gemini-4-argon",
+}
+"""Models whose reasoning is bound to its prefix, or must come back with the results."""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [way._replace(name=THINKING[way.dialect]) for way in WAYS if way.dialect in THINKING],
+    ids=_id,
+)
+def test_reasoning_goes_back_behind_cuts(way: Way, at: Callable[..., Desk]) -> None:
+    """Tool loops over several cuts, with models that think unasked and providers that enforce what
+    their reasoning is bound to: nothing is refused, and nothing dropped."""
+    with Loopback(_agent, limit=WINDOW) as loopback:
+        desk = at(way, loopback, tools=[lookup])
+        for number in range(16):
+            desk.say(f"Turn {number}: " + f"word{number} " * 1_200)
+        counts = loopback.reasoning
+        assert loopback.invalid == ()
+        assert loopback.over_limit == ()
+    cuts = [one for one in desk.of(CompactionFinished) if one.outcome == "applied"]
+    assert len(cuts) > 1
+    assert not desk.of(CallFailed)
+    assert (counts.refused, counts.dropped) == (0, {})
+    assert counts.valid > 16
+
+
 @every_way
 def test_a_window_that_is_smaller_than_said_is_learned(way: Way, at: Callable[..., Desk]) -> None:
     """The provider's own refusal says how large it is; the turn is answered, the size is kept."""
