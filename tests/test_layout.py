@@ -39,7 +39,7 @@ ACROSS = frozenset(
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("engine/session/test_refused_content", "engine/session/test_refused_words"),
         *("importers/test_detection", "importers/test_real_transcripts"),
-        "core/narrative/test_renamed_tools",
+        *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
         "surfaces/test_facts_agree",
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/agents/test_compactions", "engine/session/test_sent"),

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 CLIENTS = f"{ROOT}/.clients/node_modules/.bin:{ROOT}/.venv-aider/bin"
 MODEL = "claude-sonnet-4-5"
+BOUND_MODEL = "claude-fable-5-2"
+"""One that checks the prefix of its reasoning, for every account."""
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 SUMMARY = "the-gist"
 _MARK = re.compile(rf"word-\w+|answer-\d+|{SUMMARY}")
@@ -625,6 +627,7 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
     The calls come in the first turn. Gemini CLI 0.61.0 sends every result twice after a resume, and
     is refused with a proxy or without, so its calls come last. It asks another model whether it
     runs in circles, which is logged apart.
+    Claude Code asks a model whose reasoning is bound to its prefix: none of it is refused.
     """
     program = needs(name)
     agent, worker, root = Agent(tmp_path, "-"), Worker(), tmp_path / "root"
@@ -639,7 +642,7 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
             try:
                 if name == "claude":
                     which = ("--resume" if number else "--session-id", session)
-                    options = ["--model", MODEL, "--allowedTools", "Bash", *which]
+                    options = ["--model", BOUND_MODEL, "--allowedTools", "Bash", *which]
                     shown = agent.run(program, "-p", words, *options, **claude_settings(proxy.url))
                 elif name == "gemini":
                     options = ["-m", "gemini-2.5-pro", "--output-format", "json", "--yolo"]
@@ -657,6 +660,9 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
             assert f"answer-{number + 1}" in shown
             assert "sessions_history" not in shown
         statuses = [request.status for request in loopback.requests]
+        reasoning = loopback.reasoning
+    assert (reasoning.refused, reasoning.dropped) == (0, {})
+    assert name != "claude" or reasoning.valid > STEPS / 2
     with JsonlStore(root) as store:
         logs = [[one.record for one in store.read_all(info.key)] for info in store.sessions()]
     (records,) = [log for log in logs if said[0] in str([rec for rec in log if _is_user(rec)])]

@@ -443,7 +443,7 @@ def test_a_cut_brings_nothing_back() -> None:
     provider.answer = Refusal(400, "Could not process image")
     assert talk.say([text("Look"), picture(PICTURE)]).text == "Fine."
     provider.refuses = lambda body: PICTURE in body or POISON in body
-    for number in range(12):
+    for number in range(24):
         talk.say(f"Question {number} " + "word " * 800)
     talk.session.compact()
     assert any(isinstance(record, Compaction) for record in talk.records())

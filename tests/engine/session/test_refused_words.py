@@ -112,9 +112,9 @@ READERS: Final = {
     "core/checkpoint/actions": "checkpoint",
     "core/checkpoint/capture": "checkpoint",
     "core/checkpoint/told": "summary",
-    "core/compaction/summary_input": "asked of a model",
     "engine/history/pages": "history",
     "engine/memory/indexer": "memory",
+    "engine/session/checkpoints": "asked of a model",
     "engine/session/lifecycle": "the notes that a reset saves",
     # Of records that their caller has read by `as_sent`:
     "core/compaction/summary_check": "the request",

@@ -9,7 +9,7 @@ own wrapper, within its cap, and with a list of the names that it lacks.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 import msgspec
 
@@ -19,6 +19,9 @@ from holdfast.core.extract.names import rank_names
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Text,
     Thinking,
     ToolAnswer,
     ToolCall,
@@ -439,8 +442,10 @@ def _entry_text(entry: MessageEntry) -> str:
             return cut(arguments_json(arguments), _PAYLOAD_CHARS).text
         case ToolAnswer(content=content):
             return cut("\n".join(map(piece_text, content)).strip(), _PAYLOAD_CHARS).text
-        case piece:
-            return piece_text(piece).strip()
+        case Text() | Image() | Other():
+            return piece_text(entry.block).strip()
+        case _:
+            assert_never(entry.block)
 
 
 def _share_in(words: Sequence[str], source: Sequence[str], gram: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -53,11 +53,11 @@ class SeedLabels:
 
 def _labels(data: bytes) -> dict[str, str]:
     try:
-        rows = msgspec.json.decode(data, type=dict[str, Any])
+        rows = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}  # cut, or being written: the seed writes it in place
-    labels = {}
-    for session, row in rows.items():
+    labels: dict[str, str] = {}
+    for session, row in rows.items() if isinstance(rows, dict) else ():
         said = row.get("label") if isinstance(row, dict) else None
         if isinstance(said, str) and (words := " ".join(said.split())):
             labels[session] = cut(words, LABEL_CHARS_MAX, keep="head", marker=ellipsis).text

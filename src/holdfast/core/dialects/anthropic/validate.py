@@ -11,6 +11,7 @@ from holdfast.core.dialects.anthropic import rules
 from holdfast.core.dialects.common.rule import Picture, Violation, dicts
 from holdfast.core.dialects.common.values import as_dict, as_list, as_number, as_text, is_blank
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.generation import traits_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def validate(request: object, target: Target) -> list[Violation]:
     merged = _merge_roles(parts)
     return [
         *rules.COMMON.judge(request, target.dialect, "messages", "a list of at least one message"),
-        *_judge_shape(body),
+        *_judge_shape(body, target),
         *_judge_roles(parts, body, target),
         *_judge_empties(body),
         *_judge_blocks(parts, target),
@@ -90,12 +91,16 @@ def _merge_roles(parts: list[_Part]) -> list[_Part]:
     return merged
 
 
-def _judge_shape(body: Json) -> Iterator[Violation]:
+def _judge_shape(body: Json, target: Target) -> Iterator[Violation]:
     if as_number(body.get("max_tokens")) is None:
         yield rules.MAX_TOKENS.broken("max_tokens")
+    roles: tuple[str, ...] = ("user", "assistant")
+    if traits_of(target.provider, as_text(body.get("model")) or target.model).mid_system_messages:
+        roles = (*roles, "system")
     for where, message in dicts(body.get("messages"), "messages"):
-        if message.get("role") not in ("user", "assistant"):
-            yield rules.COMMON.shape.broken(f"{where}.role", what="'user' or 'assistant'")
+        if message.get("role") not in roles:
+            what = " or ".join(f"'{role}'" for role in roles)
+            yield rules.COMMON.shape.broken(f"{where}.role", what=what)
         content = message.get("content")
         if not isinstance(content, str | list):
             yield rules.COMMON.shape.broken(f"{where}.content", what="a valid list")

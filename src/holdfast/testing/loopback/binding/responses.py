@@ -289,7 +289,9 @@ def _judge_required(items: Sequence[Item], ledger: Ledger, model: Gpt | None) ->
         elif not item.is_made:
             has_reasoned = False
         item_id = as_text(item.item.get("id"))
-        if item.kind not in _REQUIRED or not item_id.startswith(("fc_", "msg_")) or has_reasoned:
+        if item.kind not in _REQUIRED or not item.is_made or has_reasoned:
+            continue
+        if not item_id.startswith(("fc_", "msg_")):
             continue
         made = ledger.with_id(item_id)
         if made is not None or (not _is_from_here(item_id) and model is not None and model.reasons):
