@@ -534,6 +534,19 @@ def test_the_model_gets_what_was_cut(dialect: str) -> None:
     assert len(last) <= 1_000
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_reply_that_our_tool_answered_tells_what_it_was_made_from(dialect: str) -> None:
+    """Its reasoning is valid behind the same cut, and has to come back with the results."""
+    store, keeper, provider = proxy_parts(dialect)
+    provider.rounds = [ALONE, END]
+    asyncio.run(ask(keeper, provider, long_client(dialect)))
+    (info,) = store.sessions()
+    records = list(store.read(info.key))
+    (cut,) = [record.id for record in records if isinstance(record, Compaction)]
+    made = [record for record in records if isinstance(record, Assistant)][-2:]
+    assert [record.sent and record.sent.get("epoch") for record in made] == [cut, cut]
+
+
 def test_without_our_tool_a_cut_names_the_way_that_the_client_has() -> None:
     """Its machine runs commands; a tool that nobody declared is not named."""
     _store, keeper, provider = proxy_parts("anthropic", has_tools=False)

@@ -152,7 +152,9 @@ class ProxyExchange:
         reply, is_whole = found
         if not is_whole or not rounds.goes_on(reply):
             return False
-        record = assistant_record(reply, self._request.provider, self._request.model)
+        record = assistant_record(
+            reply, self._request.provider, self._request.model, fitting.origin()
+        )
         extra = {**record.extra, ROUND_FIELD: True, **rounds.wire_of(reply)}
         results = rounds.answer(reply, goes_on=True)
         log.append([msgspec.structs.replace(record, extra=extra), *results])
