@@ -171,3 +171,20 @@ def test_the_only_lifetime_on_offer_is_chosen(lifetime: CacheLifetime) -> None:
     assert choose_lifetime([], 0.0, offer) is lifetime
     assert choose_lifetime([PastCall(0.0, 1_000)], 900.0, offer) is lifetime
     assert choose_lifetime([], 0.0, CacheOffer()) is None
+
+
+@pytest.mark.parametrize("pause", [310.0, 600.0, 3_500.0])
+def test_what_is_shortened_at_each_cold_moment_does_not_hold_the_short_lifetime(
+    pause: float,
+) -> None:
+    """With five minutes the cache is cold after each pause, and old results are shortened then;
+    with an hour nothing would have been. Charged for that, an hour never looked cheaper."""
+    calls, now = [], 0.0
+    for _turn in range(12):
+        for tokens in (20_000, 22_000, 24_000, 26_000):
+            calls.append(PastCall(now, tokens))
+            now += 20
+        now += pause
+    found = choose_lifetime(calls, now, offer_of(traits_of("anthropic", "claude-sonnet-5-5"), None))
+    assert found is not None
+    assert found.name == "1h"

@@ -120,6 +120,7 @@ def choose_lifetime(
     if start is None or not calls:
         return start
     terms = [(each.seconds, each.write) for each in lifetimes]
+    shortest = min(each.seconds for each in lifetimes if each.seconds > 0)
     costs = [0.0] * len(terms)
     chosen = lifetimes.index(start)
     # The first write is the same whatever comes, so no lifetime is charged for it.
@@ -129,9 +130,10 @@ def choose_lifetime(
         old = float(before.tokens or size * (1 - _GROWTH))
         read = old * offer.read
         for place, (seconds, write) in enumerate(terms):
-            # A prefix that has gone cold is written again, and so is one that was shortened.
-            is_lost = pause > seconds or size < old
-            paid = size * write if is_lost else read + (size - old) * write
+            # A prefix that has gone cold is written again, and so is one that was shortened. What
+            # was shortened after a pause that this lifetime outlives was so because it was cold.
+            is_lost = pause > seconds or (size < old and pause <= shortest)
+            paid = size * write if is_lost else read + max(0.0, size - old) * write
             costs[place] = _FADE * costs[place] + paid
         least = min(costs)
         if costs[chosen] > _MARGIN * least:
