@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 OTHER_FOLDERS = frozenset(
     (
         "corpus",  # logs of every format version, read by stores/test_corpus.py
+        "doors",  # what every door offers, held by surfaces/test_goldens.py
         "lives",  # random lives of every surface against an enforcing provider
         "simulation",  # crashes and kills over stores and engine together
         "support",  # what tests share
@@ -41,6 +42,7 @@ ACROSS = frozenset(
         *("importers/test_detection", "importers/test_real_transcripts"),
         *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
         "surfaces/test_facts_agree",
+        "surfaces/test_goldens",
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),
