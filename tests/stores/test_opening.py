@@ -160,7 +160,7 @@ def test_the_variable_gives_other_blobs(monkeypatch: pytest.MonkeyPatch, here: P
         session.store.blobs.put(b"payload")
     assert len(list(FileBlobs("elsewhere"))) == 1
     assert list(FileBlobs("root")) == []
-    assert cli.main(["gc", "--root", "root", "--grace", "0"]) == 0
+    assert cli.main(["disk", "--clean", "--root", "root", "--grace", "0"]) == 0
     assert list(FileBlobs("elsewhere")) == []
     monkeypatch.setenv("HOLDFAST_BLOBS", "gs://bucket")
     with pytest.raises(UsageError, match="blobs at `gs://bucket`"):

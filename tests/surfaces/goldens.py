@@ -1,4 +1,4 @@
-"""What every door offers, as text: the files in `tests/doors/` hold it, and `test_goldens` compares.
+"""What every door offers, as text: the files in `tests/doors/` hold it, `test_goldens` compares.
 
 A change of a door shows as a difference there. Where it is meant, write the files again with
 `python -m tests.surfaces.goldens` and look at the difference before you commit it.
@@ -119,7 +119,7 @@ def _life() -> Iterator[tuple[str, str]]:
     yield "sessions", ""
     yield "fork one --id two", ""
     yield "rewind two --turns 1", ""
-    yield "branches two", ""
+    yield "log two --branches", ""
     yield "output RECORD --session one", ""
     yield "context one --window 64000", ""
     yield "checkpoint one", ""
@@ -137,9 +137,9 @@ def _life() -> Iterator[tuple[str, str]]:
     yield "verify one", ""
     with Path(".sessions/agents/main/sessions/two.jsonl").open("ab") as log:
         log.write(b'{"type":"user","content":"torn"\n')
-    yield "repair two", ""
-    yield "gc", ""
-    yield "du", ""
+    yield "verify two --repair", ""
+    yield "disk", ""
+    yield "disk --clean", ""
     yield "models anthropic:claude-sonnet-5-5", ""
     yield "models", ""
     yield "classify", json.dumps(_ERROR)

@@ -265,19 +265,19 @@ def test_rewind_by_turns_goes_to_before_the_users_words(cli: Cli) -> None:
     assert cli("rewind", "s", "zzz").status == 2
 
 
-def test_branches_lists_every_leaf_with_the_last_words(cli: Cli) -> None:
+def test_log_lists_every_branch_with_the_last_words(cli: Cli) -> None:
     """Abandoned branches stay listed and are known by what was said last."""
     cli("append", "s", "--create", stdin=USER + b'{"type":"user","content":"the old way"}\n')
     cli("rewind", "s", "--turns", "1")
     cli("append", "s", stdin=b'{"type":"user","content":"the new way"}\n')
 
-    branches = cli("branches", "s", "--json").json
+    branches = cli("log", "s", "--branches", "--json").json
 
     assert [(branch["title"], branch["current"]) for branch in branches] == [
         ("the old way", False),
         ("the new way", True),
     ]
-    assert "the old way" in cli("branches", "s").out
+    assert "the old way" in cli("log", "s", "--branches").out
 
 
 def test_show_finds_a_record_in_any_session_by_a_beginning_of_its_id(cli: Cli) -> None:
@@ -353,7 +353,9 @@ def test_repair_writes_a_sound_copy_and_keeps_the_bad_bytes(cli: Cli) -> None:
     damaged = path.read_bytes().replace(b'"type":"user"', b'"type":\xff"user"') + b"{torn"
     path.write_bytes(damaged)
 
-    mended = cli("repair", "s", "--json").json
+    done = cli("verify", "s", "--repair", "--json")
+    mended = done.json[0]["repaired"]
+    assert done.status == 0
 
     assert mended["session"] == "s-repaired"
     assert mended["records"] == 1
@@ -363,8 +365,8 @@ def test_repair_writes_a_sound_copy_and_keeps_the_bad_bytes(cli: Cli) -> None:
         kept = quarantine.read()
     assert b"{torn" in kept
     assert b'"type":\xff"user"' in kept
-    assert cli("repair", "s-repaired").status == 2
-    assert "s-repaired-2" in cli("repair", "s").out
+    assert "repaired" not in cli("verify", "s-repaired", "--repair", "--json").json[0]
+    assert "s-repaired-2" in cli("verify", "--repair").out
 
 
 @pytest.mark.files_only("it looks at the files")
@@ -403,7 +405,7 @@ def test_rm_moves_to_a_trash_that_can_be_restored_and_emptied(cli: Cli) -> None:
     assert cli("rm", "--restore", "s").status == 2
 
 
-def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
+def test_disk_deletes_only_what_no_log_mentions(cli: Cli) -> None:
     """A blob named in a log, even a removed session's, stays; the others go after their grace."""
     with JsonlStore(cli.root) as store:
         payloads = (b"named", b"trashed", b"orphan")
@@ -414,8 +416,10 @@ def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
         cli("append", session, "--create", stdin=json.dumps(line).encode())
     cli("rm", "t")
 
-    assert cli("gc", "--json").json["blobs"] == []
-    assert cli("gc", "--grace", "-1", "--json").json["blobs"] == [orphan]
+    assert "deleted" not in cli("disk", "--json").json
+    assert cli("disk", "--clean", "--json").json["deleted"]["outputs"] == []
+    cleaned = cli("disk", "--clean", "--grace", "-1", "--json").json
+    assert (cleaned["deleted"]["outputs"], cleaned["outputs"]["count"]) == ([orphan], 2)
     with JsonlStore(cli.root) as store:
         assert store.blobs.get(named) == b"named"
         assert store.blobs.get(trashed) == b"trashed"
@@ -444,9 +448,12 @@ def test_common_options_may_stand_before_or_after_the_command(cli: Cli, tmp_path
 
 
 def test_help_names_every_command() -> None:
-    """`holdfast` alone and `--help` list all commands; each has help of its own."""
+    """The module can be run; each command has help of its own."""
     listing = subprocess.run(
-        [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "holdfast", "help", "--all"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
     assert all(f" {name} " in listing for names in COMMANDS.values() for name in names)

@@ -18,7 +18,7 @@ from tests.support.cli import run_in_process
 import holdfast
 from holdfast.surfaces.cli import COMMANDS
 from holdfast.surfaces.cli.completion.completion import words_by_command
-from holdfast.surfaces.cli.help import GROUPS
+from holdfast.surfaces.cli.help import GROUPS, PLUMBING, REPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,15 +35,38 @@ def _root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_ROOT", raising=False)
 
 
-def test_help_shows_every_command_once_in_a_group(capfd: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_at_most_twenty_commands(capfd: pytest.CaptureFixture[str]) -> None:
     """The common ones first; `holdfast`, `--help` and `help` say the same."""
     shown = run_in_process(["help"], capfd)
     assert shown.status == 0
     assert run_in_process([], capfd).out == run_in_process(["--help"], capfd).out == shown.out
-    for name in NAMES:
-        assert len(re.findall(rf"^  {name} ", shown.out, re.MULTILINE)) == 1, name
     assert next(iter(GROUPS)) == "start here"
-    assert {name for names in GROUPS.values() for name in names} == {*NAMES, "help"}
+    assert len([name for names in GROUPS.values() for name in names]) <= 20
+
+
+def test_help_with_all_shows_every_command_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """Each is in a group, and the short help says how many are left out."""
+    whole = run_in_process(["help", "--all"], capfd)
+    assert whole.status == 0
+    for name in NAMES:
+        assert len(re.findall(rf"^  {name} ", whole.out, re.MULTILINE)) == 1, name
+    groups = [*GROUPS.values(), *PLUMBING.values()]
+    assert sorted(name for names in groups for name in names) == sorted([*NAMES, "help"])
+    others = sum(map(len, PLUMBING.values()))
+    assert f"`holdfast help --all` shows {others} more" in run_in_process(["help"], capfd).out
+
+
+@pytest.mark.parametrize("old", REPLACED)
+def test_a_command_of_before_names_the_one_of_today(
+    old: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No alias: the error says what to type, and that works."""
+    done = run_in_process([old], capfd)
+    assert (done.status, old in NAMES) == (2, False)
+    assert f"`holdfast {REPLACED[old]}`" in done.err
+    run_in_process(["new", "--id", "work"], capfd)
+    words = REPLACED[old].replace("SESSION", "work").split()
+    assert run_in_process(words, capfd).status == 0
 
 
 @pytest.mark.parametrize("columns", [20, 40, 80, 200])
@@ -51,7 +74,7 @@ def test_help_breaks_no_word(
     columns: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    words = set(run_in_process(["help"], capfd).out.split())
+    words = set(run_in_process(["help", "--all"], capfd).out.split())
     helps = " ".join(text for commands in COMMANDS.values() for text in commands.values())
     assert set(helps.split()) <= words
 
@@ -95,9 +118,9 @@ def test_the_store_is_found_above(
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
     assert run_in_process(["sessions", "--json"], capfd).json[0]["session"] == "here"
-    assert run_in_process(["du", "--json"], capfd).json["store"] == str(tmp_path / ".sessions")
+    assert run_in_process(["disk", "--json"], capfd).json["store"] == str(tmp_path / ".sessions")
     assert not (inner / ".sessions").exists()
-    rows = run_in_process(["du"], capfd).out.splitlines()
+    rows = run_in_process(["disk"], capfd).out.splitlines()
     assert [row.split("  ")[-1] for row in rows[-3:]] == [
         "1 session",
         "0 outputs",

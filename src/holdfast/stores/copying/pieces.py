@@ -109,8 +109,8 @@ class LogPieces:
             raise StoreError(
                 f"cannot copy session `{self._key}`: the line at byte {position:,} of its log has "
                 f"more than {LINE_BYTES_MAX:,} bytes",
-                hint=f"no record is that long; copy what `holdfast repair {self._key.session}` "
-                "makes of it",
+                hint="no record is that long; copy what "
+                f"`holdfast verify {self._key.session} --repair` makes of it",
             )
 
 

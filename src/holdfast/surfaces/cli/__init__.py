@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, add_common
-from holdfast.surfaces.cli.help import CommandHelp, format_groups
+from holdfast.surfaces.cli.help import REPLACED, CommandHelp, format_groups
 from holdfast.surfaces.cli.terminal import Output
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ COMMANDS: Final = {
         "log": "Show the records of a session",
         "show": "Show one record in full",
         "rewind": "Move the head back; later records stay readable",
-        "branches": "List the branches of a session",
     },
     "holdfast.surfaces.cli.verbs.output": {
         "output": "Read an offloaded output, whole or in part",
@@ -83,10 +82,8 @@ COMMANDS: Final = {
         "models": "Show what is believed about a model, and why: window, price, API",
     },
     "holdfast.surfaces.cli.verbs.maintenance": {
-        "verify": "Read everything, change nothing, report damage",
-        "repair": "Write a repaired copy of a damaged session beside it",
-        "gc": "Delete unreferenced blobs and leftovers of killed writers",
-        "du": "Show how much room sessions and the trash take, the largest first",
+        "verify": "Read everything and report damage; with --repair write repaired copies",
+        "disk": "Show how much room the store takes; with --clean delete leftovers",
     },
     "holdfast.surfaces.cli.completion.completion": {
         "completion": "Print a script that completes commands in bash, zsh or fish",
@@ -139,6 +136,8 @@ class _Parser(argparse.ArgumentParser):
     """The parser of the command that was named."""
     helps: Mapping[str, str] | None = None
     """The help of every command, where none was named."""
+    is_whole = False
+    """The help lists the seldom commands, too."""
 
     def format_help(self) -> str:
         """Return the commands in groups; of one command, its options."""
@@ -151,7 +150,7 @@ class _Parser(argparse.ArgumentParser):
                 formatter.add_arguments(group._group_actions)
                 formatter.end_section()
         usage = "usage: holdfast [OPTIONS] COMMAND …\n"
-        return format_groups(self.helps, usage, formatter.format_help())
+        return format_groups(self.helps, usage, formatter.format_help(), is_whole=self.is_whole)
 
     def error(self, message: str) -> NoReturn:
         hint = f"see `{(self.command or self).prog} --help`"
@@ -168,14 +167,19 @@ class _Parser(argparse.ArgumentParser):
             known = message.partition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
             close = difflib.get_close_matches(asked, known, n=2)
             hint = f"did you mean `{'` or `'.join(close)}`?" if close else hint
+            if asked in REPLACED:
+                hint = f"`holdfast {REPLACED[asked]}` does that now"
             message = f"unknown command `{asked}`"
         raise UsageError(message, hint=hint)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = _without_help(sys.argv[1:] if argv is None else argv)
+    argv = sys.argv[1:] if argv is None else argv
+    is_whole = [*argv[:2]] == ["help", "--all"]
+    argv = _without_help(argv)
     try:
         parser = _build_parser(_command_name(argv))
+        parser.is_whole = is_whole
         args = parser.parse_args(argv)
     except UsageError as error:
         Output(is_json=_wants_json(argv)).error(error)
@@ -203,7 +207,7 @@ def _without_help(argv: Sequence[str]) -> Sequence[str]:
     """Turn `help` and `help COMMAND` into the option that asks for the same."""
     if not argv or argv[0] != "help":
         return argv
-    return [*argv[1:], "--help"]
+    return [*(word for word in argv[1:] if word != "--all"), "--help"]
 
 
 def _start_logging(verbosity: int, out: Output) -> None:
@@ -281,7 +285,7 @@ def _command_name(argv: Sequence[str]) -> str | None:
     return None
 
 
-def _build_parser(name: str | None) -> argparse.ArgumentParser:
+def _build_parser(name: str | None) -> _Parser:
     """Build the parser of the command `name`, and load its module alone; without one, list all."""
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
@@ -312,5 +316,8 @@ def _build_parser(name: str | None) -> argparse.ArgumentParser:
                 parser.command = subparser
                 subparser.set_defaults(verb=verb)
     if not is_known:
-        parser.helps = {**helps, "help": "Show this, or the options of a command"}
+        parser.helps = {
+            **helps,
+            "help": "Show this, more of it with --all, or the options of a command",
+        }
     return parser

@@ -12,18 +12,26 @@ if TYPE_CHECKING:
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start here": ("inspect", "chat", "demo", "sessions", "doctor"),
-    "sessions and records": (
-        *("new", "log", "show", "append", "label", "fork", "rewind", "branches", "rm", "erase"),
-        *("import", "adopt", "export", "copy"),
-    ),
-    "what a model sees": (
-        *("context", "simulate", "evaluate", "models", "output", "reseed", "checkpoint"),
-    ),
-    "memory and other agents": ("memory", "history", "audit"),
+    "sessions": ("log", "rewind", "import", "adopt", "export", "erase", "verify"),
+    "what a model sees": ("context", "simulate", "memory"),
     "servers": ("serve", "proxy", "wrap", "mcp", "telegram"),
-    "care": ("verify", "repair", "gc", "du", "classify", "completion", "help"),
 }
-"""Every command, in the order in which they are shown."""
+"""The commands that `holdfast --help` shows, in their order."""
+PLUMBING: Final[Mapping[str, tuple[str, ...]]] = {
+    "more commands": (
+        *("new", "append", "label", "show", "fork", "rm", "copy", "output", "checkpoint"),
+        *("reseed", "history", "audit", "evaluate", "models", "classify", "disk", "completion"),
+        "help",
+    ),
+}
+"""The others, which `holdfast help --all` shows, too."""
+REPLACED: Final[Mapping[str, str]] = {
+    "branches": "log SESSION --branches",
+    "repair": "verify SESSION --repair",
+    "gc": "disk --clean",
+    "du": "disk",
+}
+"""Commands of version 0.1, and what does the same."""
 
 _NAME_CHARS: Final = 12
 """The column of the names: the longest has ten letters."""
@@ -52,14 +60,19 @@ def _wrap(text: str, width: int, first: str, others: str) -> str:
     )
 
 
-def format_groups(commands: Mapping[str, str], usage: str, options: str) -> str:
+def format_groups(
+    commands: Mapping[str, str], usage: str, options: str, *, is_whole: bool = False
+) -> str:
     """Return the help; no word is broken, however narrow the terminal is."""
     width = max(_WIDTH_MIN, min(100, shutil.get_terminal_size().columns))
     indent = " " * (_NAME_CHARS + 2)
     parts = [usage, "Durable sessions and a bounded context for LLM agents.\n"]
-    for group, names in GROUPS.items():
+    for group, names in {**GROUPS, **(PLUMBING if is_whole else {})}.items():
         parts.append(f"{group}:")
         parts += [_wrap(commands[name], width, f"  {name:{_NAME_CHARS}}", indent) for name in names]
         parts.append("")
     parts += [options.rstrip(), "", "`holdfast help COMMAND` shows the options of a command."]
+    if not is_whole:
+        others = sum(map(len, PLUMBING.values()))
+        parts.append(f"`holdfast help --all` shows {others} more commands.")
     return "\n".join(parts) + "\n"

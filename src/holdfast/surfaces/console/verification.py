@@ -159,7 +159,10 @@ def _findings(call: HttpCall, findings: tuple[Finding, ...]) -> Html:
         table(heads, rows, "Findings, in the order of the log"),
         tag("p", f"{number(left)} more: the command shows all of them.") if left else None,
         tag(
-            "p", "Nothing was changed. ", tag("code", "holdfast repair"), " writes a repaired copy."
+            "p",
+            "Nothing was changed. ",
+            tag("code", "holdfast verify --repair"),
+            " writes a repaired copy.",
         ),
     )
 

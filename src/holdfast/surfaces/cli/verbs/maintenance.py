@@ -1,13 +1,13 @@
-"""`verify`, `repair` and `gc`: maintenance of a store."""
+"""`verify` and `disk`: damage in a store, and the room that it takes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
-from holdfast.errors import StoreError, UsageError
+from holdfast.errors import StoreError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.app import App, Verb, add_session
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ def show_findings(app: App, findings: Iterable[Finding]) -> None:
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION", nargs="*", help="the sessions (default: all)")
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="write a repaired copy of each damaged session beside it",
+    )
 
 
 def _verify(args: argparse.Namespace, app: App) -> int:
@@ -59,26 +64,52 @@ def _verify(args: argparse.Namespace, app: App) -> int:
         keys = [app.session(name) for name in args.session]
     else:
         keys = [info.key for info in app.sessions(args.agent)]
-    reports = []
-    unread: list[tuple[SessionKey, StoreError]] = []
+    rows: list[dict[str, object]] = []
+    damaged: list[SessionKey] = []
     for key in keys:
         try:
             with app.out.busy(f"verifying {key}"):
                 report = app.store.verify(key)
         except StoreError as error:  # one session that cannot be read does not stop the others
-            unread.append((key, error))
+            damaged.append(key)
+            rows.append(_unread_json(key, error))
             app.out.warn(f"{key}: {error}")
             continue
-        reports.append(report)
+        rows.append(_report_json(report))
         if not app.out.is_json:
             _show_report(app, report)
+        if args.repair and report.findings and (args.session or not report.is_sound):
+            rows[-1]["repaired"] = _repair(key, app)
+        elif not report.is_sound:
+            damaged.append(key)
     if app.out.is_json:
-        app.out.json([*map(_report_json, reports), *(_unread_json(*found) for found in unread)])
-    damaged = [report for report in reports if not report.is_sound]
-    if damaged and not app.out.is_json:
-        name = damaged[0].key.session
-        app.out.note(f"nothing was changed; write a repaired copy with `holdfast repair {name}`")
-    return 1 if damaged or unread else 0
+        app.out.json(rows)
+    elif damaged and not args.repair:
+        name = damaged[0].session
+        app.out.note(
+            f"nothing was changed; `holdfast verify {name} --repair` writes a repaired copy"
+        )
+    return 1 if damaged else 0
+
+
+def _repair(key: SessionKey, app: App) -> dict[str, object]:
+    """Write a repaired copy of a session beside it, and show what it leaves out."""
+    with app.out.busy(f"repairing {key}"):
+        repaired = app.store.repair(key)
+    if not app.out.is_json:
+        app.out.line(
+            f"{repaired.key}: a repaired copy with {repaired.records:,} records; "
+            f"{key.session} is unchanged"
+        )
+        if repaired.quarantine:
+            app.out.note(f"unreadable data is in `{repaired.quarantine}`")
+    return {
+        "session": repaired.key.session,
+        "agent": repaired.key.agent,
+        "records": repaired.records,
+        "quarantine": repaired.quarantine,
+        "findings": [finding_json(finding) for finding in repaired.findings],
+    }
 
 
 def _unread_json(key: SessionKey, error: StoreError) -> dict[str, object]:
@@ -111,82 +142,27 @@ def _show_report(app: App, report: LogReport) -> None:
         show_findings(app, report.findings)
 
 
-# repair
+# disk
 
 
-def _add_repair(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-
-
-def _repair(args: argparse.Namespace, app: App) -> int:
-    key = app.session(args.session)
-    if not app.store.verify(key).findings:
-        raise UsageError(
-            f"session `{key.session}` is sound: there is nothing to repair",
-            hint="to copy a session, use `holdfast fork`",
-        )
-    with app.out.busy(f"repairing {key}"):
-        repaired = app.store.repair(key)
-    if app.out.is_json:
-        app.out.json(
-            {
-                "session": repaired.key.session,
-                "agent": repaired.key.agent,
-                "repaired_from": key.session,
-                "records": repaired.records,
-                "quarantine": repaired.quarantine,
-                "findings": [finding_json(finding) for finding in repaired.findings],
-            }
-        )
-        return 0
-    app.out.line(repaired.key.session)
-    app.out.note(
-        f"a repaired copy of `{key}` with {repaired.records:,} records; `{key}` is unchanged"
+def _add_disk(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", "-n", type=int, default=20, metavar="N", help="rows (20)")
+    parser.add_argument(
+        "--clean",
+        action="store_true",
+        help="delete outputs that nothing refers to, and leftovers of killed writers",
     )
-    if repaired.quarantine:
-        app.out.note(f"unreadable data is in `{repaired.quarantine}`")
-    show_findings(app, repaired.findings)
-    return 0
-
-
-# gc
-
-
-def _add_gc(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace",
         type=float,
         metavar="SECONDS",
         default=BLOB_GRACE_SECONDS,
-        help="keep blobs stored in the last SECONDS (%(default)g)",
+        help="with --clean: keep outputs stored in the last SECONDS (%(default)g)",
     )
 
 
-def _gc(args: argparse.Namespace, app: App) -> int:
-    blobs: list[str] = []
-    status = 0
-    with app.out.busy("looking for unreferenced blobs"):
-        try:
-            blobs = app.store.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
-        except StoreError as error:  # a log that cannot be read may mention any of them
-            app.out.warn(f"no blob was deleted: {error}")
-            status = 1
-        strays = [*app.store.sweep(), *app.store.blobs.sweep()]
-    if app.out.is_json:
-        app.out.json({"blobs": blobs, "temporary_files": strays})
-    else:
-        app.out.line(f"{len(blobs)} unreferenced blobs and {len(strays)} temporary files deleted")
-    return status
-
-
-# du
-
-
-def _add_du(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", "-n", type=int, default=20, metavar="N", help="rows (20)")
-
-
-def _du(args: argparse.Namespace, app: App) -> int:
+def _disk(args: argparse.Namespace, app: App) -> int:
+    status, cleaned = _clean(args.grace, app) if args.clean else (0, {})
     infos = sorted(app.sessions(), key=lambda info: -info.bytes)
     with app.out.busy("measuring outputs"):
         outputs = [app.store.blobs.size(sha256) for sha256 in app.store.blobs]
@@ -199,8 +175,8 @@ def _du(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         sizes = {str(info.key): info.bytes for info in infos[: args.limit]}
         kinds = {kind: {"count": number, "bytes": size} for kind, number, size in sums}
-        app.out.json({"store": app.store.describe(), **kinds, "largest": sizes})
-        return 0
+        app.out.json({"store": app.store.describe(), **kinds, "largest": sizes, **cleaned})
+        return status
     app.out.table(
         (">size", ">records", "session", "label"),
         [
@@ -215,12 +191,27 @@ def _du(args: argparse.Namespace, app: App) -> int:
         where = " in the trash" if kind == "trash" else ""
         app.out.line(f"{size_text(size):>10}  {count(number, nouns[kind])}{where}")
     app.out.note(f"in {app.store.describe()}")
-    return 0
+    return status
+
+
+def _clean(grace: float, app: App) -> tuple[int, dict[str, object]]:
+    """Delete what nothing refers to; return the exit status and what was deleted."""
+    blobs: list[str] = []
+    status = 0
+    with app.out.busy("looking for outputs that nothing refers to"):
+        try:
+            blobs = app.store.blobs.collect(app.store.hash_candidates(), grace_seconds=grace)
+        except StoreError as error:  # a log that cannot be read may mention any of them
+            app.out.warn(f"no output was deleted: {error}")
+            status = 1
+        strays = [*app.store.sweep(), *app.store.blobs.sweep()]
+    app.out.note(
+        f"deleted {count(len(blobs), 'output')} and {count(len(strays), 'temporary file')}"
+    )
+    return status, {"deleted": {"outputs": blobs, "temporary_files": strays}}
 
 
 VERBS = {
     "verify": Verb(_add_verify, _verify),
-    "repair": Verb(_add_repair, _repair),
-    "gc": Verb(_add_gc, _gc),
-    "du": Verb(_add_du, _du),
+    "disk": Verb(_add_disk, _disk),
 }

@@ -1,4 +1,4 @@
-"""`log`, `show`, `rewind` and `branches`: the records of a session."""
+"""`log`, `show` and `rewind`: the records of a session."""
 
 from __future__ import annotations
 
@@ -91,13 +91,19 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--last", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--from", dest="start", metavar="RECORD", help="start at this record")
     parser.add_argument("--branch", metavar="HEAD", help="show the path to this record")
+    parser.add_argument(
+        "--branches", action="store_true", help="list the branches instead of records"
+    )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
 
 def _log(args: argparse.Namespace, app: App) -> int:
-    if sum(map(bool, (args.all, args.last is not None, args.start, args.branch))) > 1:
-        raise UsageError("choose one of --all, --last, --from and --branch")
+    ways = (args.all, args.last is not None, args.start, args.branch, args.branches)
+    if sum(map(bool, ways)) > 1:
+        raise UsageError("choose one of --all, --last, --from, --branch and --branches")
     key = app.session(args.session)
+    if args.branches:
+        return _list_branches(key, app)
     for entry in _entries(args, app, key):
         if app.out.is_json:
             line = to_json(entry.record)
@@ -133,6 +139,38 @@ def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
         Cell(gist(record, out.mask), "plain" if is_current else "dim"),
         Cell("" if is_current else f"  [{entry.standing}]", "dim"),
     )
+
+
+def _list_branches(key: SessionKey, app: App) -> int:
+    branches = app.store.branches(key)
+    if app.out.is_json:
+        app.out.json(
+            [
+                {
+                    "head": branch.head,
+                    "forked_from": branch.forked_from,
+                    "records": branch.records,
+                    "ts": branch.ts,
+                    "title": branch.title,
+                    "current": branch.is_current,
+                }
+                for branch in branches
+            ]
+        )
+    else:
+        rows: list[Row] = [
+            [
+                Cell("→" if branch.is_current else " ", "good"),
+                Cell(branch.head, "name"),
+                branch.forked_from or "the beginning",
+                f"{branch.records:,}",
+                local_time(branch.ts),
+                Cell(branch.title, "plain" if branch.is_current else "dim"),
+            ]
+            for branch in branches
+        ]
+        app.out.table(("", "Head", "Forked from", ">Records", "Last", "Last said"), rows)
+    return 0
 
 
 # show
@@ -245,49 +283,8 @@ def _before_turns(app: App, key: SessionKey, turns: int) -> str:
     return starts[-turns]
 
 
-# branches
-
-
-def _add_branches(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-
-
-def _branches(args: argparse.Namespace, app: App) -> int:
-    key = app.session(args.session)
-    branches = app.store.branches(key)
-    if app.out.is_json:
-        app.out.json(
-            [
-                {
-                    "head": branch.head,
-                    "forked_from": branch.forked_from,
-                    "records": branch.records,
-                    "ts": branch.ts,
-                    "title": branch.title,
-                    "current": branch.is_current,
-                }
-                for branch in branches
-            ]
-        )
-    else:
-        rows: list[Row] = [
-            [
-                Cell("→" if branch.is_current else " ", "good"),
-                Cell(branch.head, "name"),
-                branch.forked_from or "the beginning",
-                f"{branch.records:,}",
-                local_time(branch.ts),
-                Cell(branch.title, "plain" if branch.is_current else "dim"),
-            ]
-            for branch in branches
-        ]
-        app.out.table(("", "Head", "Forked from", ">Records", "Last", "Last said"), rows)
-    return 0
-
-
 VERBS = {
     "log": Verb(_add_log, _log),
     "show": Verb(_add_show, _show),
     "rewind": Verb(_add_rewind, _rewind),
-    "branches": Verb(_add_branches, _branches),
 }
