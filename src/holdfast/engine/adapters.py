@@ -13,7 +13,7 @@ from holdfast.errors import BadSetting, HoldfastWarning
 
 _NUMBERS: Final = lazy_pattern(r"\d+")
 _checked: Final[set[str]] = set()
-"""Adapters whose framework was found, and whose release was warned about if need be."""
+"""Adapters whose framework was found, and whose release was warned about if it is too old."""
 
 
 class Integration(msgspec.Struct, frozen=True):
@@ -36,6 +36,11 @@ class Integration(msgspec.Struct, frozen=True):
         if self.installed is None:
             return False
         return _numbers(self.lowest) <= _numbers(self.installed) <= _numbers(self.newest)
+
+    @property
+    def is_older(self) -> bool:
+        """True where the installed release is older than the tested ones."""
+        return self.installed is not None and _numbers(self.installed) < _numbers(self.lowest)
 
     @property
     def range(self) -> str:
@@ -64,7 +69,8 @@ def integrations() -> tuple[Integration, ...]:
 def require(name: str) -> None:
     """Raise `BadSetting` where an adapter's framework is missing.
 
-    Warns once about a release that the adapter was not tested with.
+    Warns once about a release that is older than those it was tested with. About a newer one
+    `holdfast doctor` has a line: most work, and a program must not fail over a warning of ours.
     """
     if name in _checked:
         return  # to look for a package reads many files
@@ -75,7 +81,7 @@ def require(name: str) -> None:
             hint=f"pip install '{found.package}>={found.lowest}'",
         )
     _checked.add(name)
-    if not found.is_tested:
+    if found.is_older:
         warnings.warn(
             f"{found.package} {found.installed} is here; the adapter was tested with {found.range}",
             HoldfastWarning,
