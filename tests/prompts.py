@@ -49,15 +49,28 @@ def name_of(one: Target) -> str:
     return f"{one.dialect.full_name}{'+thinking' if one.thinking else ''}"
 
 
-def png(width: int = 1, height: int = 1) -> str:
+def png(width: int = 1, height: int = 1, padding: int = 0) -> str:
     """The base64 of a PNG with these dimensions; its pixels are never looked at."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    chunk = b"IHDR" + header
-    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk
-    return base64.b64encode(data + struct.pack(">I", zlib.crc32(chunk))).decode()
+    pixels = zlib.compress(b"")
+    beside = _chunk(b"prVt", bytes(padding))
+    chunks = (_chunk(b"IHDR", header), beside, _chunk(b"IDAT", pixels), _chunk(b"IEND", b""))
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()
 
 
-JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(16)).decode()
+def _chunk(name: bytes, data: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(name + data))
+    return struct.pack(">I", len(data)) + name + data + checksum
+
+
+JPEG = base64.b64encode(b"\xff\xd8\xff\xda\x00\x02" + bytes(16) + b"\xff\xd9").decode()
+
+
+def pdf(pages: int = 1, extra: bytes = b"") -> str:
+    """The base64 of a PDF with so many pages, none of which can be drawn."""
+    tree = b"1 0 obj << /Type /Pages /Kids [] /Count %d >> endobj" % pages
+    ending = b"trailer << /Root 2 0 R %b >> startxref 9 %%%%EOF" % extra
+    return base64.b64encode(b"%PDF-1.7\n" + tree + b"\n" + ending).decode()
 
 
 def conversation() -> Prompt:

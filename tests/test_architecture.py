@@ -59,6 +59,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         *(
             "limits",
             "text",
+            "media",
             "log",
             "adoption",
             "secrets",

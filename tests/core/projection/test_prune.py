@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import PNG, said
+from tests.prompts import pdf, png
 
 from holdfast.core.dialects.registry import find_variant, target
 from holdfast.core.log.records import Assistant, Prune, PruneDecision, Record, ToolResult, User
@@ -319,17 +320,17 @@ def test_picture_that_a_trim_took_away_does_not_count() -> None:
 def test_pictures_over_the_size_limit_give_way() -> None:
     """One of six megabytes where five are allowed."""
     limit = find_variant("anthropic").image_bytes
-    records = said([*picture(0, PNG[:64] + "A" * (limit + 4)), *picture(1)])
+    records = said([*picture(0, png(padding=limit * 3 // 4)), *picture(1)])
     plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     assert [line.action for line in plan.ledger if line.kind == "user"] == ["cleared", "kept"]
 
 
 def test_pictures_too_large_for_a_request_of_many_give_way() -> None:
     """21 pictures, one of them 3,000 pixels wide, where 2,000 are allowed for so many."""
-    wide = _png(3_000, 10)
+    wide = png(3_000, 10)
     few = said([*picture(0, wide), *picture(1)])
     many = said([*picture(0, wide), *(one for n in range(20) for one in picture(n))])
-    huge = said([*picture(0, _png(9_000, 10)), *picture(1)])
+    huge = said([*picture(0, png(9_000, 10)), *picture(1)])
     first = [
         project(ProjectionRequest(records, Window(1_000_000), target("anthropic"))).ledger[0].action
         for records in (few, many, huge)
@@ -337,18 +338,48 @@ def test_pictures_too_large_for_a_request_of_many_give_way() -> None:
     assert first == ["kept", "cleared", "cleared"]
 
 
-def _png(width: int, height: int) -> str:
-    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
-    return base64.b64encode(head + bytes(60)).decode()
-
-
 def test_bodies_over_the_limit_lose_the_oldest_pictures_first() -> None:
     """Ten of four megabytes are forty, and the body may have thirty-two."""
-    records = said(
-        [one for number in range(10) for one in picture(number, PNG[:64] + "A" * 4_000_000)]
-    )
+    records = said([one for number in range(10) for one in picture(number, png(padding=3_000_000))])
     plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     kept = [line.action for line in plan.ledger if line.kind == "user"]
     assert kept[0] == "cleared"
     assert kept[-1] == "kept"
     assert 5 <= kept.count("kept") <= 7
+
+
+def document(number: int, data: str) -> list[Record]:
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    block = {"type": "document", "source": source}
+    return [
+        User(content=[{"type": "text", "text": f"read {number}"}, block]),
+        Assistant(content="ok"),
+    ]
+
+
+def test_more_pages_than_the_provider_takes_lose_the_oldest_document() -> None:
+    """101 pages, where a request of this window may have 100; a larger window may have more."""
+    records = said([*document(0, pdf(41)), *document(1, pdf(60))])
+    about = target("anthropic")
+    narrow = msgspec.structs.replace(about.dialect, pdf_window=1_000_000)
+    found = [
+        [line.action for line in project(request).ledger if line.kind == "user"]
+        for request in (
+            ProjectionRequest(records, Window(1_000_000), about),
+            ProjectionRequest(
+                records, Window(1_000_000), msgspec.structs.replace(about, dialect=narrow)
+            ),
+        )
+    ]
+    assert found == [["kept", "kept"], ["cleared", "kept"]]
+    plan = project(ProjectionRequest(records[2:], Window(200_000), target("anthropic")))
+    assert plan.tokens.total > 60 * 2_000, "pages are counted, not bytes"
+
+
+def test_document_that_alone_has_too_many_pages_is_left_out() -> None:
+    records = said(document(0, pdf(240)))
+    plan = project(ProjectionRequest(records, Window(200_000), target("anthropic")))
+    texts = [block.text for m in plan.prompt.messages for block in m.blocks if type(block) is Text]
+    assert any("read 0" in text for text in texts)
+    assert any("record r00000 has it" in text for text in texts)
+    assert not any(type(block) is Other for m in plan.prompt.messages for block in m.blocks)

@@ -7,7 +7,6 @@ sentence, a field. It is asked through the engine, awaited, and through the call
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.proxy.conversations import wire_reply
-from tests.prompts import png
+from tests.prompts import pdf, png
 from tests.support.runs import examples
 
 from holdfast.core.dialects.registry import DIALECTS, target
@@ -37,7 +36,7 @@ WAYS: Final = ("engine", "own loop", "prepared", "async")
 POISON: Final = "the-sentence-that-is-refused"
 PICTURE: Final = png(37, 41)
 FINE: Final = png(10, 10)
-PDF: Final = base64.b64encode(b"%PDF-1.7 refused").decode()
+PDF: Final = pdf(1, b" /Refused true")
 WORDINGS: Final = (
     (400, "Could not process image"),
     (400, "messages.2.content.0.image.source.base64: something about it"),

@@ -50,6 +50,9 @@ class DialectVariant(msgspec.Struct, frozen=True):
     many_images: int = 0
     """With more images than this, each may have only `many_image_pixels`."""
     many_image_pixels: int = 0
+    pdf_pages: int = 0
+    """Pages of all PDFs in a request, for windows up to `pdf_window`."""
+    pdf_window: int = 0
     image_types: tuple[str, ...] = COMMON_IMAGES
     string_chars: int = 0
     """One text in a request."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.sizes import Correction
+    from holdfast.core.projection.sizes import Correction, Weight
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
@@ -70,7 +70,7 @@ class ViewDraft:
         """Protected steps that a cut works around."""
         self.released: set[str] = set()
         """Those that had to go."""
-        self.has_images = False
+        self.has_files = False
         self.opaque: dict[str, ContextUnit] = {}
         """Compactions that only their provider can read, as they stay, by record."""
         self._records = request.records
@@ -79,7 +79,7 @@ class ViewDraft:
         self._cache = cache
         self._correction = correction
         self.sizes = self._weigh(view.units)
-        self.has_images |= any(cache.scale.unit(unit).images for unit in view.opening)
+        self.has_files |= any(cache.scale.unit(unit).files for unit in view.opening)
         self._kept = sum(self.sizes)
         self._rest = 0
         self._note = self.tokens_of(NOTE_FIRST)
@@ -357,11 +357,14 @@ class ViewDraft:
         forms = self.forms
         shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
         weights = self._cache.scale.weights(shown)
-        self.has_images = any(weight.images for weight in weights)
+        self.has_files = any(weight.files for weight in weights)
         return self._correction.tokens_of_each(weights)
 
     def tokens_of_part(self, part: MessagePart) -> int:
         return self._correction.tokens(self._cache.scale.part(part))
+
+    def weigh_part(self, part: MessagePart) -> Weight:
+        return self._cache.scale.part(part)
 
     def shape(self, part: MessagePart) -> MessagePart:
         """A part in the form it has in the request."""

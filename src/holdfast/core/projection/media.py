@@ -1,4 +1,4 @@
-"""Limits beside tokens: images by number and size, messages, bytes."""
+"""Limits beside tokens: pictures by number and size, pages of PDFs, messages, bytes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from holdfast.core.projection.view import Form
 from holdfast.core.tokens.images import image_size, payload_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.models.dialects import DialectVariant
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
@@ -20,18 +22,18 @@ _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
 
-def fit_media(draft: ViewDraft, dialect: DialectVariant) -> None:
-    """Clear pictures, oldest first, until their number, size and the body are within limits."""
-    if not draft.has_images:
+def fit_media(draft: ViewDraft, dialect: DialectVariant, window: int) -> None:
+    """Clear pictures and documents, oldest first, until their number, size, pages and the body are
+    within limits."""
+    if not draft.has_files:
         return
-    pictures = [
-        (part, image)
+    parts = [
+        part
         for unit in (*draft.opening, *draft.units[draft.start :])
         for part in unit.parts
-        for image in images_in(draft.shape(part))
+        if draft.weigh_part(draft.shape(part)).files
     ]
-    if not pictures:
-        return
+    pictures = [(part, image) for part in parts for image in images_in(draft.shape(part))]
     for part, image in pictures:
         if _is_unfit(image, dialect, len(pictures)):
             _clear(draft, part, "a picture the provider would refuse")
@@ -40,9 +42,11 @@ def fit_media(draft: ViewDraft, dialect: DialectVariant) -> None:
         while len(left) > dialect.images_max:
             _clear(draft, left[0][0], f"more than {dialect.images_max} pictures")
             left = [(part, image) for part, image in left if not _is_cleared(draft, part)]
+    if dialect.pdf_pages and window <= dialect.pdf_window:
+        _fit_pages(draft, parts, dialect.pdf_pages)
     room = int(dialect.body_bytes * _BODY_SHARE)
     if room:
-        _fit_bytes(draft, [part for part, _image in left], room)
+        _fit_bytes(draft, parts, room)
 
 
 def fit_count(draft: ViewDraft, dialect: DialectVariant, policy: Policy, room: int) -> None:
@@ -62,7 +66,18 @@ def fit_count(draft: ViewDraft, dialect: DialectVariant, policy: Policy, room: i
     draft.cut(start, policy.carry_cap(room))
 
 
-def _fit_bytes(draft: ViewDraft, parts: list[MessagePart], room: int) -> None:
+def _fit_pages(draft: ViewDraft, parts: Sequence[MessagePart], most: int) -> None:
+    pages = [(part, draft.weigh_part(draft.shape(part)).pages) for part in parts]
+    total = sum(number for _part, number in pages)
+    for part, number in pages:
+        if total <= most:
+            return
+        if number:
+            _clear(draft, part, f"{total:,} pages of PDF, of {most} that the provider takes")
+            total -= number
+
+
+def _fit_bytes(draft: ViewDraft, parts: Sequence[MessagePart], room: int) -> None:
     total = sum(map(bytes_of, draft.shown()))
     for part in parts:
         if total <= room:

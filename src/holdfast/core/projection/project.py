@@ -191,7 +191,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     )
     draft = ViewDraft(view, request, cache, correction, budget.tokens)
     before, limits = draft.total, _limits(draft, budget, policy)
-    fit_media(draft, target.dialect)
+    fit_media(draft, target.dialect, request.window.tokens)
     fit_count(draft, target.dialect, policy, budget.tokens)
     if request.pressure == "cut":
         cut_now(draft, budget, policy)

@@ -32,6 +32,7 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.core.projection.units import is_opaque, opaque_in
+from holdfast.core.refusals.left_out import is_media, name_file
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.tokens.counting import Estimator
 
@@ -96,8 +97,10 @@ def _clear_block(block: Block, part: MessagePart) -> Block:
             return msgspec.structs.replace(block, content=(Text(_clear_text(part, block)),))
         case Image():
             return Text(_image_note(block, part.record))
+        case Other() if is_media(block):
+            return Text(f"[{name_file(block)} left out; record {part.record} has it]")
         case _:
-            return block  # only results and pictures are cleared
+            return block  # only results, pictures and documents are cleared
 
 
 def shorten(part: MessagePart, keep: int) -> MessagePart:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.models.messages import Image, ToolAnswer, arguments_json
+from holdfast.core.models.messages import ToolAnswer, arguments_json
 from holdfast.core.narrative.digest import digest_record, names_of
+from holdfast.core.refusals.left_out import is_media
+from holdfast.core.refusals.unsendable import pages_of
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (
     MESSAGE_TOKENS,
@@ -40,7 +42,10 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     counted: int
     results: int = 0
     """Tool results in it; the correction charges something for each."""
-    images: int = 0
+    files: int = 0
+    """Pictures and documents in it: their number and size are limited, too."""
+    pages: int = 0
+    """Pages of the PDFs in it."""
 
 
 class Correction(msgspec.Struct, frozen=True, gc=False):
@@ -114,7 +119,8 @@ class Scale:
         weight = Weight(
             sum(item.counted for item in weights) + messages * MESSAGE_TOKENS,
             sum(item.results for item in weights),
-            sum(item.images for item in weights),
+            sum(item.files for item in weights),
+            sum(item.pages for item in weights),
         )
         self._units[id(unit)] = (unit, weight)
         return weight
@@ -155,15 +161,18 @@ class Scale:
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
 
     def _weigh(self, blocks: tuple[Block, ...]) -> Weight:
-        counted = results = images = 0
+        counted = results = files = pages = 0
         for block in blocks:
             counted += count_block(block, self.counter, self.images)
+            inside: Sequence[Block] = (block,)
             if type(block) is ToolAnswer:
                 results += 1
-                images += sum(type(piece) is Image for piece in block.content)
-            elif type(block) is Image:
-                images += 1
-        return Weight(counted, results, images)
+                inside = block.content
+            for piece in inside:
+                if is_media(piece):
+                    files += 1
+                    pages += pages_of(piece)
+        return Weight(counted, results, files, pages)
 
 
 def bytes_of(unit: ContextUnit) -> int:

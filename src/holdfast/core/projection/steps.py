@@ -37,6 +37,7 @@ from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
 from holdfast.core.refusals.left_out import as_sent, is_media, is_refusal, write_note
+from holdfast.core.refusals.unsendable import mend_file
 from holdfast.core.text.cut import cut, has_lone_surrogates
 from holdfast.core.text.fences import fence_context
 
@@ -61,6 +62,7 @@ Flaw = Literal[
     "foreign-thinking",
     "payload-in-text",
     "refused",
+    "unsendable",
     "no-opening",
     "no-question",
 ]
@@ -80,6 +82,8 @@ MEANING: Final[dict[str, str]] = {
     "foreign-thinking": "thinking of another model, or without a signature, was left out",
     "payload-in-text": "a large data URI in a text became a note with a ref, or a picture",
     "refused": "what the provider refused is not sent again; a note has its place",
+    "unsendable": "a file that every provider refuses became a note: cut off, empty, encrypted, or "
+    "not what it says",
     "no-opening": "a note stands where the first user message should be",
     "no-question": "a note stands where a new user message should be",
 }
@@ -358,7 +362,17 @@ class Thread:
             return tuple(
                 Text(write_note(block, record.id)) if is_media(block) else block for block in blocks
             )
+        if any(map(is_media, blocks)) and type(record) is not Assistant:
+            return self._mend_files(record, blocks)
         return blocks
+
+    def _mend_files(
+        self, record: Record, blocks: tuple[_B | Text | Image, ...]
+    ) -> tuple[_B | Text | Image, ...]:
+        mended = [mend_file(block, record.id) for block in blocks]
+        if any(isinstance(block, str) for block in mended):
+            self._repair("unsendable", record)
+        return tuple(Text(block) if isinstance(block, str) else block for block in mended)  # type: ignore[misc]
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

@@ -157,9 +157,12 @@ def is_media(block: Block) -> bool:
 
 def write_note(block: Block, record: str) -> str:
     """Return the text in the place of a file that the provider refused."""
+    return f"[{name_file(block)} left out: the provider refused it; record {record} has it]"
+
+
+def name_file(block: Block) -> str:
+    """Return the media type and the size of a file."""
     if isinstance(block, Image):
         size = f", {payload_bytes(block.data):,} bytes" if block.data else ""
-        kind = f"{block.media_type or 'picture'}{size}"
-    else:
-        kind = block.kind if isinstance(block, Other) else "file"
-    return f"[{kind} left out: the provider refused it; record {record} has it]"
+        return f"{block.media_type or 'picture'}{size}"
+    return block.kind if isinstance(block, Other) else "file"

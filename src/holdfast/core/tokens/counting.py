@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 
+from holdfast.core.media.kinds import decode
+from holdfast.core.media.pdf import read_pdf
 from holdfast.core.models.messages import (
     Image,
     Other,
@@ -51,7 +53,7 @@ PAYLOAD_TOKENS: Final = 100
 PAGE_TOKENS: Final = 2_500
 """A page of a PDF, as text and as picture."""
 PAGE_BYTES: Final = 50_000
-"""A PDF's pages are compressed and cannot be counted here: one is assumed for so many bytes."""
+"""Of a PDF that does not say how many pages it has."""
 PAYLOAD_CHARS_MIN: Final = 64
 """A shorter text in a payload's place is left as text."""
 
@@ -225,5 +227,13 @@ def _payload(data: str, media: str, images: ImageRule) -> int:
     if is_image(data) or (media.startswith("image/") and "svg" not in media):
         return image_tokens(Image(data=data, media_type=media), images)
     if media == "application/pdf" or data.startswith("JVBERi"):
-        return PAGE_TOKENS * max(1, math.ceil(payload_bytes(data) / PAGE_BYTES))
+        return PAGE_TOKENS * _pages(data)
     return PAYLOAD_TOKENS
+
+
+def _pages(data: str) -> int:
+    decoded = decode(data)
+    facts = None if decoded is None else read_pdf(decoded)
+    if facts is not None and facts.pages:
+        return facts.pages
+    return max(1, math.ceil(payload_bytes(data) / PAGE_BYTES))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.media.kinds import HEAD_CHARS, decode_head, kind_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
     import re
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 HEAD_CHARS_MAX: Final = 512 * 1024
 """Base64 decoded to find dimensions; in a JPEG they may follow large metadata."""
-
-_HEAD_CHARS: Final = 256
-"""Enough for every format but JPEG."""
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -183,7 +180,7 @@ def image_size(image: Image) -> Size | None:
 
 def sniff_size(data: str) -> Size | None:
     """Width and height of a PNG, GIF, WebP or JPEG from the beginning of its base64."""
-    head = _decode(data[:_HEAD_CHARS])
+    head = decode_head(data[:HEAD_CHARS])
     size = None
     if head.startswith(b"\x89PNG\r\n\x1a\n") and head[12:16] == b"IHDR":
         size = _size(head[16:20], head[20:24], "big")
@@ -196,12 +193,12 @@ def sniff_size(data: str) -> Size | None:
     return size if size and size.width > 0 and size.height > 0 else None
 
 
+_COMMON: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+
+
 def is_image(data: str) -> bool:
     """Return whether a base64 payload begins like a picture that the providers know."""
-    head = _decode(data[:_HEAD_CHARS])
-    return head.startswith((b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff")) or (
-        head[:4] == b"RIFF" and head[8:12] == b"WEBP"
-    )
+    return kind_of(data) in _COMMON
 
 
 def _size(width: bytes, height: bytes, order: str) -> Size | None:
@@ -246,7 +243,7 @@ def _jpeg_size(data: str) -> Size | None:
             if len(head) and (chars >= HEAD_CHARS_MAX or chars >= len(data)):
                 return None
             chars = min(HEAD_CHARS_MAX, max(chars * 2, (place + 9) * 4 // 3 + 8))
-            head = _decode(data[:chars])
+            head = decode_head(data[:chars])
             if place + 9 > len(head):
                 return None
         if head[place] != 0xFF:
@@ -263,18 +260,6 @@ def _jpeg_size(data: str) -> Size | None:
             if length < 2:
                 return None
             place += 2 + length
-
-
-_NOT_BASE64: Final = lazy_pattern(r"[^A-Za-z0-9+/]")
-
-
-def _decode(head: str) -> bytes:
-    """The bytes of the beginning of a base64 text, as far as they are there."""
-    head = head.replace("-", "+").replace("_", "/")
-    if not head.isascii() or _NOT_BASE64.search(head):
-        head = _NOT_BASE64.sub("", head.partition("=")[0])
-    whole = head[: len(head) // 4 * 4]
-    return convert_typed(whole, bytes) if whole else b""
 
 
 class DataUri(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.media.kinds import kind_of
 from holdfast.core.models.dialects import COMMON_IMAGES
 from holdfast.core.models.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 from holdfast.core.tokens.images import is_image
@@ -20,13 +21,6 @@ SILENT: Final = "(no reply)"
 
 NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
-_MAGIC: Final = {
-    "iVBORw0KGgo": "image/png",
-    "/9j/": "image/jpeg",
-    "R0lGOD": "image/gif",
-    "UklGR": "image/webp",
-}
-"""Openings of an image's base64, by media type."""
 _ADDRESSES: Final = ("https://", "http://", "gs://")
 
 
@@ -66,10 +60,7 @@ def schema_of(tool: Tool) -> Json:
 
 def media_type(image: Image) -> str:
     """Return the real media type of an image; providers refuse a wrong label."""
-    for start, kind in _MAGIC.items():
-        if image.data.startswith(start):
-            return kind
-    return image.media_type or "image/png"
+    return kind_of(image.data) or image.media_type or "image/png"
 
 
 def data_uri(image: Image) -> str:
