@@ -130,6 +130,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "tool_values",
             "tools",
             "outputs",
+            "pictures",
             "context_tool",
             "simulation",
             "memory",

@@ -19,6 +19,8 @@ from holdfast.core.flow.events import (
     ToolFinished as ToolFinished,
     OutputOffloaded as OutputOffloaded,
     OffloadFailed as OffloadFailed,
+    PictureScaled as PictureScaled,
+    ScalingFailed as ScalingFailed,
     SecretFound as SecretFound,
     CheckpointSaved as CheckpointSaved,
     SessionReset as SessionReset,

@@ -26,7 +26,9 @@ from holdfast.core.flow.events import (
     Interrupted,
     OffloadFailed,
     OutputOffloaded,
+    PictureScaled,
     Pruned,
+    ScalingFailed,
     SecretFound,
     ToolFinished,
     ToolStarted,
@@ -132,6 +134,8 @@ class _Spans:
             case (
                 OutputOffloaded()
                 | OffloadFailed()
+                | PictureScaled()
+                | ScalingFailed()
                 | SecretFound()
                 | Pruned()
                 | EpochBegun()

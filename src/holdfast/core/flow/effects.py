@@ -87,6 +87,28 @@ class PutBlob(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class ScalePicture(msgspec.Struct, frozen=True):
+    """Makes a picture smaller before any request has it. Returns a `ScaledPicture`, or the reason
+    why there is none."""
+
+    data: bytes
+    edge_max: int
+    """Pixels of the longer edge; 0 for no limit."""
+    chars_max: int
+    """Characters of base64; 0 for no limit."""
+    kinds: tuple[str, ...]
+    """Media types that its provider takes."""
+
+
+class ScaledPicture(msgspec.Struct, frozen=True):
+    """A picture within the limits."""
+
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+
+
 class SaveCheckpoint(msgspec.Struct, frozen=True):
     """Stores a checkpoint of the session. Returns a `SavedCheckpoint`, or None if that failed."""
 
@@ -185,6 +207,7 @@ Effect: TypeAlias = (
     | AcquireTurn
     | IsTurnRunning
     | PutBlob
+    | ScalePicture
     | SaveCheckpoint
     | SearchMemory
     | CallModel

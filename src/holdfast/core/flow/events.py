@@ -174,6 +174,36 @@ class OffloadFailed(msgspec.Struct, frozen=True):
     """The error of the store."""
 
 
+class PictureScaled(msgspec.Struct, frozen=True):
+    """A picture above the provider's limits was scaled down before it was stored. Its record has
+    the ref of the original."""
+
+    tool: str
+    """The tool that returned it; empty for the user's own."""
+    original: str
+    """The SHA-256 of the picture as it came."""
+    bytes_before: int
+    """Its size."""
+    bytes_after: int
+    """The size of the picture that is sent."""
+    width: int
+    """Pixels of the picture that is sent."""
+    height: int
+    """Pixels of the picture that is sent."""
+
+
+class ScalingFailed(msgspec.Struct, frozen=True):
+    """A picture above the provider's limits could not be scaled down: a note with a ref is sent in
+    its place."""
+
+    tool: str
+    """The tool that returned it; empty for the user's own."""
+    bytes: int
+    """Its size."""
+    reason: str
+    """Why, and what to install if that is the reason."""
+
+
 class SecretFound(msgspec.Struct, frozen=True):
     """A stored record holds what looks like a credential that nobody registered. Emitted once per
     kind and session object; it has no part of the value beyond what all of the kind begin with."""
@@ -401,6 +431,8 @@ Event: TypeAlias = (
     | ToolFinished
     | OutputOffloaded
     | OffloadFailed
+    | PictureScaled
+    | ScalingFailed
     | SecretFound
     | CheckpointSaved
     | SessionReset

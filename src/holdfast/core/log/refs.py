@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 IN_BLOCK: Final = "output_refs"
 IN_DETAILS: Final = "output_ref"
+ORIGINAL: Final = "original"
+"""The path, among the refs of a picture, of what it was scaled down from; it fills no leaf."""
 AS_TEXT: Final = "base64"
 """The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
@@ -129,13 +131,23 @@ def _refs_in(content: object) -> Iterator[OutputRef]:
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
             yield from (ref for _path, ref in block_refs(block))
+            original = original_of(block)
+            if original is not None:
+                yield original
+
+
+def original_of(block: Json) -> OutputRef | None:
+    """Return the ref of the picture that a block was scaled down from; None for any other."""
+    held = block.get(IN_BLOCK)
+    return ref_in(held.get(ORIGINAL)) if isinstance(held, dict) else None
 
 
 def block_refs(block: Json) -> Iterator[tuple[tuple[str, ...], OutputRef]]:
+    """Yield the refs of the payloads that belong into a block, each with its place."""
     held = block.get(IN_BLOCK)
     for path, value in held.items() if isinstance(held, dict) else ():
         ref = ref_in(value)
-        if ref is not None:
+        if ref is not None and path != ORIGINAL:
             yield tuple(path.split(".")), ref
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.log.refs import IN_BLOCK, note_of
+from holdfast.core.limits import REF_CHARS
+from holdfast.core.log.refs import IN_BLOCK, note_of, original_of
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.nesting import is_too_deep
@@ -47,6 +48,8 @@ class Image(_Value, frozen=True, tag="image"):
     data: str = ""
     media_type: str = ""
     url: str = ""
+    note: str = ""
+    """What the model is told beside it; empty for a picture that is as it came."""
 
 
 class Thinking(_Value, frozen=True, tag="thinking"):
@@ -253,6 +256,16 @@ def _read(block: Json, provider: str, model: str, dialect: str = "") -> Block | 
         note = note_of(block)
         if note is not None:
             return Text(note)
+        original = original_of(block)
+        if original is not None:
+            picture = _read_image(block)
+            ref = original.sha256[:REF_CHARS]
+            told = f"[scaled down; the original has {original.bytes:,} bytes: ref {ref}]"
+            return (
+                msgspec.structs.replace(picture, note=told)
+                if isinstance(picture, Image)
+                else picture
+            )
         block = {name: item for name, item in block.items() if name != IN_BLOCK}
     match block.get("type"):
         case "text" | "input_text" | "output_text":

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.limits import DATA_URI_CHARS_MAX, REF_CHARS
 from holdfast.core.log.records import OutputRef
-from holdfast.core.log.refs import IN_BLOCK, ref_in, with_leaf
+from holdfast.core.log.refs import IN_BLOCK, ORIGINAL, ref_in, with_leaf
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.tokens.images import data_uris, is_image, payload_bytes
@@ -47,7 +47,7 @@ def with_refs(block: Json) -> Json:
     whole: Any = {name: item for name, item in block.items() if name != IN_BLOCK}
     for path, value in held.items():
         ref = ref_in(value)
-        if ref is not None and isinstance(path, str):
+        if ref is not None and isinstance(path, str) and path != ORIGINAL:
             whole = with_leaf(whole, path.split("."), ref)
     return whole if isinstance(whole, dict) else block
 

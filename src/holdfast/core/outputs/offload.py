@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.flow.effects import Emit, PutBlob
-from holdfast.core.flow.events import OffloadFailed, OutputOffloaded
+from holdfast.core.flow.effects import Emit, PutBlob, ScalePicture
+from holdfast.core.flow.events import (
+    OffloadFailed,
+    OutputOffloaded,
+    PictureScaled,
+    ScalingFailed,
+)
 from holdfast.core.limits import (
     DETAIL_CHARS_MAX,
     OFFLOAD_BINARY_CHARS,
@@ -30,12 +35,17 @@ from holdfast.core.log.refs import (
     DATA_URI,
     IN_BLOCK,
     IN_DETAILS,
+    ORIGINAL,
     leaf_at,
     prefix_of,
     with_leaf,
     without_refs,
 )
+from holdfast.core.media.kinds import decode, kind_of
+from holdfast.core.media.pictures import is_whole
+from holdfast.core.models.messages import Image, read_blocks
 from holdfast.core.outputs.preview import preview
+from holdfast.core.refusals.unsendable import is_above_limits
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
@@ -45,8 +55,9 @@ from holdfast.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.flow.effects import Flow
+    from holdfast.core.flow.effects import Flow, ScaledPicture
     from holdfast.core.log.records import Content, Json, ToolResult
+    from holdfast.core.models.dialects import DialectVariant
     from holdfast.core.tokens.counting import Counter
 
 CONTEXT_TOOL: Final = "context"
@@ -107,9 +118,11 @@ def room_for(budget_tokens: int, counter: Counter) -> Room:
 # Moving out
 
 
-def offload_result(result: ToolResult, room: Room) -> Flow[ToolResult]:
-    """A result as it goes into the log."""
-    content = yield from offload_content(result.content, result.name or "")
+def offload_result(
+    result: ToolResult, room: Room, pictures: DialectVariant | None = None
+) -> Flow[ToolResult]:
+    """A result as it goes into the log, with pictures that the API of `pictures` takes."""
+    content = yield from offload_content(result.content, result.name or "", pictures)
     ref = None
     if not is_read_back(
         result.name or "", result.content
@@ -129,18 +142,52 @@ def is_read_back(name: str, content: Content) -> bool:
     return _READ_HEADER.match(text_of(content)) is not None
 
 
-def offload_content(content: Content, name: str = "") -> Flow[Content]:
-    """A message's content without its large pictures and other binary data."""
+def offload_content(
+    content: Content, name: str = "", pictures: DialectVariant | None = None
+) -> Flow[Content]:
+    """A message's content without its large pictures and other binary data. Pictures above the
+    limits of the API of `pictures` are scaled down: later, they would be part of a prefix."""
     if not isinstance(content, list):
         return content
     blocks: list[Json] = []
     for block in content:
-        bare = without_refs(block)
+        bare, original = without_refs(block), None
+        if pictures is not None:
+            bare, original = yield from _scaled(bare, pictures, name)
         found = (
             list(_binaries(bare, ())) if _is_long(bare) and bare.get("type") not in _TEXTS else []
         )
-        blocks.append((yield from _binaries_out(bare, found, name)) if found else bare)
+        kept = (yield from _binaries_out(bare, found, name)) if found else bare
+        if original is not None:
+            kept = {**kept, IN_BLOCK: {**kept.get(IN_BLOCK, {}), ORIGINAL: original}}
+        blocks.append(kept)
     return blocks
+
+
+def _scaled(block: Json, dialect: DialectVariant, name: str) -> Flow[tuple[Json, Json | None]]:
+    """A block whose picture is within the limits of an API, and the ref of what it came from."""
+    picture = next(iter(read_blocks([block])), None)
+    if not isinstance(picture, Image) or not is_above_limits(picture, dialect):
+        return block, None
+    data = decode(picture.data)
+    kind = kind_of(picture.data)
+    if data is None or not kind or not is_whole(data, kind):
+        return block, None  # no size of it would be taken
+    edge = dialect.many_image_pixels or dialect.image_pixels
+    made: ScaledPicture | str = yield ScalePicture(
+        data, edge, dialect.image_bytes, dialect.image_types
+    )
+    if isinstance(made, str):
+        yield Emit(ScalingFailed(name, len(data), made))
+        return block, None
+    ref = OutputRef(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), kind=kind)
+    if (yield from _put_blob(data, ref, name)) is not None:
+        return block, None
+    scaled = msgspec.to_builtins(made.data)
+    source = {"type": "base64", "media_type": made.media_type, "data": scaled}
+    event = PictureScaled(name, ref.sha256, len(data), len(made.data), made.width, made.height)
+    yield Emit(event)
+    return {"type": "image", "source": source}, msgspec.to_builtins(ref)
 
 
 def _text_out(

@@ -369,10 +369,17 @@ class Thread:
     def _mend_files(
         self, record: Record, blocks: tuple[_B | Text | Image, ...]
     ) -> tuple[_B | Text | Image, ...]:
-        mended = [mend_file(block, record.id) for block in blocks]
-        if any(isinstance(block, str) for block in mended):
-            self._repair("unsendable", record)
-        return tuple(Text(block) if isinstance(block, str) else block for block in mended)  # type: ignore[misc]
+        mended: list[_B | Text | Image] = []
+        for block in blocks:
+            sound = mend_file(block, record.id)
+            if isinstance(sound, str):
+                self._repair("unsendable", record)
+                mended.append(Text(sound))
+                continue
+            mended.append(sound)
+            if isinstance(sound, Image) and sound.note:
+                mended.append(Text(sound.note))
+        return tuple(mended)
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

@@ -7,7 +7,7 @@ its record enters the view. What depends on the model (sizes, counts) is decided
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -17,11 +17,14 @@ from holdfast.core.media.pictures import is_whole
 from holdfast.core.models.messages import Image, Other
 from holdfast.core.refusals.left_out import is_media, name_file
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.tokens.images import is_image
+from holdfast.core.tokens.images import image_size, is_image
 
 if TYPE_CHECKING:
     from holdfast.core.media.pdf import PdfFacts
+    from holdfast.core.models.dialects import DialectVariant
     from holdfast.core.models.messages import Block
+
+_B = TypeVar("_B", bound="Block")
 
 _HOLDERS: Final = ("source", "file", "inlineData", "inline_data")
 """Fields of a block that hold the file; it may also be the block itself."""
@@ -70,7 +73,7 @@ def pages_of(block: Block) -> int:
     return facts.pages if facts is not None else 0
 
 
-def mend_file(block: Block, record: str) -> Block | str:
+def mend_file(block: _B, record: str) -> _B | Image | str:
     """Return a block as it can be sent, or the note that takes its place."""
     file = file_in(block)
     if file is None:
@@ -81,6 +84,22 @@ def mend_file(block: Block, record: str) -> Block | str:
     if isinstance(block, Image) and _SPACE.search(file.data):
         return msgspec.structs.replace(block, data=_SPACE.sub("", file.data))
     return block
+
+
+def is_above_limits(image: Image, dialect: DialectVariant) -> bool:
+    """Return whether a picture has to be smaller, or of another kind, before it is stored.
+
+    It must fit at any number of pictures: later, it could not be made smaller without changing
+    what was sent."""
+    if not image.data or dialect.images_max == 0:
+        return False
+    if dialect.image_bytes and len(image.data) > dialect.image_bytes:
+        return True
+    kind = kind_of(image.data)
+    if kind not in dialect.image_types:
+        return kind.startswith("image/")
+    size, edge = image_size(image), dialect.many_image_pixels or dialect.image_pixels
+    return size is not None and edge > 0 and max(size.width, size.height) > edge
 
 
 def _find_flaw(file: File) -> str:

@@ -88,7 +88,8 @@ def store(run: RunState, result: ToolResult) -> Flow[str]:
     """Append a result to the log, after its payload if that is large; returns its record id."""
     result, hidden = run.secret_watch.hide(result)  # before any payload of it is stored
     if run.keeps_outputs:
-        result = yield from offload_result(result, run.output_room())
+        pictures = run.settings.target.dialect
+        result = yield from offload_result(result, run.output_room(), pictures)
     result = msgspec.structs.replace(
         result, content=_bound_content(result.content), details=_bound_details(result.details)
     )

@@ -130,7 +130,7 @@ def _add_user(run: RunState, message: User) -> Flow[str]:
     message, hidden = run.secret_watch.hide(message)
     content, key = message.content, key_of(message)
     if run.keeps_outputs:
-        content = yield from offload_content(content)
+        content = yield from offload_content(content, "", run.settings.target.dialect)
     interrupted = yield from interruptions(run)
     hits = yield from _search_memory(run, content)
     message = msgspec.structs.replace(message, content=content)

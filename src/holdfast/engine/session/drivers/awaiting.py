@@ -28,10 +28,12 @@ from holdfast.core.flow.effects import (
     Read,
     RunBlocking,
     SaveCheckpoint,
+    ScalePicture,
     SearchMemory,
     Sleep,
     StartTools,
 )
+from holdfast.engine.pictures import scale_picture
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.switching import frequent_switches
 from holdfast.engine.session.drivers.world import (
@@ -163,6 +165,8 @@ class AwaitingDriver:
                 return await run_in_thread(world.is_turn_running, scope)
             case PutBlob():
                 return await run_in_thread(world.put_blob, effect.data)
+            case ScalePicture():
+                return await run_in_thread(scale_picture, effect)
             case SaveCheckpoint():
                 return await run_in_thread(world.save_checkpoint, effect.trigger, scope.token)
             case SearchMemory():

@@ -27,10 +27,12 @@ from holdfast.core.flow.effects import (
     Read,
     RunBlocking,
     SaveCheckpoint,
+    ScalePicture,
     SearchMemory,
     Sleep,
     StartTools,
 )
+from holdfast.engine.pictures import scale_picture
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
@@ -120,6 +122,8 @@ class BlockingDriver:
                 return world.is_turn_running(scope)
             case PutBlob():
                 return world.put_blob(effect.data)
+            case ScalePicture():
+                return scale_picture(effect)
             case SaveCheckpoint():
                 return world.save_checkpoint(effect.trigger, scope.token)
             case SearchMemory():

@@ -12,7 +12,9 @@ from holdfast.core.flow.events import (
     MemoryRecalled,
     OffloadFailed,
     OutputOffloaded,
+    PictureScaled,
     Pruned,
+    ScalingFailed,
     SecretFound,
     SessionReset,
     ToolFinished,
@@ -43,6 +45,14 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
         case OffloadFailed():
             what = f"{event.bytes:,} bytes of `{event.tool}` could not be stored"
             return _notice("offload", f"{what}: {event.reason}", is_bad=True)
+        case PictureScaled():
+            what = f"scaled down from {event.bytes_before:,} to {event.bytes_after:,} bytes"
+            return _notice(
+                "picture", f"{what}: /output {event.original[:REF_CHARS]} has the original"
+            )
+        case ScalingFailed():
+            what = f"a picture of {event.bytes:,} bytes is too large for the model, and is not sent"
+            return _notice("picture", f"{what}: {event.reason}", is_bad=True)
         case SecretFound():
             return _secret_notice(event)
         case SessionReset():
