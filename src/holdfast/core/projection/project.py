@@ -115,6 +115,10 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The records that the plan was made from, oldest first."""
         return self._records
 
+    def with_records(self, records: Sequence[Record]) -> Plan:
+        """Return the plan as one of other spellings of its records."""
+        return msgspec.structs.replace(self, _records=records)
+
     @property
     def parts_sent(self) -> list[MessagePart]:
         """The parts of the request, with the records that they are from."""

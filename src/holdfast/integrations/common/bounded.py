@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.failures.classify import learned_window
-from holdfast.core.log.records import Compaction, Prune
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.turn.refusals import Repair, find_repair, media_of, policy_record, repair_record
 from holdfast.engine.session.prepare import cache_for
 from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
@@ -26,6 +27,7 @@ from holdfast.providers.known_models.lookup import window_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.failures.classify import Failure
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
@@ -49,6 +51,9 @@ _SMALLER_SHARE: Final = 0.7
 """Of a refused size, for the next request, where the provider states no limit."""
 _LIMIT_MARGIN: Final = 0.9
 """Of a stated limit: our count and the provider's differ by a few per cent."""
+
+_NAMED: Final = "m"
+"""The beginning of the ids that messages get here."""
 
 _Decision = tuple[str, "Record"]
 """The record after which something was decided, and the decision."""
@@ -124,23 +129,109 @@ class ListBounds:
             has_stored_ids=False,
         )
         plan = project(request, cache_for(self._target))
-        fresh = [
-            (records[-1].id, _with_id(decision, number))
-            for number, decision in enumerate(plan.decisions, len(standing))
-        ]
-        self._decided.pop(conversation, None)  # the newest is last, also while others are evicted
-        self._decided[conversation] = [*standing, *fresh]
-        while len(self._decided) > _CONVERSATIONS_MAX:
-            self._decided.popitem(last=False)
+        after = records[-1].id if records else ""
+        self._remember(conversation, standing, [(after, found) for found in plan.decisions])
         return _view(plan, records)
 
+    def decide(self, plan: Plan, decision: Record) -> None:
+        """Remember a decision about the conversation of a plan, behind its newest message."""
+        said = [record for record in plan.records if record.id.startswith(_NAMED)]
+        if said:
+            standing = self._decided.get(said[0].id, [])
+            self._remember(said[0].id, standing, [(said[-1].id, decision)])
 
-def smaller_size(error: Exception, plan: Plan, *, output_tokens: int = 0) -> int | None:
-    """Return the size of the request after a refused one; None where a smaller one would not
-    help."""
-    failure = name_failure(error)
-    if not failure.is_overflow:
-        return None
+    def forget(self, plan: Plan, count: int) -> None:
+        """Take the newest decisions about the conversation of a plan back."""
+        said = next((rec.id for rec in plan.records if rec.id.startswith(_NAMED)), "")
+        standing = self._decided.get(said, [])
+        if count and standing:
+            refused = [one for one in standing if isinstance(one[1], Epoch)][-count:]
+            self._remember(said, [one for one in standing if one not in refused], [])
+
+    def _remember(
+        self, conversation: str, standing: Sequence[_Decision], fresh: Sequence[_Decision]
+    ) -> None:
+        named = [
+            (after, _with_id(decision, number))
+            for number, (after, decision) in enumerate(fresh, len(standing))
+        ]
+        self._decided.pop(conversation, None)  # the newest is last, also while others are evicted
+        self._decided[conversation] = [*standing, *named]
+        while len(self._decided) > _CONVERSATIONS_MAX:
+            self._decided.popitem(last=False)
+
+
+class Refusals:
+    """The refusals of one request, and what is sent after each: at most five times, none twice."""
+
+    def __init__(self, bounds: ListBounds) -> None:
+        self._bounds = bounds
+        self._repairs: list[Repair] = []
+        self._tries = self._standing = 0
+
+    def answer(self, error: Exception, plan: Plan, *, output_tokens: int = 0) -> NextTry | None:
+        """Return the next try after a request of a plan was refused; None where none would help.
+
+        What the provider refused for another reason than its size is left out of this
+        conversation's requests from now on, also where the error is the caller's to see.
+        """
+        self._tries += 1
+        failure = name_failure(error)
+        if failure.kind == "policy":
+            record = policy_record(_as_answered(plan), failure.subclass or "policy")
+            self._bounds.decide(plan, record)
+            return None
+        if self._tries > TRIES_MAX:
+            self._bring_back(plan)
+            return None
+        if failure.is_overflow:
+            return NextTry(_smaller_size(failure, plan, output_tokens))
+        is_too_large = failure.kind == "payload_too_large"
+        repair = _without_media(plan) if is_too_large else None
+        if repair is None and is_too_large:
+            return NextTry(int(_SMALLER_SHARE * plan.tokens.total))
+        repair = repair or find_repair(failure, _as_answered(plan), self._repairs)
+        if repair is None or repair.fields:
+            self._bring_back(plan)
+            return None
+        if repair.left_out:
+            self._bring_back(plan)  # the media were not the cause
+        self._repairs.append(repair)
+        self._standing += 1
+        self._bounds.decide(plan, repair_record(plan, repair))
+        return NextTry()
+
+    def _bring_back(self, plan: Plan) -> None:
+        """Bring back what was left out for nothing."""
+        self._bounds.forget(plan, self._standing)
+        self._standing = 0
+
+
+class NextTry(msgspec.Struct, frozen=True):
+    """The next request after a refused one."""
+
+    at_most: int | None = None
+    """Tokens that it may have; None for as many as fit."""
+
+
+def _as_answered(plan: Plan) -> Plan:
+    """Return a plan whose replies are the target's: a framework's list does not say whose."""
+    about = plan.target
+    records = [
+        msgspec.structs.replace(record, provider=about.provider, model=about.model)
+        if isinstance(record, Assistant)
+        else record
+        for record in plan.records
+    ]
+    return plan.with_records(records)
+
+
+def _without_media(plan: Plan) -> Repair | None:
+    media = media_of(plan.parts_sent)
+    return Repair("drop-media", "without the media", media) if media else None
+
+
+def _smaller_size(failure: Failure, plan: Plan, output_tokens: int) -> int:
     refused = plan.tokens.total
     limit = learned_window(failure)
     if limit is None:
@@ -155,7 +246,8 @@ def name_records(records: Sequence[Record], spelled: Sequence[str]) -> list[Reco
     for record, text in zip(records, spelled, strict=True):
         digest = hashlib.sha256(text.encode()).hexdigest()[:20]
         seen[digest] += 1
-        named.append(msgspec.structs.replace(record, id=f"m{digest}-{seen[digest]}", ts=1.0))
+        name = f"{_NAMED}{digest}-{seen[digest]}"
+        named.append(msgspec.structs.replace(record, id=name, ts=1.0))
     return named
 
 
@@ -182,6 +274,8 @@ def _names(decision: Record) -> set[str]:
         return {*(decision.covers or ()), *filter(None, [decision.first_kept])}
     if isinstance(decision, Prune):
         return {pruned.record for pruned in decision.decisions}
+    if isinstance(decision, Epoch):
+        return {*decision.media, *decision.left_out}
     return set()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.bounded import TRIES_MAX, ListBounds, name_records, smaller_size
+from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
 from holdfast.integrations.google_adk.events import standard_parts
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundedView
 
+_REQUESTS_MAX: Final = 16
+"""Requests whose contents are kept in case they are refused."""
 _NAME: Final = "holdfast_bounded_requests"
 
 
@@ -36,7 +39,8 @@ class PluginMethods:
 
     Contents that fit are passed on untouched; the session keeps all events. Others are shortened
     or cut, a call always with its result, and a carry-over stands for what was cut. A request
-    that the provider refuses as too large is sent again, smaller, up to five times. `plan` is the
+    that the provider refuses is sent again, up to five times: smaller, or without the media or
+    words that it refuses. `plan` is the
     plan of the newest request.
     """
 
@@ -51,18 +55,25 @@ class PluginMethods:
         about = target("gemini", provider="google", model=model)
         self._bounds = ListBounds(about, window=window, policy=policy)
         self.plan: Plan | None = None
+        self._given: dict[int, tuple[Any, list[Any]]] = {}
+        """The newest requests, each with its contents as they came."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
         """Put contents that fit into a request. Raises `CannotFit`."""
         del callback_context
+        self._given[id(llm_request)] = (llm_request, list(llm_request.contents))
+        while len(self._given) > _REQUESTS_MAX:
+            self._given.pop(next(iter(self._given)), None)
         llm_request.contents = await asyncio.to_thread(self.fit, llm_request)
 
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> Any:
         """Return the reply to a smaller request; None where the error is about something else."""
-        for _try in range(TRIES_MAX):
-            contents = await asyncio.to_thread(self._shrink, llm_request, error)
+        refusals = Refusals(self._bounds)
+        _request, given = self._given.pop(id(llm_request), (None, llm_request.contents))
+        while True:
+            contents = await asyncio.to_thread(self._shrink, llm_request, given, error, refusals)
             if contents is None:
                 return None
             llm_request.contents = contents
@@ -70,7 +81,6 @@ class PluginMethods:
                 return await _ask_again(callback_context, llm_request)
             except Exception as again:
                 error = again
-        return None
 
     def fit(self, llm_request: Any, at_most: int | None = None) -> list[Any]:
         """Return contents that fit: with `at_most`, into so many tokens for the whole request."""
@@ -94,17 +104,23 @@ class PluginMethods:
         owners = [(place, parts) for _record, place, parts in found]
         return _write(contents, [record.id for record in named], owners, view)
 
-    def _shrink(self, llm_request: Any, error: Exception) -> list[Any] | None:
-        """Return smaller contents; None where they would not help, or there are none."""
+    def _shrink(
+        self, llm_request: Any, given: list[Any], error: Exception, refusals: Refusals
+    ) -> list[Any] | None:
+        """Return smaller contents, or contents without what was refused; None where they would not
+        help, or there are none."""
+        sent, llm_request.contents = llm_request.contents, given  # what was decided is about these
         try:
             self.fit(llm_request)  # for the size of what was refused
             assert self.plan is not None
             output = getattr(llm_request.config, "max_output_tokens", None) or 0
-            at_most = smaller_size(error, self.plan, output_tokens=output)
-            contents = None if at_most is None else self.fit(llm_request, at_most)
+            found = refusals.answer(error, self.plan, output_tokens=output)
+            contents = None if found is None else self.fit(llm_request, found.at_most)
         except CannotFit:
             return None
-        return None if contents == llm_request.contents else contents
+        finally:
+            llm_request.contents = sent
+        return None if contents == sent else contents
 
 
 @cache
@@ -188,7 +204,7 @@ def _parts(blocks: Sequence[Block], originals: Sequence[Any]) -> list[Any]:
 
     calls = [part for part in originals if part.function_call]
     thoughts = [part for part in originals if part.thought]
-    media = [part for part in originals if part.inline_data or part.file_data]
+    media = [(_data_of(part), part) for part in originals if part.inline_data or part.file_data]
     answers = [part for part in originals if part.function_response]
     made: list[Any] = []
     for block in blocks:
@@ -202,11 +218,18 @@ def _parts(blocks: Sequence[Block], originals: Sequence[Any]) -> list[Any]:
                 made.append(_answer(block, answers.pop(0) if answers else None))
             case Thinking() if thoughts:
                 made.append(thoughts.pop(0))
-            case Image() if media:
-                made.append(media.pop(0))
+            case Image():
+                made += [part for data, part in media if data in (block.data, block.url)][:1]
             case _:  # a part of a kind that only the provider knows goes with what was cut
                 pass
     return made
+
+
+def _data_of(part: Any) -> str:
+    """Return the base64 of a part's file, or its address."""
+    if part.inline_data is None:
+        return str(part.file_data.file_uri)
+    return base64.b64encode(part.inline_data.data or b"").decode()
 
 
 def _call(block: ToolCall, original: Any) -> Any:

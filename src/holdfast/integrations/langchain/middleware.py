@@ -6,12 +6,13 @@ import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.common.writing import data_uri
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
-from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import TRIES_MAX, ListBounds, name_records, smaller_size
+from holdfast.integrations.common.bounded import ListBounds, NextTry, Refusals, name_records
 from holdfast.integrations.common.langchain_messages import record_from_message
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class MiddlewareMethods:
     """Keeps every request of an agent within the model's window. An `AgentMiddleware`.
 
     Messages that fit are passed on untouched; the state of the agent keeps all of them. A request
-    that the provider refuses as too large is sent again, smaller, up to five times. `plan` is the
+    that the provider refuses is sent again, up to five times: smaller, or without the media or
+    words that it refuses. `plan` is the
     plan of the newest request.
     """
 
@@ -45,29 +47,29 @@ class MiddlewareMethods:
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        at_most: int | None = None
-        for number in range(TRIES_MAX + 1):
-            fitted = self._fit(request, at_most)
+        refusals, now = Refusals(self._bounds), NextTry()
+        while True:
+            fitted = self._fit(request, now.at_most)
             try:
                 return handler(fitted)
             except Exception as error:
-                at_most = self._next_size(error)
-                if at_most is None or number == TRIES_MAX or not self._can_fit(request, at_most):
+                found = self._next_try(refusals, request, error)
+                if found is None:
                     raise
-        raise AssertionError("the last try returns or raises")
+                now = found
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        at_most: int | None = None
-        for number in range(TRIES_MAX + 1):
-            fitted = await asyncio.to_thread(self._fit, request, at_most)
+        refusals, now = Refusals(self._bounds), NextTry()
+        while True:
+            fitted = await asyncio.to_thread(self._fit, request, now.at_most)
             try:
                 return await handler(fitted)
             except Exception as error:
-                at_most = self._next_size(error)
-                if at_most is None or number == TRIES_MAX or not self._can_fit(request, at_most):
+                found = await asyncio.to_thread(self._next_try, refusals, request, error)
+                if found is None:
                     raise
-        raise AssertionError("the last try returns or raises")
+                now = found
 
     def fit(
         self,
@@ -108,16 +110,16 @@ class MiddlewareMethods:
         )
         return request.override(messages=messages)
 
-    def _can_fit(self, request: Any, at_most: int) -> bool:
+    def _next_try(self, refusals: Refusals, request: Any, error: Exception) -> NextTry | None:
+        """Return the next try; None where no other request would help, or none can be made."""
+        found = None if self.plan is None else refusals.answer(error, self.plan)
+        if found is None:
+            return None
         try:
-            self._fit(request, at_most)
+            self._fit(request, found.at_most)
         except CannotFit:
-            return False
-        return True
-
-    def _next_size(self, error: Exception) -> int | None:
-        """Return the size of the next request; None where a smaller one would not help."""
-        return None if self.plan is None else smaller_size(error, self.plan)
+            return None
+        return found
 
 
 @cache
@@ -160,8 +162,15 @@ def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
             ]
             made.append(AIMessage(text, tool_calls=asked))
         elif text:
-            made.append(HumanMessage(text))
+            made.append(HumanMessage(_said(part.blocks, text)))
     return made
+
+
+def _said(blocks: Sequence[Block], text: str) -> Any:
+    """Return the content of a person's message, with the pictures that are left of it."""
+    pictures = [block for block in blocks if isinstance(block, Image)]
+    shown = [{"type": "image_url", "image_url": {"url": data_uri(block)}} for block in pictures]
+    return [{"type": "text", "text": text}, *shown] if shown else text
 
 
 def _text(blocks: Sequence[Block]) -> str:

@@ -42,7 +42,7 @@ class BoundedInput:
         policy: Policy | PolicyName | None = None,
     ) -> None:
         self._target = target(_DIALECT, provider="openai", model=model)
-        self._bounds = ListBounds(self._target, window=window, policy=policy)
+        self.bounds = ListBounds(self._target, window=window, policy=policy)
         self.plan: Plan | None = None
 
     async def __call__(self, data: Any) -> Any:
@@ -69,7 +69,7 @@ class BoundedInput:
             return []
         spelled = [spell_item(item) for item in items]
         records = name_records(records_from_items(items), spelled)
-        view = self._bounds.fit(
+        view = self.bounds.fit(
             records, system=system, tools=tools, output_tokens=output_tokens, at_most=at_most
         )
         self.plan = view.plan

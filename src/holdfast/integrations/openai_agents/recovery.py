@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import TRIES_MAX, smaller_size
+from holdfast.integrations.common.bounded import Refusals
 from holdfast.integrations.openai_agents.bounded_input import BoundedInput, read_tools
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def recover_overflow(
     window: int | None = None,
     policy: Policy | PolicyName | None = None,
 ) -> Any:
-    """Return a model that sends a request again, smaller, when the provider refuses its size.
+    """Return a model that sends a request again when the provider refuses it: smaller, or without
+    the media or words that it refuses.
 
         Agent(name="helper", model=recover_overflow(OpenAIResponsesModel("gpt-5", client)))
 
@@ -44,14 +45,13 @@ class Retry:
     def __init__(self, bounds: BoundedInput, arguments: tuple[Any, ...], options: Any) -> None:
         self._bounds = bounds
         self.arguments = arguments
-        self._tries = 0
+        self._refusals = Refusals(bounds.bounds)
         is_kept_there = options.get("conversation_id") or options.get("previous_response_id")
         self._can_shrink = isinstance(arguments[_INPUT], list) and not is_kept_there
 
     async def shrink(self, error: Exception) -> bool:
         """Make the request smaller; False where that would not help, or is impossible."""
-        self._tries += 1
-        if not self._can_shrink or self._tries > TRIES_MAX:
+        if not self._can_shrink:
             return False
         try:
             items = await asyncio.to_thread(self._fit, error)
@@ -72,8 +72,9 @@ class Retry:
         }
         self._bounds.fit(items, **about)  # for the size of what was refused
         assert self._bounds.plan is not None
-        at_most = smaller_size(error, self._bounds.plan, output_tokens=about["output_tokens"] or 0)
-        return None if at_most is None else self._bounds.fit(items, **about, at_most=at_most)
+        reply = about["output_tokens"] or 0
+        found = self._refusals.answer(error, self._bounds.plan, output_tokens=reply)
+        return None if found is None else self._bounds.fit(items, **about, at_most=found.at_most)
 
 
 @cache

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from base64 import b64decode
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.common.writing import media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
-from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.bounded import ListBounds, name_records
 from holdfast.integrations.pydantic_ai.messages import records_with_parts
@@ -42,15 +44,18 @@ class BoundedHistory:
         policy: Policy | PolicyName | None = None,
     ) -> None:
         _take_run_context()
-        self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
+        self.bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
         self.plan: Plan | None = None
 
     def __call__(self, ctx: Any, messages: list[Any]) -> list[Any]:
         """Return messages that fit beside the tools of a run. Raises `CannotFit`."""
-        return self.fit(messages, tools=_tools(ctx))
+        return self.fit(messages, tools=read_tools(ctx))
 
-    def fit(self, messages: list[Any], *, tools: Sequence[Tool] = ()) -> list[Any]:
-        """Return messages that fit. Raises `CannotFit`."""
+    def fit(
+        self, messages: list[Any], *, tools: Sequence[Tool] = (), at_most: int | None = None
+    ) -> list[Any]:
+        """Return messages that fit: with `at_most`, into so many tokens for the whole request.
+        Raises `CannotFit`."""
         if not messages:
             return []
         records: list[Record] = []
@@ -63,7 +68,7 @@ class BoundedHistory:
                 spelled.append(_spell(record))
                 owners.append((place, parts))
         named = name_records(records, spelled)
-        view = self._bounds.fit(named, system=_instructions(messages), tools=tools)
+        view = self.bounds.fit(named, system=_instructions(messages), tools=tools, at_most=at_most)
         self.plan = view.plan
         if view.is_unchanged:
             return messages
@@ -79,7 +84,7 @@ def _take_run_context() -> None:
     BoundedHistory.__call__.__annotations__["ctx"] = RunContext
 
 
-def _tools(ctx: Any) -> list[Tool]:
+def read_tools(ctx: Any) -> list[Tool]:
     """Return the tools that a run offers, as far as their size is concerned."""
     manager = ctx.tool_manager
     if manager is None or manager.tools is None:
@@ -134,6 +139,14 @@ def _parts(part: MessagePart, originals: Sequence[Any]) -> list[Any]:
     from pydantic_ai import messages as theirs
 
     made: list[Any] = []
+    pictures = [block for block in part.blocks if isinstance(block, Image) and block.data]
+    if pictures and part.role == "user":
+        shown = [
+            theirs.BinaryContent(b64decode(one.data), media_type=media_type(one))
+            for one in pictures
+        ]
+        made.append(theirs.UserPromptPart([_text(part.blocks), *shown]))
+        return made
     for block in part.blocks:
         if isinstance(block, ToolAnswer):
             text = _text(block.content)

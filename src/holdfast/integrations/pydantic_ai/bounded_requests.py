@@ -4,14 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.adapters import require
-from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
+from holdfast.errors import CannotFit
+from holdfast.integrations.common.bounded import NextTry, Refusals
+from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory, read_tools
 
 if TYPE_CHECKING:
+    from holdfast.core.models.messages import Tool
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
+
+
+_STEPS_MAX: Final = 64
+
+
+class _Attempt:
+    """The requests of one step of a run."""
+
+    def __init__(self, history: BoundedHistory) -> None:
+        self._history = history
+        self._refusals = Refusals(history.bounds)
+        self._now = NextTry()
+        self._sent: tuple[Plan, list[Any]] | None = None
+        self._given: tuple[list[Any], list[Tool]] = ([], [])
+
+    def fit(self, messages: list[Any], tools: list[Tool]) -> list[Any]:
+        """Return the messages of the next request."""
+        self._given = (messages, tools)
+        found = self._history.fit(messages, tools=tools, at_most=self._now.at_most)
+        if self._history.plan is not None:
+            self._sent = (self._history.plan, found)
+        return found
+
+    def can_go_on(self, error: Exception) -> bool:
+        """Decide the next request; False where none would help, or it would be the same."""
+        if self._sent is None:
+            return False
+        plan, before = self._sent
+        found = self._refusals.answer(error, plan)
+        if found is None:
+            return False
+        self._now = found
+        try:
+            return self.fit(*self._given) != before
+        except CannotFit:
+            return False
 
 
 class RequestBounds:
@@ -20,7 +59,9 @@ class RequestBounds:
         Agent(model, capabilities=[BoundedRequests(window=128_000)])
 
     It bounds as `BoundedHistory` does, and changes the request alone: the messages of the run, and
-    so the conversation that is saved, stay whole. `plan` is the plan of the newest request.
+    so the conversation that is saved, stay whole. A request that the provider refuses is sent
+    again, up to five times: smaller, or without the media or words that it refuses. `plan` is the
+    plan of the newest request.
     """
 
     def __init__(
@@ -32,19 +73,35 @@ class RequestBounds:
     ) -> None:
         super().__init__()
         self._history = BoundedHistory(model, window=window, policy=policy)
+        self._attempts: dict[tuple[Any, Any], _Attempt] = {}
+        """The newest steps of runs, each with what was refused in it."""
 
     @property
     def plan(self) -> Plan | None:
         """The plan of the newest request; None before the first."""
         return self._history.plan
 
-    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Bound the messages of a request. Raises `CannotFit`."""
+    async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """Bound the messages of an attempt. Raises `CannotFit`."""
+        attempt = self._attempts.setdefault((ctx.run_id, ctx.run_step), _Attempt(self._history))
+        while len(self._attempts) > _STEPS_MAX:
+            self._attempts.pop(next(iter(self._attempts)), None)
         messages = list(request_context.messages)
-        request_context.messages = list(
-            await asyncio.to_thread(self._history.__call__, ctx, messages)
-        )
+        fitted = await asyncio.to_thread(attempt.fit, messages, read_tools(ctx))
+        request_context.messages = list(fitted)
         return request_context
+
+    async def on_model_request_error(
+        self, ctx: Any, *, request_context: Any, error: Exception
+    ) -> Any:
+        """Make another attempt; raises the error where none would help."""
+        from pydantic_ai.exceptions import RetryModelRequest
+
+        del request_context
+        attempt = self._attempts.get((ctx.run_id, ctx.run_step))
+        if attempt is None or not await asyncio.to_thread(attempt.can_go_on, error):
+            raise error
+        raise RetryModelRequest
 
     @classmethod
     def get_serialization_name(cls) -> str | None:

@@ -6,17 +6,21 @@ refuses one. What is taken out of them stays in the session.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.common.writing import media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
-from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import ListBounds, name_records, smaller_size
+from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
 from holdfast.integrations.strands.messages import records_from_message
+from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +43,8 @@ class ManagerMethods:
 
     Messages that fit are left alone. Others are shortened or cut, a call always with its result,
     and a carry-over stands for what was cut. A request that the provider refuses as too large is
-    made smaller until it fits. `plan` is the plan of the newest request.
+    made smaller until it fits; what it refuses of media or words is left out. `plan` is the plan of
+    the newest request.
     """
 
     removed_message_count: int
@@ -56,13 +61,40 @@ class ManagerMethods:
         self._opening: list[Any] = []
         """The messages at the beginning that stand for those that were removed."""
         self.plan: Plan | None = None
+        self._given: list[Any] | None = None
+        """The messages as they were before the newest request."""
+        self._refused: tuple[Refusals, list[Any]] | None = None
+        """What was refused of the newest request, and its messages before that."""
 
     def register_hooks(self, registry: Any, **options: Any) -> None:
         """Bound the messages before each call of the model."""
-        from strands.hooks.events import BeforeModelCallEvent
+        from strands.hooks.events import AfterModelCallEvent, BeforeModelCallEvent
 
         super().register_hooks(registry, **options)  # type: ignore[misc]
         registry.add_callback(BeforeModelCallEvent, lambda event: self._fit(event.agent))
+        registry.add_callback(AfterModelCallEvent, self._after_call)
+
+    def _after_call(self, event: Any) -> None:
+        """Have a request that was refused for its content sent again without it. One that was
+        refused for its size is the framework's to bring to `reduce_context`."""
+        error, messages = event.exception, event.agent.messages
+        if error is None or self.plan is None:
+            self._refused = None
+            return
+        if not isinstance(error, Exception) or name_failure(error).is_overflow:
+            return
+        if self._refused is None:
+            self._refused = (Refusals(self._bounds), list(self._given or messages))
+        refusals, before = self._refused
+        found = refusals.answer(error, self.plan)
+        sent = list(messages)
+        messages[:] = before
+        if found is not None:
+            with contextlib.suppress(CannotFit):
+                self._fit(event.agent, found.at_most)
+                event.retry = messages != sent
+        if not event.retry:
+            self._refused = None
 
     def apply_management(self, agent: Any, **options: Any) -> None:
         """Do nothing: the next call of the model bounds the messages."""
@@ -93,9 +125,10 @@ class ManagerMethods:
 
     def _next_size(self, error: Exception | None, plan: Plan) -> int:
         for found in (error, getattr(error, "__cause__", None)):
-            size = None if not isinstance(found, Exception) else smaller_size(found, plan)
-            if size is not None:
-                return size
+            if isinstance(found, Exception) and name_failure(found).is_overflow:
+                answer = Refusals(self._bounds).answer(found, plan)
+                if answer is not None and answer.at_most is not None:
+                    return answer.at_most
         return int(_SMALLER_SHARE * plan.tokens.total)
 
     def _fit(self, agent: Any, at_most: int | None = None) -> None:
@@ -103,6 +136,7 @@ class ManagerMethods:
         messages: list[Any] = agent.messages
         if not messages:
             return
+        self._given = list(messages)
         owners: list[int] = []
         records = []
         for place, message in enumerate(messages):
@@ -207,7 +241,10 @@ def _content(block: Block) -> Any:
             return {
                 "toolResult": {"toolUseId": block.call_id, "status": status, "content": content}
             }
-        case _:  # thinking and media go with what was cut
+        case Image() if block.data:
+            kind = media_type(block).removeprefix("image/")
+            return {"image": {"format": kind, "source": {"bytes": base64.b64decode(block.data)}}}
+        case _:  # thinking and other media go with what was cut
             return None
 
 
