@@ -133,6 +133,12 @@ class ListBounds:
         self._remember(conversation, standing, [(after, found) for found in plan.decisions])
         return _view(plan, records)
 
+    @property
+    def has_refusals(self) -> bool:
+        """True where something is left out of a conversation because a provider refused it."""
+        known = self._decided.values()
+        return any(isinstance(made, Epoch) for decided in list(known) for _after, made in decided)
+
     def decide(self, plan: Plan, decision: Record) -> None:
         """Remember a decision about the conversation of a plan, behind its newest message."""
         said = [record for record in plan.records if record.id.startswith(_NAMED)]

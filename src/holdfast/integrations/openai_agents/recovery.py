@@ -45,9 +45,24 @@ class Retry:
     def __init__(self, bounds: BoundedInput, arguments: tuple[Any, ...], options: Any) -> None:
         self._bounds = bounds
         self.arguments = arguments
+        self._given = arguments[_INPUT]
+        """The items as they came: what was decided is about these."""
         self._refusals = Refusals(bounds.bounds)
         is_kept_there = options.get("conversation_id") or options.get("previous_response_id")
         self._can_shrink = isinstance(arguments[_INPUT], list) and not is_kept_there
+
+    async def begin(self) -> None:
+        """Leave out of the first request what was refused in earlier ones."""
+        if not self._can_shrink or not self._bounds.bounds.has_refusals:
+            return
+        try:
+            items = await asyncio.to_thread(self._refit)
+        except CannotFit:
+            return  # the provider says so in its own words
+        self.arguments = (self.arguments[0], items, *self.arguments[2:])
+
+    def _refit(self) -> list[Any]:
+        return self._bounds.fit(self.arguments[_INPUT], **self._about())
 
     async def shrink(self, error: Exception) -> bool:
         """Make the request smaller; False where that would not help, or is impossible."""
@@ -63,18 +78,22 @@ class Retry:
         return True
 
     def _fit(self, error: Exception) -> list[Any] | None:
-        system, items, settings, tools = self.arguments[:4]
-        output = getattr(settings, "max_tokens", None)
-        about: dict[str, Any] = {
-            "system": system or "",
-            "tools": read_tools(tools),
-            "output_tokens": output if isinstance(output, int) else None,
-        }
+        items, about = self._given, self._about()
         self._bounds.fit(items, **about)  # for the size of what was refused
         assert self._bounds.plan is not None
         reply = about["output_tokens"] or 0
         found = self._refusals.answer(error, self._bounds.plan, output_tokens=reply)
         return None if found is None else self._bounds.fit(items, **about, at_most=found.at_most)
+
+    def _about(self) -> dict[str, Any]:
+        """Return what a request has beside its items, as far as their size is concerned."""
+        system, _items, settings, tools = self.arguments[:4]
+        output = getattr(settings, "max_tokens", None)
+        return {
+            "system": system or "",
+            "tools": read_tools(tools),
+            "output_tokens": output if isinstance(output, int) else None,
+        }
 
 
 @cache
@@ -100,6 +119,7 @@ def _model_class() -> type:
 
         async def get_response(self, *args: Any, **options: Any) -> Any:
             retry = Retry(self._bounds, *_arguments(args, options))
+            await retry.begin()
             while True:
                 try:
                     return await self._model.get_response(*retry.arguments, **options)
@@ -109,6 +129,7 @@ def _model_class() -> type:
 
         async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
             retry = Retry(self._bounds, *_arguments(args, options))
+            await retry.begin()
             while True:
                 has_begun = False
                 try:
