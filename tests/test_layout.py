@@ -39,6 +39,7 @@ ACROSS = frozenset(
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("engine/session/test_refused_content", "engine/session/test_refused_words"),
+        *("engine/session/test_refused_anything", "integrations/test_refused_media"),
         *("importers/test_detection", "importers/test_real_transcripts"),
         *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
         "surfaces/test_facts_agree",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.dialects.prefix import origin_of
-from holdfast.core.log.records import Assistant
-from holdfast.core.refusals.left_out import is_refusal
+from holdfast.core.log.records import Assistant, Epoch, Undo, User
+from holdfast.core.refusals.left_out import REFUSED, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,23 @@ def new_records(records: Sequence[Record], target: Target) -> set[str]:
 def find_unanswered(records: Sequence[Record]) -> set[str]:
     """Return the records that were in no request which any model answered."""
     return _after(records, None)
+
+
+def find_given_up(records: Sequence[Record]) -> set[str]:
+    """Return the unanswered records of earlier messages that no repair could get answered: all
+    that was tried for them was taken back."""
+    unanswered = find_unanswered(records)
+    repairs = {rec.id for rec in records if type(rec) is Epoch and rec.cause == REFUSED}
+    found: set[str] = set()
+    is_before = is_earlier = False
+    for record in reversed(records):
+        if record.id not in unanswered:
+            break
+        is_before = is_before or (is_earlier and type(record) is Undo and record.target in repairs)
+        is_earlier = is_earlier or type(record) is User
+        if is_before:
+            found.add(record.id)
+    return found
 
 
 def _after(records: Sequence[Record], maker: tuple[str, str] | None) -> set[str]:

@@ -20,7 +20,7 @@ from holdfast.core.log.records import Assistant, Epoch, Undo
 from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Reply
 from holdfast.core.refusals.left_out import REFUSAL, REFUSED, is_media
-from holdfast.core.refusals.unanswered import find_unanswered, new_records, turn_of
+from holdfast.core.refusals.unanswered import find_given_up, find_unanswered, new_records, turn_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Repair(msgspec.Struct, frozen=True):
     left_out: dict[str, str] = {}
     fields: tuple[str, ...] = ()
     drops_reasoning: bool = False
+    brings_back: bool = False
+    """Undo the repairs before it: what they left out was not the cause."""
 
 
 def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair | None:
@@ -84,6 +86,12 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
     parts = plan.parts_sent
     if failure.action in _REASONING and has_reasoning(parts):
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
+    given_up = find_given_up(plan.records)
+    earlier = words_of(parts, given_up) if given_up and not done else {}
+    if earlier:
+        # Whatever is new, nothing helped that message: it would be refused again.
+        detail = f"without what {_count(earlier)} said that was refused before"
+        return Repair("leave-out", detail, left_out=earlier)
     new = media_of(parts, new_records(plan.records, plan.target))
     if new and not any(repair.step == "drop-media" for repair in done):
         return Repair("drop-media", f"without the new media of {_count(new)}", new)
@@ -100,7 +108,8 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
     gone = {record for repair in done for record in repair.left_out}
     words = words_of(parts, find_unanswered(plan.records) - gone)
     if words and failure.status in _WORDS_STATUS:
-        return Repair("leave-out", f"without what {_count(words)} said", left_out=words)
+        detail = f"without what {_count(words)} said"
+        return Repair("leave-out", detail, left_out=words, brings_back=not given_up)
     return None
 
 
@@ -131,7 +140,7 @@ def _is_parameter(failure: Failure) -> bool:
 def apply(plan: Plan, repair: Repair, done: Sequence[str]) -> Flow[str]:
     """Store a repair; returns its record. Where the words are left out, the media that were left
     out for nothing come back: the model has answered them before."""
-    undone = [Undo(target=record) for record in done] if repair.step == "leave-out" else []
+    undone = [Undo(target=record) for record in done] if repair.brings_back else []
     epoch = repair_record(plan, repair)
     stored = yield Append((*undone, epoch))
     yield Emit(EpochBegun(stored[-1].id, epoch.cause, epoch.detail, epoch.reasoning or 0))

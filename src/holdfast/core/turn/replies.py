@@ -182,7 +182,7 @@ def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[Reply |
     if found.repair is not None:
         # Stored before the next request: no later one tries the same again.
         made = yield from apply(plan, found.repair, recovery.repair_records)
-        if found.repair.step == "leave-out":
+        if found.repair.brings_back:
             recovery.repair_records.clear()
         if found.repair.step != "drop-field":  # that one names what was refused
             recovery.repair_records.append(made)

@@ -200,7 +200,7 @@ class Refusals:
         if repair is None or repair.fields:
             self._bring_back(plan)
             return None
-        if repair.left_out:
+        if repair.brings_back:
             self._bring_back(plan)  # the media were not the cause
         self._repairs.append(repair)
         self._standing += 1
