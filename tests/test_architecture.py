@@ -229,6 +229,7 @@ CORE_LIBRARY = frozenset(
     (
         *("__future__", "abc", "bisect", "collections", "dataclasses", "difflib", "enum"),
         *("functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re"),
+        "zlib",  # computes alone: the objects of a PDF are deflated
         *("string", "textwrap", "typing", "unicodedata", "msgspec"),
     )
 )

@@ -20,7 +20,8 @@ _QUALITIES: Final = (88, 75, 60)
 """Of a JPEG, the best first."""
 _SMALLER: Final = 0.7
 """Of the edge, where no quality is small enough."""
-_ROUNDS: Final = 8
+_ROUNDS_MAX: Final = 8
+"""Edges to try."""
 
 
 def scale_picture(asked: ScalePicture) -> ScaledPicture | str:
@@ -43,17 +44,17 @@ def scale_picture(asked: ScalePicture) -> ScaledPicture | str:
 
 def _fit(picture: Image, name: str, asked: ScalePicture) -> ScaledPicture | str:
     edge = min(asked.edge_max or max(picture.size), max(picture.size))
-    for _round in range(_ROUNDS):
+    for _round in range(_ROUNDS_MAX):
         scaled = picture.copy()
         scaled.thumbnail((edge, edge))
-        for data, media_type in _written(scaled, name, asked.kinds):
+        for data, media_type in _candidates(scaled, name, asked.kinds):
             if not asked.chars_max or len(data) * 4 // 3 + 4 <= asked.chars_max:
                 return ScaledPicture(data, media_type, scaled.width, scaled.height)
         edge = max(1, int(edge * _SMALLER))
     return f"no size of it has fewer than {asked.chars_max:,} characters"
 
 
-def _written(picture: Image, name: str, kinds: tuple[str, ...]) -> Iterator[tuple[bytes, str]]:
+def _candidates(picture: Image, name: str, kinds: tuple[str, ...]) -> Iterator[tuple[bytes, str]]:
     """Yield a picture as files, the best first: lossless where it was, then as a JPEG."""
     if name in ("PNG", "GIF", "BMP", "TIFF") and "image/png" in kinds:
         known = picture if picture.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else None

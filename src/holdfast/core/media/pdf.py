@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(
     rb"|\bendobj\b|\bstream\r?\n|\((?:[^()\\]|\\.)*+\)",
     re.DOTALL,
 )
-"""What matters, and the texts that could look like it."""
+"""The tokens that matter, and the texts that could look like them."""
 
 
 class PdfFacts(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Whether a picture is whole: its parts are stepped over, and no pixel is decoded."""
+"""Finds pictures that are cut off: steps over their parts, and decodes no pixel."""
 
 from __future__ import annotations
 

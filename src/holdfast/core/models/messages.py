@@ -49,7 +49,7 @@ class Image(_Value, frozen=True, tag="image"):
     media_type: str = ""
     url: str = ""
     note: str = ""
-    """What the model is told beside it; empty for a picture that is as it came."""
+    """A text for the model beside it; empty for a picture that is as it came."""
 
 
 class Thinking(_Value, frozen=True, tag="thinking"):

@@ -153,7 +153,7 @@ def offload_content(
     for block in content:
         bare, original = without_refs(block), None
         if pictures is not None:
-            bare, original = yield from _scaled(bare, pictures, name)
+            bare, original = yield from _scale_block(bare, pictures, name)
         found = (
             list(_binaries(bare, ())) if _is_long(bare) and bare.get("type") not in _TEXTS else []
         )
@@ -164,7 +164,7 @@ def offload_content(
     return blocks
 
 
-def _scaled(block: Json, dialect: DialectVariant, name: str) -> Flow[tuple[Json, Json | None]]:
+def _scale_block(block: Json, dialect: DialectVariant, name: str) -> Flow[tuple[Json, Json | None]]:
     """A block whose picture is within the limits of an API, and the ref of what it came from."""
     picture = next(iter(read_blocks([block])), None)
     if not isinstance(picture, Image) or not is_above_limits(picture, dialect):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.sizes import Correction, Weight
+    from holdfast.core.projection.sizes import Correction
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
@@ -362,9 +362,6 @@ class ViewDraft:
 
     def tokens_of_part(self, part: MessagePart) -> int:
         return self._correction.tokens(self._cache.scale.part(part))
-
-    def weigh_part(self, part: MessagePart) -> Weight:
-        return self._cache.scale.part(part)
 
     def shape(self, part: MessagePart) -> MessagePart:
         """A part in the form it has in the request."""

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import DialectVariant
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.sizes import Scale
     from holdfast.core.projection.units import MessagePart
 
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
 
-def fit_media(draft: ViewDraft, dialect: DialectVariant, window: int) -> None:
+def fit_media(draft: ViewDraft, scale: Scale, dialect: DialectVariant, window: int) -> None:
     """Clear pictures and documents, oldest first, until their number, size, pages and the body are
     within limits."""
     if not draft.has_files:
@@ -31,7 +32,7 @@ def fit_media(draft: ViewDraft, dialect: DialectVariant, window: int) -> None:
         part
         for unit in (*draft.opening, *draft.units[draft.start :])
         for part in unit.parts
-        if draft.weigh_part(draft.shape(part)).files
+        if scale.part(draft.shape(part)).files
     ]
     pictures = [(part, image) for part in parts for image in images_in(draft.shape(part))]
     for part, image in pictures:
@@ -43,7 +44,8 @@ def fit_media(draft: ViewDraft, dialect: DialectVariant, window: int) -> None:
             _clear(draft, left[0][0], f"more than {dialect.images_max} pictures")
             left = [(part, image) for part, image in left if not _is_cleared(draft, part)]
     if dialect.pdf_pages and window <= dialect.pdf_window:
-        _fit_pages(draft, parts, dialect.pdf_pages)
+        pages = [(part, scale.part(draft.shape(part)).pages) for part in parts]
+        _fit_pages(draft, pages, dialect.pdf_pages)
     room = int(dialect.body_bytes * _BODY_SHARE)
     if room:
         _fit_bytes(draft, parts, room)
@@ -66,8 +68,7 @@ def fit_count(draft: ViewDraft, dialect: DialectVariant, policy: Policy, room: i
     draft.cut(start, policy.carry_cap(room))
 
 
-def _fit_pages(draft: ViewDraft, parts: Sequence[MessagePart], most: int) -> None:
-    pages = [(part, draft.weigh_part(draft.shape(part)).pages) for part in parts]
+def _fit_pages(draft: ViewDraft, pages: Sequence[tuple[MessagePart, int]], most: int) -> None:
     total = sum(number for _part, number in pages)
     for part, number in pages:
         if total <= most:

@@ -115,10 +115,6 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The records that the plan was made from, oldest first."""
         return self._records
 
-    def with_records(self, records: Sequence[Record]) -> Plan:
-        """Return the plan as one of other spellings of its records."""
-        return msgspec.structs.replace(self, _records=records)
-
     @property
     def parts_sent(self) -> list[MessagePart]:
         """The parts of the request, with the records that they are from."""
@@ -195,7 +191,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     )
     draft = ViewDraft(view, request, cache, correction, budget.tokens)
     before, limits = draft.total, _limits(draft, budget, policy)
-    fit_media(draft, target.dialect, request.window.tokens)
+    fit_media(draft, cache.scale, target.dialect, request.window.tokens)
     fit_count(draft, target.dialect, policy, budget.tokens)
     if request.pressure == "cut":
         cut_now(draft, budget, policy)

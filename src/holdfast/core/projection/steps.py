@@ -363,23 +363,11 @@ class Thread:
                 Text(write_note(block, record.id)) if is_media(block) else block for block in blocks
             )
         if any(map(is_media, blocks)) and type(record) is not Assistant:
-            return self._mend_files(record, blocks)
-        return blocks
-
-    def _mend_files(
-        self, record: Record, blocks: tuple[_B | Text | Image, ...]
-    ) -> tuple[_B | Text | Image, ...]:
-        mended: list[_B | Text | Image] = []
-        for block in blocks:
-            sound = mend_file(block, record.id)
-            if isinstance(sound, str):
+            mended, flaws = _mend_files(blocks, record.id)
+            for _flaw in range(flaws):
                 self._repair("unsendable", record)
-                mended.append(Text(sound))
-                continue
-            mended.append(sound)
-            if isinstance(sound, Image) and sound.note:
-                mended.append(Text(sound.note))
-        return tuple(mended)
+            return mended
+        return blocks
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]
@@ -413,6 +401,24 @@ class Thread:
 
     def _repair(self, flaw: Flaw, record: Record, detail: str = "") -> None:
         self.repairs.append(ViewRepair(flaw, record.id, detail))
+
+
+def _mend_files(
+    blocks: tuple[_B | Text | Image, ...], record: str
+) -> tuple[tuple[_B | Text | Image, ...], int]:
+    """Return blocks whose files can be sent, with notes, and how many files cannot."""
+    mended: list[_B | Text | Image] = []
+    flaws = 0
+    for block in blocks:
+        sound = mend_file(block, record)
+        if isinstance(sound, str):
+            flaws += 1
+            mended.append(Text(sound))
+            continue
+        mended.append(sound)
+        if isinstance(sound, Image) and sound.note:
+            mended.append(Text(sound.note))
+    return tuple(mended), flaws
 
 
 class _OpenStep:

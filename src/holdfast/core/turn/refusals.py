@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
 
 REPAIRS_MAX: Final = 3
-"""Repairs for one reply: four calls at most."""
+"""Repairs of the content for one reply: four calls at most. A field is left out once for all; these
+calls are bounded by `RunOptions.recovery_calls`."""
 
 _CONTENT_STATUS: Final = (None, 400, 404, 413, 415, 422)
 """Statuses with which a request can be refused for what is in it."""
@@ -76,12 +77,11 @@ class Repair(msgspec.Struct, frozen=True):
 
 def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair | None:
     """Return the next repair after a refusal; None where no repair is left."""
-    if len(done) >= REPAIRS_MAX:
-        return None
     field = find_named_field(failure.message)
     if field and _has_field(plan, field):
         return Repair("drop-field", f"without the field `{field}`", fields=(field,))
-    if not _is_about_content(failure):
+    done = [repair for repair in done if not repair.fields]
+    if len(done) >= REPAIRS_MAX or not _is_about_content(failure):
         return None
     parts = plan.parts_sent
     if failure.action in _REASONING and has_reasoning(parts):

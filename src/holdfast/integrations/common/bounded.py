@@ -151,8 +151,8 @@ class ListBounds:
         said = next((rec.id for rec in plan.records if rec.id.startswith(_NAMED)), "")
         standing = self._decided.get(said, [])
         if count and standing:
-            refused = [one for one in standing if isinstance(one[1], Epoch)][-count:]
-            self._remember(said, [one for one in standing if one not in refused], [])
+            refused = [made for made in standing if isinstance(made[1], Epoch)][-count:]
+            self._remember(said, [made for made in standing if made not in refused], [])
 
     def _remember(
         self, conversation: str, standing: Sequence[_Decision], fresh: Sequence[_Decision]
@@ -175,7 +175,7 @@ class Refusals:
         self._repairs: list[Repair] = []
         self._tries = self._standing = 0
 
-    def answer(self, error: Exception, plan: Plan, *, output_tokens: int = 0) -> NextTry | None:
+    def answer(self, error: Exception, plan: Plan, *, output_tokens: int = 0) -> NextRequest | None:
         """Return the next try after a request of a plan was refused; None where none would help.
 
         What the provider refused for another reason than its size is left out of this
@@ -191,11 +191,11 @@ class Refusals:
             self._bring_back(plan)
             return None
         if failure.is_overflow:
-            return NextTry(_smaller_size(failure, plan, output_tokens))
+            return NextRequest(_smaller_size(failure, plan, output_tokens))
         is_too_large = failure.kind == "payload_too_large"
         repair = _without_media(plan) if is_too_large else None
         if repair is None and is_too_large:
-            return NextTry(int(_SMALLER_SHARE * plan.tokens.total))
+            return NextRequest(int(_SMALLER_SHARE * plan.tokens.total))
         repair = repair or find_repair(failure, _as_answered(plan), self._repairs)
         if repair is None or repair.fields:
             self._bring_back(plan)
@@ -205,7 +205,7 @@ class Refusals:
         self._repairs.append(repair)
         self._standing += 1
         self._bounds.decide(plan, repair_record(plan, repair))
-        return NextTry()
+        return NextRequest()
 
     def _bring_back(self, plan: Plan) -> None:
         """Bring back what was left out for nothing."""
@@ -213,7 +213,7 @@ class Refusals:
         self._standing = 0
 
 
-class NextTry(msgspec.Struct, frozen=True):
+class NextRequest(msgspec.Struct, frozen=True):
     """The next request after a refused one."""
 
     at_most: int | None = None
@@ -229,7 +229,7 @@ def _as_answered(plan: Plan) -> Plan:
         else record
         for record in plan.records
     ]
-    return plan.with_records(records)
+    return msgspec.structs.replace(plan, _records=records)
 
 
 def _without_media(plan: Plan) -> Repair | None:

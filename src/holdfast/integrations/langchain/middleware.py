@@ -12,7 +12,7 @@ from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import ListBounds, NextTry, Refusals, name_records
+from holdfast.integrations.common.bounded import ListBounds, NextRequest, Refusals, name_records
 from holdfast.integrations.common.langchain_messages import record_from_message
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class MiddlewareMethods:
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        refusals, now = Refusals(self._bounds), NextTry()
+        refusals, now = Refusals(self._bounds), NextRequest()
         while True:
             fitted = self._fit(request, now.at_most)
             try:
@@ -60,7 +60,7 @@ class MiddlewareMethods:
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        refusals, now = Refusals(self._bounds), NextTry()
+        refusals, now = Refusals(self._bounds), NextRequest()
         while True:
             fitted = await asyncio.to_thread(self._fit, request, now.at_most)
             try:
@@ -110,7 +110,7 @@ class MiddlewareMethods:
         )
         return request.override(messages=messages)
 
-    def _next_try(self, refusals: Refusals, request: Any, error: Exception) -> NextTry | None:
+    def _next_try(self, refusals: Refusals, request: Any, error: Exception) -> NextRequest | None:
         """Return the next try; None where no other request would help, or none can be made."""
         found = None if self.plan is None else refusals.answer(error, self.plan)
         if found is None:
@@ -162,11 +162,11 @@ def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
             ]
             made.append(AIMessage(text, tool_calls=asked))
         elif text:
-            made.append(HumanMessage(_said(part.blocks, text)))
+            made.append(HumanMessage(_compose(part.blocks, text)))
     return made
 
 
-def _said(blocks: Sequence[Block], text: str) -> Any:
+def _compose(blocks: Sequence[Block], text: str) -> Any:
     """Return the content of a person's message, with the pictures that are left of it."""
     pictures = [block for block in blocks if isinstance(block, Image)]
     shown = [{"type": "image_url", "image_url": {"url": data_uri(block)}} for block in pictures]

@@ -142,8 +142,8 @@ def _parts(part: MessagePart, originals: Sequence[Any]) -> list[Any]:
     pictures = [block for block in part.blocks if isinstance(block, Image) and block.data]
     if pictures and part.role == "user":
         shown = [
-            theirs.BinaryContent(b64decode(one.data), media_type=media_type(one))
-            for one in pictures
+            theirs.BinaryContent(b64decode(image.data), media_type=media_type(image))
+            for image in pictures
         ]
         made.append(theirs.UserPromptPart([_text(part.blocks), *shown]))
         return made

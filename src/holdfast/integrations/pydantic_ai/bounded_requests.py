@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import NextTry, Refusals
+from holdfast.integrations.common.bounded import NextRequest, Refusals
 from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory, read_tools
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _STEPS_MAX: Final = 64
+"""Steps of runs whose refusals are remembered."""
 
 
 class _Attempt:
@@ -26,7 +27,7 @@ class _Attempt:
     def __init__(self, history: BoundedHistory) -> None:
         self._history = history
         self._refusals = Refusals(history.bounds)
-        self._now = NextTry()
+        self._now = NextRequest()
         self._sent: tuple[Plan, list[Any]] | None = None
         self._given: tuple[list[Any], list[Tool]] = ([], [])
 

@@ -64,7 +64,7 @@ class ManagerMethods:
         self._given: list[Any] | None = None
         """The messages as they were before the newest request."""
         self._refused: tuple[Refusals, list[Any]] | None = None
-        """What was refused of the newest request, and its messages before that."""
+        """The refusals of the newest request, and its messages before them."""
 
     def register_hooks(self, registry: Any, **options: Any) -> None:
         """Bound the messages before each call of the model."""

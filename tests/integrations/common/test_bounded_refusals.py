@@ -13,7 +13,7 @@ from tests.support.runs import examples
 from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.log.records import Assistant, User, encode
 from holdfast.core.models.messages import Image, Other, Text
-from holdfast.integrations.common.bounded import ListBounds, NextTry, Refusals, name_records
+from holdfast.integrations.common.bounded import ListBounds, NextRequest, Refusals, name_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ class Framework:
         """Return whether a message was answered; the framework keeps it all the same."""
         self.messages.append(User(content=content))
         records = named(self.messages)
-        refusals, now = Refusals(self.bounds), NextTry()
+        refusals, now = Refusals(self.bounds), NextRequest()
         calls = 0
         while True:
             view = self.bounds.fit(records, at_most=now.at_most)
@@ -141,6 +141,6 @@ def test_a_body_that_is_too_large_loses_its_media_first() -> None:
     records = named([User(content=[{"type": "text", "text": "Look"}, picture(PICTURE)])])
     view = bounds.fit(records)
     error = TooLarge("Request exceeds the maximum size")
-    assert Refusals(bounds).answer(error, view.plan) == NextTry()
+    assert Refusals(bounds).answer(error, view.plan) == NextRequest()
     assert PICTURE not in spell(bounds.fit(records))
     assert "Look" in spell(bounds.fit(records))
