@@ -174,9 +174,17 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_refusals_are_refused(text: str) -> None:
-    """In many languages, with and without a heading."""
-    assert judged(text).fault == "refusal"
+def test_refusals_in_words_have_no_shape(text: str) -> None:
+    """In any language: nobody declines in the sections that were asked for."""
+    assert judged(text).fault == "shape"
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_refusals_in_sections_are_of_something_else(text: str) -> None:
+    """Where a model declines under the headings, it says nothing of the conversation."""
+    declined = f"### Goal\n{text}\n### Progress\n{text}"
+    verdict = judged(declined)
+    assert (verdict.text, verdict.fault in ("unrelated", "language")) == (None, True)
 
 
 @pytest.mark.parametrize("text", REFUSALS)
@@ -199,8 +207,8 @@ def test_summary_that_mentions_a_refusal_is_no_refusal(text: str) -> None:
     ],
 )
 def test_plans_are_refused(text: str) -> None:
-    """To say that one will is not to do it."""
-    assert judged(text).fault == "plan"
+    """To say that one will is not to do it, and has no sections."""
+    assert judged(text).fault == "shape"
 
 
 @pytest.mark.parametrize(
@@ -342,6 +350,8 @@ def test_other_script_than_the_users_is_refused() -> None:
     [
         f"```markdown\n{GOOD}\n```",
         f"Here is the summary:\n\n{GOOD}",
+        f"Aquí está el resumen de la conversación:\n{GOOD}",
+        f"以下是对话摘要：\n\n{GOOD}",
         f"```\nHere is the summary of the conversation:\n{GOOD}\n```",
         fence_summary(GOOD),
         f"<previous_summary>\n{GOOD}\n</previous_summary>",
@@ -458,16 +468,20 @@ NARRATIVE = parts(digests_of(HISTORY), 8_000, 1, COUNTER)[0]
 FAULTS: dict[str, list[dict[str, Any]]] = {
     "cancelled": [{"reply": replied(GOOD, stop="cancelled")}],
     "cut off": [{"reply": replied(GOOD, stop=stop)} for stop in ("length", "window")],
-    "refusal": [{"reply": replied(GOOD, stop="refusal")}, {"reply": REFUSALS[0]}],
+    "refusal": [
+        {"reply": replied(GOOD, stop="refusal")},
+    ],
     "tool call": [{"reply": replied(GOOD, stop="tools")}, {"reply": "[TOOL_CALLS] read"}],
     "thinking only": [{"reply": "<think>hm</think>"}],
     "empty": [{"reply": ""}, {"reply": "### Goal"}],
-    "plan": [{"reply": "I will now summarise the conversation."}],
     "echo": [{"reply": NARRATIVE}, {"reply": text_of(HISTORY[-2].content)}],  # type: ignore[union-attr]
     "unchanged": [{"reply": GOOD, "previous": GOOD}],
     "too long": [{"reply": GOOD, "cap": 20}, {"reply": GOOD, "cap": 99, "counter": Dear()}],
     "no smaller": [{"reply": GOOD, "covered": HISTORY[:1]}],
-    "shape": [{"reply": "The login test was flaky because of a race that a lock has settled."}],
+    "shape": [
+        {"reply": REFUSALS[0]},
+        {"reply": "The login test was flaky because of a race that a lock has settled."},
+    ],
     "unrelated": [{"reply": UNRELATED}],
     "language": [{"reply": GOOD, "covered": [User(content="请修复登录测试，文件是这个。" * 20)]}],
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DAY = 86_400.0
-OLD = "My bank is Fidor, my bank is near, my bank is kind."
+OLD = "My bank is Fidor. My bank is near. My bank is kind."
 NEW = "Oh, and my bank is now Triodos."
 
 

@@ -1,9 +1,12 @@
 """True if a model's summary may stand for what it replaces, decided by code.
 
-A summary is used only if it is one: not empty, not a refusal, not a plan, not a copy, not cut off,
-and smaller than what it replaces. Whatever is refused costs nothing but the call, for the part
-that code makes of the same records is there in any case. What is accepted comes back without our
-own wrapper, within its cap, and with a list of the names that it lacks.
+A summary is used only if it is one: not empty, not refused, not cut off, in sections, about this
+conversation, not a copy of it, and smaller than what it replaces. All of this is read from the stop
+reason, the structure, the size and the words that the two have in common, in whatever language. A
+model that apologises or only announces a summary writes no sections. Whatever is refused costs
+nothing but the call, for the part that code makes of the same records is there in any case. What is
+accepted comes back without our own wrapper, within its cap, and with a list of the names that it
+lacks.
 """
 
 from __future__ import annotations
@@ -32,7 +35,6 @@ from holdfast.core.narrative.carryover import prose_of
 from holdfast.core.narrative.digest import digest_record
 from holdfast.core.narrative.story import MARKS
 from holdfast.core.secrets.redaction import without_secrets
-from holdfast.core.sentences.phrases import PLANS, REFUSALS, begins
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -56,7 +58,6 @@ Fault = Literal[
     "tool call",
     "thinking only",
     "empty",
-    "plan",
     "echo",
     "unchanged",
     "too long",
@@ -76,8 +77,6 @@ _KNOWN_SHARE: Final = 0.3
 _HEADINGS_MIN: Final = 2
 _OTHER_HEADINGS_MIN: Final = 3
 """Of headings in another language than the one asked for."""
-_SHORT_CHARS: Final = 700
-"""Refusals and plans are short; what is longer says something besides."""
 _RUN_WORDS: Final = 40
 _RUN_SHARE: Final = 0.5
 """A text is a copy where more than this share of it stands in runs of so many words as it did."""
@@ -114,14 +113,10 @@ _CALL_KEYS: Final = (
     frozenset({"name", "tool", "function", "tool_name"}),
     frozenset({"arguments", "parameters", "input", "args"}),
 )
-_REFUSAL: Final = begins(REFUSALS)
-_PLAN: Final = begins(PLANS)
 _PREAMBLE: Final = lazy_pattern(
-    r"\A(?:(?:sure|okay|ok|certainly|of course)[,.!:]? *)?"
-    r"(?:here(?:'s|’s| is| are)|below is|this is|the following is|hier ist|aquí está|voici|ecco)\b"
-    r"[^\n]{0,120}:[ \t]*\n+",
-    re.IGNORECASE,
+    r"\A[^\n#*<`]{0,160}[:\uff1a][ \t]*\n\s*(?=#{1,6}[ \t]|\*\*[^*\n]+\*\*|<|```|~~~)"
 )
+"""One line that ends with a colon, and the first heading or our wrapper below it."""
 _WORD: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
@@ -142,15 +137,8 @@ _SCRIPT_SHARE: Final = 0.6
 """Of the user's letters, from which on they write in that script."""
 _SCRIPT_SHARE_MIN: Final = (0.1, 0.4)
 """Of a summary's letters; the second for Latin, in which names and paths are written anyway."""
-_STOPWORDS: Final = frozenset(
-    (
-        *("the", "and", "for", "you", "that", "this", "with", "are", "was", "not", "but", "can"),
-        *("please", "have", "has", "had", "from", "its", "it", "into", "what", "when", "how"),
-        *("all", "any", "now", "then", "also", "just", "yes", "okay", "your", "our", "will"),
-        *("der", "die", "das", "und", "ist", "nicht", "ein", "eine", "mit", "bitte", "ich"),
-        *("les", "des", "une", "est", "pas", "pour", "dans", "que", "qui", "los", "las", "por"),
-    )
-)
+_TELLING_CHARS: Final = 4
+"""Shorter words in Latin letters are mostly joints of a sentence, in every language."""
 
 
 class SummaryVerdict(msgspec.Struct, frozen=True):
@@ -270,12 +258,6 @@ def _check_kind(text: str) -> None:
     if not _WORD.search(body):
         raise _Rejected("empty", "there are headings and nothing under them")
     _check_protocol(text)
-    if len(body) > _SHORT_CHARS or len(_find_headings(text)) > _HEADINGS_MIN:
-        return
-    if _REFUSAL.match(body):
-        raise _Rejected("refusal", f"it declines: {_quote(body)}")
-    if _PLAN.match(body) and not _find_headings(text):
-        raise _Rejected("plan", f"it says what it is going to do: {_quote(body)}")
 
 
 def _check_protocol(text: str) -> None:
@@ -318,7 +300,8 @@ def _check_shape(text: str) -> None:
     others = len(_HEADING.findall(text))
     if len(known) < _HEADINGS_MIN and others < _OTHER_HEADINGS_MIN:
         raise _Rejected(
-            "shape", f"{len(known)} of the {len(HEADINGS)} headings that were asked for"
+            "shape",
+            f"{len(known)} of the {len(HEADINGS)} headings that were asked for: {_quote(text)}",
         )
 
 
@@ -378,18 +361,19 @@ def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]
 
 
 def _request_words(covered: Sequence[Record]) -> list[str]:
-    """The words that say what the newest message of the user with any such words is about."""
+    """The words that say what the newest message of the user with any telling ones is about: none
+    is shorter than half the longest."""
     for record in reversed(covered):
         if said := user_text(record):
-            words = dict.fromkeys(_words(said))
-            telling = [word for word in words if _is_telling(word)]
+            telling = [word for word in dict.fromkeys(_words(said)) if _is_telling(word)]
             if telling:
-                return telling[:_REQUEST_WORDS]
+                least = max(map(len, telling)) / 2
+                return [word for word in telling if len(word) >= least][:_REQUEST_WORDS]
     return []
 
 
 def _is_telling(word: str) -> bool:
-    return word not in _STOPWORDS and (len(word) > 2 or not word.isascii())
+    return len(word) >= _TELLING_CHARS or not word.isascii()
 
 
 def _find_headings(text: str) -> set[str]:

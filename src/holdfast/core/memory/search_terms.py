@@ -56,6 +56,11 @@ def is_common(term: str) -> bool:
     return term in COMMON
 
 
+def is_pair(term: str) -> bool:
+    """Return whether a term is two characters of a script without spaces, which count alone too."""
+    return len(term) == 2 and _IS_UNSPACED.match(term) is not None
+
+
 def is_identifier(term: str) -> bool:
     """Return whether a term is a name or a number rather than a word: such a one is meant
     exactly."""

@@ -1,76 +1,42 @@
 """Which of several statements of one person still holds: of the same fact, the latest.
 
-The comparison is by words, in English, and strict: a doubt leaves both as they are. A fact is what
-a query asks about. Two statements give it different values where both are about the words of the
-query and the later one says another number of the same unit ("on page 200", "now on page 220"),
-another name for the same thing of the speaker ("my bank is …"), or another state of which one has
-only one at a time ("I live in …"). Events are no such facts: a second one leaves the first as it
-was.
+A statement is a sentence with one value in it: a number, a quotation, or a name in the middle of
+the sentence. The rest of its words are its frame. A later statement replaces an earlier one where
+it says all of the frame again, or nothing else, and gives another value: "my bank is Fidor", "by
+the way, my bank is now Triodos". It is a comparison of words, in whatever language, and strict: a
+doubt leaves both as they are. A sentence with two values (a number and a date) is an event, which
+happened whatever came later.
+
+English words of states and of times found 4 more in the first ten hits of 143 questions of
+LongMemEval, and none of 457 of RealMem: no list of such words is worth its language.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.memory.search_terms import is_common, stem, terms
+from holdfast.core.memory.search_terms import is_common, is_pair, terms
 from holdfast.core.sentences.phrases import split_sentences
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-_OWN: Final = lazy_pattern(
-    r"\b(?i:my|our) (?P<thing>(?!own\b)[\w'’-]+(?: [\w'’-]+){0,4}?)"
-    r" (?:is|are|was|will be|(?:has |have |was |were )?(?:moved|changed|switched) to)"
-    r" (?:(?:now|currently|actually|at|on|in|an?|the) )*(?P<value>[A-Z\"“][^.,;:!?\n]{0,60}"
-    r"|\d[\w-]*(?=[.,;:!?\n]|\Z))"
+_VALUE: Final = lazy_pattern(
+    r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”|«[^»\n]{1,60}»|「[^」\n]{1,60}」|`[^`\n]{1,60}`"
+    r"|[$€£¥]?\d(?:[0-9A-Za-z.,:/-]*[0-9A-Za-z])?"
+    r"|(?<=[\w,] )[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f][\w-]+(?: [A-Z][\w-]+)*"
+    r"|(?<=[\u0e00-\uffff])\s?[A-Z][\w-]+"
 )
-"""A thing of the speaker, and a name or number for it."""
-_STATE: Final = lazy_pattern(
-    r"\bI(?:['’]m| am|['’]ve| have)?(?: (?:now|currently|just|recently|actually))?"
-    r" (?P<state>live in|living in|moved to|relocated to|work (?:at|for)|working (?:at|for)|joined)"
-    r" (?:(?:an?|the) )?(?P<value>[A-Z0-9][^.,;:!?\n]{0,60})"
-)
-_STATES: Final = {
-    **dict.fromkeys(("live in", "living in", "moved to", "relocated to"), "home"),
-    **dict.fromkeys(("work at", "work for", "working at", "working for", "joined"), "work"),
-}
-"""States of which a person has one at a time, by the words for them."""
-_ASKED_AS: Final = {
-    "home": frozenset(map(stem, ("live", "living", "home", "moved", "reside", "address", "city"))),
-    "work": frozenset(map(stem, ("work", "working", "job", "employer", "company"))),
-}
-"""Words that ask for a state."""
-_NUMBER: Final = (
-    r"(?:[$€£]?\d[\d.,:]*\d|[$€£]?\d|once|twice|one|two|three|four|five|six|seven|eight|nine|ten"
-    r"|eleven|twelve|fifteen|twenty|thirty|forty|fifty)"
-)
-_QUANTITY: Final = lazy_pattern(
-    rf"(?:(?P<before>[^\W\d_]+) )?(?<![\w.,])(?P<number>{_NUMBER})(?![\w])"
-    r"(?:[ -](?P<next>[^\W\d_]+))?(?:[ -](?P<second>[^\W\d_]+))?",
-    re.IGNORECASE,
-)
-_HOLDS_NOW: Final = lazy_pattern(
-    r"\b(?:now|currently|already|so far|still|to date|these days|no longer|any ?more|instead"
-    r"|updated|changed)\b|['’](?:ve|m|re)\b|\bhave (?:been|had)\b|\b(?:is|are|am)\b",
-    re.IGNORECASE,
-)
-"""Words of a state that lasts."""
-_DATED: Final = lazy_pattern(
-    r"\b(?:yesterday|today|tonight|ago|(?:last|this|next) (?:week|month|year|night|weekend|morning"
-    r"|\w+day)|on \w+day|\d{1,2}/\d{1,2}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*\.?"
-    r" \d{1,2}(?:st|nd|rd|th)?|\d{1,2}(?:st|nd|rd|th))\b",
-    re.IGNORECASE,
-)
-"""Words of an event, which happened at its time whatever came later."""
-_NAME: Final = lazy_pattern(r"(?<=[\w,\"“'] )[\"“']?(?!I\b)(?:[a-z]+[A-Z]|[A-Z])[\w-]*")
-"""Names in a sentence; its first word may be one by chance."""
-_ASKED_MIN: Final = 2
+"""A quotation, a number, or a word with a capital that no sentence begins with. Names need a script
+that has capitals; in the others, only numbers, quotations and foreign names are values. In German
+every noun has one, so that few sentences have a single value."""
+_FRAME_MIN: Final = 3
+"""Words that two statements must have in common."""
 _ASKED_SHARE: Final = 0.4
-"""Telling words of the query that a sentence with a number must hold: how many, and of all."""
+"""Of the telling words of the query, how many a frame must hold."""
 
 
 class DatedStatement(msgspec.Struct, frozen=True):
@@ -83,89 +49,50 @@ class DatedStatement(msgspec.Struct, frozen=True):
     """The person: what others say of their own replaces nothing."""
 
 
-class _Value(msgspec.Struct, frozen=True):
-    """The value that a sentence gives to something."""
+class _Fact(msgspec.Struct, frozen=True):
+    """A sentence with one value, and its other words."""
 
-    value: str
-    is_lasting: bool = True
-    """It is worded as something that holds now."""
-    asked: frozenset[str] = frozenset()
-    """The words of the query that the sentence holds."""
-    names: frozenset[str] = frozenset()
-    """The names that the sentence holds."""
+    frame: frozenset[str]
+    value: tuple[str, ...]
 
-    def is_about(self, earlier: _Value) -> bool:
-        """Return whether both are about the same, as far as names and the query's words tell."""
-        is_same = self.asked <= earlier.asked or earlier.asked <= self.asked
-        is_named = bool(self.names and earlier.names)
-        return is_same and not (is_named and self.names.isdisjoint(earlier.names))
+    def is_of(self, other: _Fact) -> bool:
+        """Return whether both are about the same thing."""
+        fewer, more = sorted((self.frame, other.frame), key=len)
+        return fewer <= more
 
 
 def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[int, int]:
-    """The statements that no longer hold, each with the latest one that replaced it."""
-    asked = frozenset(term for term in terms(query) if not is_common(term))
+    """The statements that no longer hold, each with the latest one that replaced it.
+
+    Only facts that the query asks about are looked at.
+    """
+    asked = frozenset(term for term in terms(query) if not is_common(term) and not is_pair(term))
     ordered = sorted(statements, key=lambda statement: (statement.ts, statement.id))
-    read = [_read(statement.text, asked) for statement in ordered]
+    read = [_facts(statement.text, asked) for statement in ordered]
     found: dict[int, int] = {}
     for place, (older, said) in enumerate(zip(ordered, read, strict=True)):
         later = zip(ordered[:place:-1], read[:place:-1], strict=True)
         for newer, again in later if said else ():
-            facts = [
-                (again[thing], said[thing])
-                for thing in again.keys() & said.keys()
-                if again[thing].is_lasting and again[thing].is_about(said[thing])
-            ]
-            if newer.ts > older.ts and newer.speaker == older.speaker and facts:
-                if all(value.value != before.value for value, before in facts):
+            if newer.ts <= older.ts or newer.speaker != older.speaker:
+                continue
+            both = [(fact, was) for fact in again for was in said if fact.is_of(was)]
+            if both:
+                if all(fact.value != was.value for fact, was in both):
                     found[older.id] = newer.id
                 break  # the latest statement of the fact decides
     return found
 
 
-def _read(text: str, asked: frozenset[str]) -> dict[str, _Value]:
-    """Each thing, state or unit of a text with its first value."""
-    values: dict[str, _Value] = {}
-    for name, value in _find_things(text, asked):
-        values.setdefault(name, _Value(value))
+def _facts(text: str, asked: frozenset[str]) -> list[_Fact]:
+    """The facts of a text that are asked about, one for each frame."""
+    facts: dict[frozenset[str], _Fact] = {}
     for sentence in split_sentences(text):
-        if "?" in sentence or _DATED.search(sentence):
+        values = _VALUE.findall(sentence)
+        if len(values) != 1 or sentence.rstrip().endswith(("?", "？", "؟")):
             continue
-        held = asked.intersection(terms(sentence))
-        if len(held) < max(_ASKED_MIN, _ASKED_SHARE * len(asked)):
-            continue
-        is_lasting = _HOLDS_NOW.search(sentence) is not None
-        names = frozenset(name.strip("\"“'") for name in _NAME.findall(sentence))
-        for unit, number in _quantities(sentence):
-            values.setdefault(unit, _Value(number, is_lasting, held, names))
-    return values
-
-
-def _find_things(text: str, asked: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """The speaker's things and states that were asked for, with their names."""
-    for found in _OWN.finditer(text):
-        thing = [term for term in terms(found["thing"]) if not is_common(term)]
-        if thing and asked.issuperset(thing):
-            yield f"my {' '.join(thing)}", _value(found["value"])
-    for found in _STATE.finditer(text):
-        state = _STATES[found["state"].lower()]
-        if not asked.isdisjoint(_ASKED_AS[state]):
-            yield state, _value(found["value"])
-
-
-def _quantities(sentence: str) -> Iterator[tuple[str, str]]:
-    """The numbers of a sentence, by the words beside them that may be the unit: the next one, the
-    one behind a name ("4 MCU films"), and the one before ("page 200")."""
-    for found in _QUANTITY.finditer(sentence):
-        number = found["number"].lower()
-        if number[0] in "$€£":
-            yield number[0], number[1:]
-            continue
-        is_name = (found["next"] or "")[:1].isupper()
-        for name in ("second" if is_name else "next", "before"):
-            unit = stem((found[name] or "").lower())
-            if unit and not is_common(unit):
-                yield f"{unit} …" if name == "before" else f"… {unit}", number
-
-
-def _value(text: str) -> str:
-    return " ".join(term for term in terms(text) if not is_common(term))
+        rest = terms(_VALUE.sub(" ", sentence))
+        frame = frozenset(term for term in rest if not is_pair(term))
+        held = len(asked & frame)
+        if len(frame) >= _FRAME_MIN and held and held >= _ASKED_SHARE * len(asked):
+            facts.setdefault(frame, _Fact(frame, tuple(terms(values[0]))))
+    return list(facts.values())
