@@ -20,7 +20,7 @@ PLUGIN = "holdfast.pytest_plugin"
 TEST = """
 def test_memory(holdfast_evaluation):
     report = holdfast_evaluation("work.jsonl", static=2_000)
-    assert not report.losses_of("instruction", "decision", "task"), report.describe()
+    assert not report.losses_of("instruction", "task"), report.describe()
 """
 
 

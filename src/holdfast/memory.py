@@ -2,7 +2,6 @@
 
 # isort: skip_file
 from holdfast.core.memory.hits import Hit as Hit, NeighbourTurn as NeighbourTurn
-from holdfast.core.memory.notes import durable as durable
 from holdfast.core.memory.passages import passages as passages
 from holdfast.core.memory.running_summary import (
     Sidecar as Sidecar,

@@ -1,4 +1,4 @@
-"""A session in which a later reply needs five things that were said long before."""
+"""A session in which a later reply needs four things that were said long before."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 
 INSTRUCTION = "Never push to the main branch without asking me first."
-DECISION = "We decided to use the nightly queue instead of cron."
 TASK = "Rotate the staging certificates"
 PATH = "deploy/ansible/rollout_plan.yml"
 VALUE = "7f3a9c2e41"
 PLANTED = {
     "instruction": INSTRUCTION,
-    "decision": DECISION,
     "task": TASK,
     "file": PATH,
     "value": VALUE,
@@ -39,7 +37,7 @@ def planted_session(*, steps: int = 30, lines: int = 60, cut_at: int | None = No
     def result(text: str) -> None:
         add(ToolResult, tool_use_id=f"c{len(records) - 1}", content=text)
 
-    add(User, content=f"{INSTRUCTION} {DECISION} Please look at the rollout.")
+    add(User, content=f"{INSTRUCTION} Could you look at the rollout?")
     call("todo_write", todos=[{"content": TASK, "status": "pending"}])
     result("ok")
     call("glob", pattern="*.yml")
@@ -52,10 +50,10 @@ def planted_session(*, steps: int = 30, lines: int = 60, cut_at: int | None = No
         result("\n".join(f"line {line} of part {step} is fine" for line in range(lines)))
         if step % 5 == 4:
             add(Assistant, content=f"Part {step} is fine.", model="claude-sonnet-5-5")
-            add(User, content="Go on with the next part.")
+            add(User, content="And the next part?")
         if step == cut_at:
             add(Compaction, summary="The agent worked on the rollout.")
-    add(User, content="Please finish it.")
+    add(User, content="Can you finish it?")
     call("edit", path=PATH, text=f"commit: {VALUE}")
     result("done")
     add(Assistant, content="All done.", model="claude-sonnet-5-5")

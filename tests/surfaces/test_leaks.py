@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scripts import house
 from tests.core.secrets.planted_secrets import ALNUM, made
-from tests.support.planted import DECISION, INSTRUCTION, PATH, PLANTED, TASK, planted_session
+from tests.support.planted import INSTRUCTION, PATH, PLANTED, TASK, planted_session
 from tests.support.runs import sample
 from tests.surfaces.chats import Seat
 from tests.surfaces.mcp.owners import Owned, ask
@@ -299,7 +299,6 @@ def plant_losses(root: Path) -> Path:
     """Write a session whose last reply lacks planted values; return a policy that loses them."""
     spoilt = {
         INSTRUCTION: f"Never push <img src=x> with {VALUE} without asking me first.",
-        DECISION: f"We decided to use <img src=x> with {VALUE} instead of cron.",
         TASK: f"Rotate {KEYS['argument']} {VALUE} {EVIL} {MARKUP}",
         PATH: f"deploy/{KEYS['result']}/rollout_plan.yml",
         '"bash"': json.dumps(f"run_{KEYS['tool']}{MARKUP}"),

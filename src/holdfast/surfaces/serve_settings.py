@@ -45,7 +45,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     output_tokens: int | None = None
     policy: dict[str, Any] | str = "balanced"
     """A name, or thresholds that are to be other than by default."""
-    notes: Literal["extract", "model", "off"] = "extract"
+    notes: Literal["model", "off"] = "off"
     checkpoints: Literal["cuts", "turns", "off"] = "turns"
     steps: int = 50
     tools: tuple[str, ...] = ()

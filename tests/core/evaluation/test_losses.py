@@ -20,7 +20,7 @@ RULE = "Always write tests in French."
 
 
 def records_of(*replies: str, rule: bool = True) -> list[Record]:
-    first = User(id="u", content=f"{RULE if rule else 'Hello.'} Look at alpha_beta.")
+    first = User(id="u", content=f"{RULE if rule else ''} Is it alpha_beta?")
     return [first, *(Assistant(id=f"a{n}", content=text) for n, text in enumerate(replies))]
 
 

@@ -1,4 +1,4 @@
-"""Needs are read from what the user said, what the agent decided, and what replies use."""
+"""Needs are read from what the user said, and what replies use."""
 
 from __future__ import annotations
 
@@ -46,15 +46,21 @@ def test_a_finished_task_is_no_longer_needed() -> None:
     assert [task in each.ended for each in catalog.standing] == [False, False, True]
 
 
-def test_a_decision_of_the_agent_is_needed_where_its_names_are_used() -> None:
-    decision = "I decided to use SqliteStore for the cache."
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Never push to main.",
+        "Nunca subas nada a main.",
+        "\u6c38\u8fdc\u4e0d\u8981\u76f4\u63a5\u63a8\u9001\u5230 main\u3002",
+        "Glavnen plim ort wozzle.",
+    ],
+)
+def test_what_the_user_says_is_needed_in_every_language(said: str) -> None:
+    """From the next reply on; a question, a credential and what a program put in are not."""
     records: list[Record] = [
-        User(id="u", content="go"),
-        Assistant(id="a", content=decision),
-        Assistant(id="b", content="Something else."),
-        Assistant(id="c", content="Now SqliteStore is wired."),
+        User(id="u", content=f"{said}\nWhy?\nThe password is hunter2!Xy\n<log>\nall fine\n</log>"),
+        Assistant(id="a", content="ok"),
     ]
     catalog = NeedCatalog(records)
-    number = catalog.names.index(decision)
-    uses = [number in catalog.uses_of(rec) for rec in records if isinstance(rec, Assistant)]
-    assert uses == [False, False, True]
+    assert [(need.kind, need.text) for need in catalog.needs] == [("instruction", said)]
+    assert catalog.standing[0].begun == (0,)

@@ -163,14 +163,3 @@ def test_what_was_said_before_an_event_goes_first() -> None:
         "before": ["main/early", "main/late"],
         "after": ["main/late", "main/early"],
     }
-
-
-def test_an_irregular_form_is_found_after_the_form_that_was_asked_for() -> None:
-    said = {
-        "past": [User(content="I bought sandals.", ts=100 * DAY)],
-        "same": [User(content="I buy sandals.", ts=100 * DAY)],
-    }
-    with _remembered(said) as memory:
-        order = [hit.session for hit in memory.search("What did I buy?", scope="sessions")]
-
-    assert order == ["main/same", "main/past"]

@@ -2,94 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from hypothesis import example, given
-from hypothesis import strategies as st
-from tests.support.cases import check_all
-from tests.support.runs import examples
 
 from holdfast import Caller, Memory, Session, SessionKey, User
 from holdfast.core.log.records import Flush
-from holdfast.core.log.speakers import user_text
-from holdfast.core.text.cut import cut
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.stores.in_memory import MemoryStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holdfast.ports import SessionStore
-
-RULES = (
-    "Remember that releases go out on Tuesdays.",
-    "Always use tabs in Go files.",
-    "My sister lives in Lisbon, remember that.",
-    "Never push to main without a review.",
-    "The deadline is 3 June 2027, please remember.",
-)
-SMALL_TALK = ("What is the weather like?", "Thanks.", "Tell me about harbours.")
+RULE = "Releases go out on Tuesdays, whatever happens."
 
 
-def talk(session: Session, texts: list[str]) -> None:
-    for text in texts:
-        session.say(text)
-
-
-def leave_small_window(store: SessionStore, texts: list[str]) -> None:
-    filler = [
-        f"Tell me about harbour number {number}. " + "It is big. " * 300 for number in range(8)
-    ]
-    with Session.open("work", model="offline", store=store, window=16_000) as session:
-        talk(session, [*texts, *filler])
-        session.compact()
-
-
-def leave_by_reset(store: SessionStore, texts: list[str]) -> None:
-    with Session.open("work", model="offline", store=store) as session:
-        talk(session, texts)
-        session.reset()
-
-
-WAYS: dict[str, Callable[[SessionStore, list[str]], object]] = {
-    "compaction": leave_small_window,
-    "reset": leave_by_reset,
-}
-
-
-def check_way(way: str, texts: list[str]) -> int:
-    """Take notes, and return their number: each is in the record that it names."""
-    with MemoryStore() as store:
-        WAYS[way](store, texts)
-        memory = Memory(store, store.notes("main"))
-        records = {record.id: record for record in store.read(SessionKey("main", "work"))}
-        notes = list(store.notes("main").notes())
-        for note in notes:
-            assert note.session == "main/work"
-            source, flush = note.records
-            assert isinstance(records[flush], Flush)
-            said = user_text(records[source])
-            assert cut(note.text, 300).text.rstrip(".") in said
-            assert note.text.rstrip(".") in memory.get(f"{note.session}#{source}")
-            hits = memory.search(note.text)
-            assert source in {hit.record for hit in hits if hit.text == note.text}
-        return len(notes)
-
-
-@examples(20)
-@given(texts=st.lists(st.sampled_from((*RULES, *SMALL_TALK)), min_size=1, max_size=6))
-@example(texts=[RULES[0], SMALL_TALK[0], RULES[1], RULES[2]])
-@example(texts=[RULES[0], RULES[0], SMALL_TALK[1]])
-def test_a_note_names_the_record_it_was_said_in(texts: list[str]) -> None:
-    """The newest that says it, before the record of the flush that took it."""
-    check_all(list(WAYS), lambda way: check_way(way, texts))
-
-
-def test_notes_are_taken_at_all() -> None:
-    """The property above speaks of something."""
-    for way in WAYS:
-        assert check_way(way, [RULES[0], SMALL_TALK[0], RULES[1], SMALL_TALK[2]]) >= 1
+def test_a_note_of_a_model_names_its_flush_and_is_found() -> None:
+    """What a session saves before a cut, and what memory finds without it: the words themselves."""
+    for notes in ("model", "off"):
+        with MemoryStore() as store:
+            options: Any = {"model": "offline", "store": store, "window": 16_000, "notes": notes}
+            filler = [f"Is harbour {number} big? " + "It is big. " * 300 for number in range(8)]
+            with Session.open("work", **options) as session:
+                for text in (RULE, *filler):
+                    session.say(text)
+                session.compact()
+            memory = Memory(store, store.notes("main"))
+            records = {record.id: record for record in store.read(SessionKey("main", "work"))}
+            taken = list(store.notes("main").notes())
+            assert bool(taken) == (notes == "model")
+            for note in taken:
+                assert note.session == "main/work"
+                assert all(isinstance(records[flush], Flush) for flush in note.records)
+            hits = memory.search("when do releases go out")
+            assert any(RULE in hit.text for hit in hits)
 
 
 def test_a_note_over_mcp_names_the_session_of_its_client() -> None:

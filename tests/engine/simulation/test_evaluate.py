@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORGETFUL = Policy(keep=0.025, allow=("nothing",))
 """A cut with this policy has room for the user's own words alone, and no prune comes before."""
-CARRIED = ("instruction", "decision")
+CARRIED = ("instruction",)
 CUTTING = Policy(allow=("nothing",))
 """As by default, without prunes."""
 

@@ -63,7 +63,7 @@ class Loss(msgspec.Struct, frozen=True):
     """Something that a reply needed and that its request no longer had."""
 
     kind: NeedKind
-    """The kind of need: an instruction, decision, task, file, value or name."""
+    """The kind of need: an instruction, task, file, value or name."""
     text: str
     """The words that were needed."""
     needed_by: str

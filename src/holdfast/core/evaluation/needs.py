@@ -1,8 +1,8 @@
 """Needs of the replies of a session: facts that they use, and sentences that have to stay.
 
 A reply needs a fact (a path, a value, a symbol) that is in its text or its tool calls and that had
-come up before. The user's instructions and decisions are needed from the moment they are given, a
-task while it is open, and a decision of the agent by each reply that uses a name of it.
+come up before. What the user says is needed from the moment it is said, sentence by sentence and in
+whatever language, and a task while it is open.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from holdfast.core.checkpoint.actions import Work
 from holdfast.core.checkpoint.state import State
 from holdfast.core.evaluation.facts import fact_kind, facts_in
 from holdfast.core.evaluation.phrase_index import PhraseIndex
-from holdfast.core.extract.preferences import agent_decisions, user_instructions
-from holdfast.core.extract.statements import same_words
+from holdfast.core.extract.statements import own_sentences, same_words
 from holdfast.core.extract.tasks import checkboxes, open_texts
 from holdfast.core.log.records import Assistant, tool_calls
 from holdfast.core.log.speakers import assistant_text, user_text
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
 
-NeedKind = Literal["instruction", "decision", "task", "file", "value", "name"]
-NEED_KINDS: Final[tuple[NeedKind, ...]] = (
-    *("instruction", "decision", "task", "file", "value", "name"),
-)
-LASTING: Final[frozenset[NeedKind]] = frozenset({"instruction", "decision", "task"})
+NeedKind = Literal["instruction", "task", "file", "value", "name"]
+NEED_KINDS: Final[tuple[NeedKind, ...]] = (*("instruction", "task", "file", "value", "name"),)
+LASTING: Final[frozenset[NeedKind]] = frozenset({"instruction", "task"})
 """The kinds that are sentences; the others are facts."""
 
 _SENTENCES_MAX: Final = 2_000
@@ -103,11 +100,9 @@ class NeedCatalog:
             self.needs.append(Need(kind, text))
         return number
 
-    def note_use(self, record: Assistant, decisions: dict[int, int]) -> None:
-        """Note the facts that a reply uses, and the agent's decisions that these are names of."""
-        facts = self.fact_numbers(reply_text(record))
-        chosen = {decisions[fact] for fact in facts if fact in decisions}
-        self._used[id(record)] = frozenset(facts | chosen)
+    def note_use(self, record: Assistant) -> None:
+        """Note the facts that a reply uses."""
+        self._used[id(record)] = frozenset(self.fact_numbers(reply_text(record)))
 
     def fact_numbers(self, text: str) -> set[int]:
         """The facts in a text that some reply uses."""
@@ -124,8 +119,6 @@ class _Reading:
         self._open: frozenset[int] = frozenset()
         self._begun: list[int] = []
         self._given: set[int] = set()
-        self._decisions: dict[int, int] = {}
-        """The newest decision of the agent that has a fact."""
 
     def read(self) -> None:
         for record in self._records:
@@ -145,28 +138,17 @@ class _Reading:
         begun = (*self._begun, *sorted(now - self._open))
         self._catalog.standing.append(Standing(begun, tuple(sorted(self._open - now))))
         self._open, self._begun = now, []
-        self._catalog.note_use(record, self._decisions)
+        self._catalog.note_use(record)
 
     def _read_request(self, said: str) -> None:
-        for sentence, kind in user_instructions(_edges(said)):
-            number = self._catalog.add_sentence(
-                "decision" if kind == "decision" else "instruction", sentence
-            )
+        for sentence in own_sentences(_edges(said)):
+            number = self._catalog.add_sentence("instruction", sentence)
             if number is not None and number not in self._given:
                 self._given.add(number)
                 self._begun.append(number)
         self._work.tell_tasks(checkboxes(_edges(said)))
 
     def _read_reply(self, text: str) -> None:
-        if not text:
-            return
-        for sentence in agent_decisions(_edges(text)):
-            facts = self._catalog.fact_numbers(sentence)
-            if not facts:
-                continue
-            number = self._catalog.add_sentence("decision", sentence)
-            if number is not None:
-                self._decisions.update(dict.fromkeys(facts, number))
         self._work.tell_tasks(checkboxes(_edges(text)))
 
 

@@ -1,1 +1,1 @@
-"""Reading facts out of records by code: instructions, preferences, files, tasks, commands."""
+"""Reading facts out of records by code: statements, files, tasks, commands."""

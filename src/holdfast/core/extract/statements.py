@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.secrets.redaction import has_secret
-from holdfast.core.sentences.phrases import QUESTIONS, begins, split_sentences
+from holdfast.core.sentences.split import split_sentences
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -22,25 +22,15 @@ _SENTENCE_CHARS_WIDE: Final = 4
 """The same for scripts that say a word with a character."""
 _MARKUP: Final = lazy_pattern(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
 
-_QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
-_NO_QUESTION: Final = begins(
-    (
-        r"when [^,]+, |what (?:i|we|matters)\b.* (?:is|are)\b|(?:do|does|did|is|are|can|could"
-        r"|should) not\b",
-        r"(?:is|are) (?:strictly )?(?:forbidden|prohibited|important|necessary|to be)\b",
-        r"(?:would|should|can) (?:prefer|like|love|appreciate|be|stay|always|never|only)\b",
-    )
-)
-"""A condition, or a sentence without its subject."""
 _CODE: Final = lazy_pattern(
     r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w|>|--\s|#+\s*(?-i:[a-z]|TODO|FIXME|XXX)|\*\s*@\w)|[;{}]\s*\Z"
 )
 """A line of a program or a quotation."""
-_TOLD: Final = lazy_pattern(
-    r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
-)
-"""Words that mark an observation, not a rule."""
-_ASKED: Final = lazy_pattern(r"[?？][^\w?？]*+\Z")
+_ASKED: Final = lazy_pattern(r"[?？؟][^\w?？؟]*+\Z")
+_LONG_CHARS: Final = 2_000
+"""In a longer message, only what stands before and behind what was pasted was said."""
+_SAID_CHARS: Final = 500
+_TAG: Final = lazy_pattern(r"<(/?)([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
 def _is_any(_sentence: str) -> bool:
@@ -62,6 +52,11 @@ def raw_sentences(text: str) -> list[str]:
     return list((_read_text_again if len(text) <= _TEXT_CHARS else _read_text)(text))
 
 
+def own_sentences(text: str) -> list[str]:
+    """The sentences of a user's message that the user wrote, as far as its structure tells."""
+    return sentences(_strip_pasted(text))
+
+
 def _read_text(text: str) -> tuple[str, ...]:
     read = map(_read_sentence, split_sentences(_without_code(scrub(text))))
     return tuple(filter(None, read))
@@ -74,10 +69,7 @@ def _read_sentence(raw: str) -> str:
     least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
     if not least <= len(sentence) < _SENTENCE_CHARS.stop:
         return ""
-    if _CODE.search(raw) or _TOLD.search(sentence):
-        return ""
-    is_question = _QUESTION.match(sentence) and not _NO_QUESTION.match(sentence)
-    return "" if is_question or _ASKED.search(sentence) else sentence
+    return "" if _CODE.search(raw) or _ASKED.search(sentence) else sentence
 
 
 # A flush of notes and an evaluation read the same messages again and again.
@@ -95,3 +87,28 @@ def same_words(text: str) -> str:
     """Return the key shared by sentences with the same words."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", plain))
+
+
+def _strip_pasted(text: str) -> str:
+    """A message without what was pasted into it, as far as one can tell."""
+    text = _outside_tags(text)
+    if len(text) <= _LONG_CHARS:
+        return text
+    start = text[:_SAID_CHARS].rpartition("\n\n")[0]
+    end = text[-_SAID_CHARS:].partition("\n\n")[2]
+    return f"{start}\n{end}"
+
+
+def _outside_tags(text: str) -> str:
+    """Remove the content of tags: a program put it there, or it is a quotation."""
+    kept: list[str] = []
+    place, opened = 0, ""
+    for tag in _TAG.finditer(text):
+        name = tag[2].casefold()
+        if not opened and not tag[1]:
+            opened, start = name, tag.start()
+            kept.append(text[place:start])
+        elif opened == name and tag[1]:
+            opened, place = "", tag.end()
+            kept.append("\n")
+    return "".join(kept) + (text[start:] if opened else text[place:])

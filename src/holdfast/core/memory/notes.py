@@ -1,10 +1,10 @@
-"""Find notes worth keeping in records that are about to be cut.
+"""Notes worth keeping from records that are about to be cut, as a model finds them.
 
-`durable` needs no model: it finds what the user laid down (rules, preferences, what to remember,
-deadlines, names and numbers) and what was decided, by the words such sentences are made with, in
-several languages. It takes a sentence as it was said and never a credential. Where a model is
-asked as well (`ask_for_notes`, `read_notes`), its answer adds to these and replaces none; silence
-is an answer.
+What lasts beyond a session only a reader can tell, so no code guesses it from words: a model is
+asked (`ask_for_notes`, `read_notes`), and silence is an answer. Without one nothing is lost: the
+user's words stay in the log, whole, and memory search finds them there. Of 163 conventions that a
+mentor lays down in half of MemoryCode, the first five hits among what was said in its sessions hold
+119, 52 of them first; among the notes that 280 lines of English patterns took, 119 and 46.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from holdfast.core.extract.preferences import Kind, agent_decisions, user_instructions
 from holdfast.core.extract.statements import same_words
-from holdfast.core.log.records import Assistant, Flush, User, text_of
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.records import Flush
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import escape, tag_text, unwrap
@@ -34,40 +30,6 @@ NOTES_MAX: Final = 12
 NOTE_CHARS: Final = 300
 SILENT: Final = "<SILENT>"
 """The answer of a model that has nothing to save."""
-
-
-class Statement(msgspec.Struct, frozen=True):
-    """A statement that outlives its session, and the record it was said in."""
-
-    text: str
-    record: str = ""
-    kind: Kind = "rule"
-
-
-def durable(
-    records: Iterable[Record],
-    *,
-    known: Iterable[str] = (),
-    notes_max: int = NOTES_MAX,
-    chars_max: int = NOTE_CHARS,
-) -> tuple[Statement, ...]:
-    """Return the lasting statements in records, oldest first; `known` are the notes already saved.
-
-    Where there are more than `notes_max`, what the user said goes before what the agent decided,
-    and the newest before the oldest.
-    """
-    seen = {same_words(text) for text in known}
-    found: dict[str, Statement] = {}
-    for record in records:
-        for note in _notes_in(record):
-            key = same_words(note.text)
-            if key and key not in seen:
-                found.pop(key, None)  # said again, it is as new as the last time
-                found[key] = note
-    kept = _best(list(found.values()), notes_max)
-    return tuple(
-        msgspec.structs.replace(item, text=cut(item.text, chars_max).text) for item in kept
-    )
 
 
 def saved_notes(records: Iterable[Record]) -> list[str]:
@@ -144,22 +106,3 @@ def is_silent(text: str) -> bool:
     """Return whether an answer says that there is nothing to save."""
     bare = re.sub(r"[\s`*\"'.]+", "", text).upper()
     return bare in ("", SILENT, SILENT.strip("<>"), "NO_REPLY", "NOREPLY", "NONE", "(NONE)")
-
-
-def _notes_in(record: Record) -> list[Statement]:
-    match record:
-        case User():
-            said = user_instructions(user_text(record))
-            return [Statement(text, record.id, kind) for text, kind in said]
-        case Assistant():
-            decided = agent_decisions(text_of(record.content))
-            return [Statement(text, record.id, "decision") for text in decided]
-        case _:
-            return []  # only people and the agent say something worth noting
-
-
-def _best(notes: list[Statement], count: int) -> list[Statement]:
-    """As many as there may be, in the order they were said in."""
-    order = sorted(range(len(notes)), key=lambda place: (notes[place].kind == "decision", -place))
-    kept = set(order[: max(0, count)])
-    return [note for place, note in enumerate(notes) if place in kept]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import PASSAGE_CHARS_MAX
-from holdfast.core.sentences.phrases import sentence_spans
+from holdfast.core.sentences.split import sentence_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from holdfast.core.memory.irregular_words import other_forms
 from holdfast.core.memory.search_terms import is_common, terms
 
 _COMMON_WEIGHT: Final = 0.2
-_OTHER_FORM: Final = 0.3
-"""Of another form of a word: less than a word of the query itself, and enough to be found."""
 _EXACT_TERMS_MAX: Final = 6
 """A longer query is a question, and no passage has to hold all of its words."""
 
 
 def query_terms(query: str) -> dict[str, float]:
-    """The terms of a query and what each is worth. What is said twice is worth a little more; the
-    other forms of an irregular word, less."""
-    counted = Counter(terms(query))
-    worth = {
+    """The terms of a query and what each is worth. What is said twice is worth a little more."""
+    return {
         term: (_COMMON_WEIGHT if is_common(term) else 1.0) * 2 * count / (count + 1)
-        for term, count in counted.items()
+        for term, count in Counter(terms(query)).items()
     }
-    for term in counted:
-        for form in () if is_common(term) else other_forms(term):
-            if not is_common(form):
-                worth.setdefault(form, _OTHER_FORM * worth[term])
-    return worth
 
 
 def essential(query: str) -> tuple[str, ...]:

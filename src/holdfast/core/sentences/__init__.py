@@ -1,1 +1,1 @@
-"""Sentences: phrases and forms by which orders, bans, wishes and facts are told from the rest."""
+"""Sentences: where they end, in whatever language."""

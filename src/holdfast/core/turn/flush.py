@@ -59,9 +59,8 @@ class NoteFlush:
     def _save(self, covered: Sequence[Record], trigger: FlushTrigger) -> Flow[bool]:
         """Save what is worth noting; returns whether everything was read. A failure never stops
         the turn."""
-        source = self._run.options.notes
         covered = without_refused(self._run, covered, self._records)
-        if source == "off" or not covered:
+        if self._run.options.notes == "off" or not covered:
             return False
         denied = yield Emit(FlushStarted((covered[0].id, covered[-1].id), trigger))
         if isinstance(denied, Deny):
@@ -69,20 +68,12 @@ class NoteFlush:
             yield Emit(FlushFinished("skipped", detail=why, trigger=trigger))
             return False
         before = notes.saved_notes(self._records)
-        statements = notes.durable(covered, known=before)
-        found = [note.text for note in statements]
-        detail, usage = "", None
-        if source == "model":
-            more, detail, usage = yield from self._summariser.ask_for_notes(
-                covered, [*before, *found]
-            )
-            found += more
+        found, detail, usage = yield from self._summariser.ask_for_notes(covered, before)
         if not found:
             outcome: Literal["failed", "nothing"] = "failed" if detail else "nothing"
             yield Emit(FlushFinished(outcome, detail=detail, trigger=trigger))
             return not detail
-        sources = [note.record for note in statements]
-        flush = Flush(notes=list(found), sources=sources, trigger=trigger, usage=usage)
+        flush = Flush(notes=list(found), trigger=trigger, usage=usage)
         stored = yield Append((flush,))
         yield Emit(FlushFinished("saved", tuple(found), stored[0].id, detail, trigger))
         return not detail

@@ -73,8 +73,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     the user. The model has to take two calls at once."""
     summary_seconds: float = 120.0
     """The deadline of one summary call; after it, the summary is made without a model."""
-    notes: Literal["extract", "model", "off"] = "extract"
-    """The source of the notes that are saved before a compaction."""
+    notes: Literal["model", "off"] = "off"
+    """Whether a model is asked for notes before a compaction."""
     checkpoints: Literal["cuts", "turns", "off"] = "cuts"
     """When to store checkpoints: before each compaction, or also after each turn and on close."""
     steps: int = 50

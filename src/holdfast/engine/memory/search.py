@@ -197,7 +197,7 @@ class Memory:
         self,
         query: str,
         *,
-        scope: Scope = "notes",
+        scope: Scope = "all",
         limit: int = RECALL_LIMIT,
         before: float | None = None,
         now: float | None = None,
@@ -271,7 +271,7 @@ class Memory:
         self,
         queries: Iterable[str],
         *,
-        scope: Scope = "notes",
+        scope: Scope = "all",
         limit: int = RECALL_LIMIT,
         before: float | None = None,
     ) -> Iterator[list[Hit]]:

@@ -8,9 +8,7 @@ import msgspec
 
 from holdfast.core.flow.arguments import check_flag, check_text, shorten
 from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
-from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode, User
-from holdfast.core.memory.notes import durable, saved_notes
-from holdfast.core.refusals.left_out import as_told
+from holdfast.core.log.records import Assistant, Checkpoint, Label, Mode, User
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import follow_continuation, new_key
@@ -71,7 +69,6 @@ def reset(
     check_text("label", label)
     check_flag("moves_name", moves_name)
     check_flag("carries", carries)
-    yield from _save_notes(state, "reset")
     yield from checkpoint(state, "reset")
     taken = yield RunBlocking(lambda: state.side_files.state("reset"))
     new = new_key(state.key.agent)
@@ -116,14 +113,3 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
         return None
     label = yield RunBlocking(state.label)
     return (yield from reset(state, label, moves_name=True))
-
-
-def _save_notes(state: SessionState, trigger: str) -> Flow[None]:
-    """Save what is worth noting, by code, before the session is left."""
-    if state.run.options.notes == "off":
-        return
-    records: Sequence[Record] = yield Read(state.run.window.tokens)
-    found = durable(as_told(records), known=saved_notes(records))
-    if found:
-        texts, sources = [note.text for note in found], [note.record for note in found]
-        yield Append((Flush(notes=texts, sources=sources, trigger=trigger),))

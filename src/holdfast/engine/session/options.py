@@ -41,7 +41,7 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
     """The model's price; None for its list price."""
     memory: Memory | None = None
     """A memory to search, once, for everything the user says."""
-    recall: Literal["notes", "sessions", "all"] = "notes"
+    recall: Literal["notes", "sessions", "all"] = "all"
     """The part of the memory to search."""
     secrets: Mapping[str, str | Secret] = {}
     """Values by name that are stored as handles (`<secret:NAME>`); tools get the values."""
@@ -88,7 +88,7 @@ class OptionKeywords(TypedDict, total=False):
     summary_tokens: int | None
     background_summary: bool | None
     summary_seconds: float | None
-    notes: Literal["extract", "model", "off"] | None
+    notes: Literal["model", "off"] | None
     checkpoints: Literal["cuts", "turns", "off"] | None
     steps: int | None
     recovery_calls: int | None
@@ -113,7 +113,7 @@ _KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
 """Options whose mistakes would come to light only with the first request."""
 _WORDS: Final = {
     "summary": ("model", "extract"),
-    "notes": ("extract", "model", "off"),
+    "notes": ("model", "off"),
     "checkpoints": ("cuts", "turns", "off"),
     "recall": ("notes", "sessions", "all"),
     "found_secrets": get_args(FoundSecrets),

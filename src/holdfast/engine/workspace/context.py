@@ -128,9 +128,7 @@ class WorkspaceContext:
             result = (
                 make()
                 if make is not None
-                else self._open(key, None, is_preview=preview).compact(
-                    focus, preview=preview, wait=wait
-                )
+                else self._open(key, None).compact(focus, preview=preview, wait=wait)
             )
             reply = {"sessionKey": str(key), **camel(msgspec.to_builtins(result))}
             return GivenReply(self._base.encode(reply, "summary"), reason)
@@ -191,10 +189,8 @@ class WorkspaceContext:
         }
         return self._base.encode(reply, "text")
 
-    def _open(
-        self, key: SessionKey, window: int | None, *, is_preview: bool = True
-    ) -> _ReadSession:
-        """The session, open. To look at it nothing is stored, not even notes that are due."""
+    def _open(self, key: SessionKey, window: int | None) -> _ReadSession:
+        """The session, open. No model is asked for notes that are due."""
         store, settings, terms = self._base.store, self._settings, self.turn_terms(key)
         size: int | Window | None = window or settings.window
         floor, chosen = None, SessionOptions()
@@ -215,7 +211,7 @@ class WorkspaceContext:
             floor=floor,
             summary="extract" if settings.model is None else "model",
             background_summary=False,
-            notes="off" if is_preview or chosen.notes == "off" else "extract",
+            notes="off",
         )
         check_window(options, model)
         return _ReadSession(store, key, model, options, blobs=store.blobs, clock=self._base.clock)

@@ -48,7 +48,7 @@ class RecallHook(StoreHook):
         store: SessionStore | None = None,
         agent: str | None = None,
         owner: str = "",
-        recall: Scope = "notes",
+        recall: Scope = "all",
         limit: int = RECALL_LIMIT,
         cap: int = INJECTION_CHARS,
         with_vectors: bool = True,

@@ -9,8 +9,7 @@ import msgspec
 
 from holdfast.core.compaction.summary_request import HEADINGS
 from holdfast.core.extract.fair_share import within_tokens
-from holdfast.core.log.records import Assistant, User
-from holdfast.core.memory.notes import durable
+from holdfast.core.extract.statements import own_sentences, same_words
 from holdfast.core.narrative.digest import words_of
 from holdfast.core.narrative.story import ARROW, FAILED, read_lines
 from holdfast.core.text.cut import cut, ellipsis
@@ -21,7 +20,6 @@ from holdfast.providers.offline.quoting import Sentence, find_quotes, sentences
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from holdfast.core.log.records import Record
     from holdfast.core.narrative.digest import Kind as StoryKind
     from holdfast.core.tokens.counting import Counter
 
@@ -109,14 +107,12 @@ def read_narrative(text: str) -> list[TranscriptEntry]:
 def notes_from(
     entries: Iterable[TranscriptEntry], known: Iterable[str], notes_max: int
 ) -> list[str]:
-    """Return the user's instructions and the decisions, sentence by sentence."""
-    records: list[Record] = []
+    """Return the newest sentences of the user that are new."""
+    found = {same_words(text): "" for text in known}
     for entry in entries:
-        if entry.kind == "user":
-            records.append(User(content=entry.text))
-        elif entry.kind == "assistant":
-            records.append(Assistant(content=entry.text))
-    return [note.text for note in durable(records, known=known, notes_max=notes_max)]
+        for sentence in own_sentences(entry.text) if entry.kind == "user" else ():
+            found.setdefault(same_words(sentence), sentence)
+    return list(filter(None, found.values()))[-notes_max:]
 
 
 def summarise(

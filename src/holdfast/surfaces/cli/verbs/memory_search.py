@@ -48,7 +48,7 @@ class Query(msgspec.Struct, forbid_unknown_fields=True):
 def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="QUERY", nargs="*", help="the words to search for")
     parser.add_argument(
-        "--scope", choices=SCOPES, default="notes", help="what to search (default: notes)"
+        "--scope", choices=SCOPES, default="all", help="what to search (default: all)"
     )
     parser.add_argument(
         "--limit",
