@@ -3,6 +3,10 @@ against what was said about an event: "before the trip".
 
 Days are those of UTC, and each span is a day wider on either side, because neither the zone of the
 asker nor the exact day is known. What is vague ("recently", "how many days ago") names no time.
+
+It reads English. Without it, 1 point of recall@5 by session and 0.3 by message are lost on the
+tuning half of LongMemEval; it is a preference in the order of hits, and judges nothing that was
+said.
 """
 
 from __future__ import annotations

@@ -62,12 +62,18 @@ _REFUSALS: Final = (
     "[Operation Cancelled]",
     "The user rejected permission to use this specific tool call",
     "The user dismissed this question",
+    "User rejected the tool call for ",
+    "Tool execution was not approved.",
+    "This tool call is rejected.",
+    "tool cancelled by user",
 )
-"""Sentences that the clients put in place of the result of a call that the user refused."""
+"""Sentences that the clients, and then the frameworks (LangChain, OpenAI Agents, ADK, Strands), put
+in place of the result of a call that the user refused."""
 _REASONS: Final = (
     "the user said:",
     "with the following feedback:",
     "The user provided the following reason for the rejection:",
+    " with reason: ",
 )
 """Those that the user's own words follow."""
 

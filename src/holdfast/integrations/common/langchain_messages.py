@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.importers.common import blocks
+from holdfast.importers.common.harness import refusal, user_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ def record_from_message(message: Any) -> Record | None:
     content = blocks.content_of(getattr(message, "content", None))
     match kind:
         case "human":
-            return User(content=content, name=_text(message, "name"))
+            return User(content=content, name=_text(message, "name"), extra=user_extra(content, {}))
         case "system":
             return User(content=content, extra={"role": "system", "meta": True})
         case "ai":
@@ -30,6 +31,7 @@ def record_from_message(message: Any) -> Record | None:
                 content=content,
                 name=_text(message, "name"),
                 is_error=getattr(message, "status", None) == "error",
+                refused=refusal(content),
             )
         case _:
             return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.importers.common import blocks
+from holdfast.importers.common.harness import refusal, user_extra
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
@@ -27,22 +28,26 @@ def records_from_message(message: Any) -> list[Record]:
     for part in content:
         result = part.get("toolResult")
         if isinstance(result, dict):
-            records += [User(content=words)] if words else []
+            records += [_user(words)] if words else []
             words = []
+            content = [
+                block for item in result.get("content") or [] if (block := _user_block(item))
+            ]
             records.append(
                 ToolResult(
                     tool_use_id=str(result.get("toolUseId", "")),
-                    content=[
-                        block
-                        for item in result.get("content") or []
-                        if (block := _user_block(item))
-                    ],
+                    content=content,
                     is_error=result.get("status") == "error",
+                    refused=refusal(content),
                 )
             )
         elif block := _user_block(part):
             words.append(block)
-    return [*records, User(content=words)] if words else records
+    return [*records, _user(words)] if words else records
+
+
+def _user(words: list[Json]) -> User:
+    return User(content=words, extra=user_extra(words, {}))
 
 
 def messages_from_record(record: Record) -> list[Json]:
