@@ -29,7 +29,7 @@ ACROSS = frozenset(
     (
         *("test_architecture", "test_docs", "test_examples", "test_layout", "test_public_api"),
         *("test_startup", "test_closed_unions", "test_names", "test_promises", "test_linear"),
-        "test_clocks",
+        *("test_clocks", "test_word_lists"),
         *("test_demo_postgres", "test_site"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/test_owners", "engine/memory/test_superseded_hits"),
@@ -40,6 +40,7 @@ ACROSS = frozenset(
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("engine/session/test_refused_content", "engine/session/test_refused_words"),
         *("engine/session/test_refused_anything", "integrations/test_refused_media"),
+        "importers/test_fields",
         *("importers/test_detection", "importers/test_real_transcripts"),
         *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
         "surfaces/test_facts_agree",

@@ -22,7 +22,8 @@ ITEMS_MIN: Final = 3
 _TELLING: Final = """
     a an the and or but not of to in on for with from by at as is are was were be been have has had
     do does did will would should could can cannot must may might i you we they it he she my your
-    our me us them this that these those what when where why who how which if then than so there here
+    our me us them this that these those
+    what when where why who how which if then than so there here
     always never please sorry remember prefer avoid keep yes no okay sure now today tomorrow again
     yesterday still already once twice every all any some each other because about before after
     der die das und oder nicht ein eine ich wir sie ist sind war bitte immer nie niemals mit von zu

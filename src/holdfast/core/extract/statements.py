@@ -30,6 +30,7 @@ _ASKED: Final = lazy_pattern(r"[?？؟][^\w?？؟]*+\Z")
 _LONG_CHARS: Final = 2_000
 """In a longer message, only what stands before and behind what was pasted was said."""
 _SAID_CHARS: Final = 500
+"""Of such a message, at either end."""
 _TAG: Final = lazy_pattern(r"<(/?)([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>")
 
 

@@ -1,4 +1,4 @@
-"""Where the sentences of a text end."""
+"""Splits a text into sentences."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     summary_seconds: float = 120.0
     """The deadline of one summary call; after it, the summary is made without a model."""
     notes: Literal["model", "off"] = "off"
-    """Whether a model is asked for notes before a compaction."""
+    """The writer of notes before a compaction: a model, or nobody."""
     checkpoints: Literal["cuts", "turns", "off"] = "cuts"
     """When to store checkpoints: before each compaction, or also after each turn and on close."""
     steps: int = 50
