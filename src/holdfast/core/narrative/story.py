@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.extract.fair_share import fair_share, within_tokens
 from holdfast.core.narrative.calls import LINE_CHARS
+from holdfast.core.narrative.pieces import Worth, ranked, shorten
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -171,7 +172,7 @@ def _tell_outcomes(outcomes: Sequence[tuple[StoryLine, CallOutcome]]) -> None:
     for (line, _item), lines, found in zip(outcomes, texts, shapes, strict=True):
         edges = dict(zip(_edges(lines), found, strict=True))
         kept = (text for text in lines if counts[edges.get(text, "")] < _OFTEN)
-        line.outcome = " ".join(" ".join(kept).split())
+        line.outcome = "\n".join(" ".join(text.split()) for text in kept)
 
 
 def _edges(lines: Sequence[str]) -> list[str]:
@@ -236,6 +237,7 @@ class _Room(msgspec.Struct):
     weight: float
     least: int
     """The characters below which it tells nothing."""
+    order: list[tuple[int, int]] | None = None
 
 
 def tell(
@@ -300,6 +302,7 @@ def _tell_others(
     words = [at for at in places if lines[at].kind != "call"]
     tokens = {at: max(1, counter.count(lines[at].text)) for at in places}
     last = max(1, len(lines) - 1)
+    worth = Worth([f"{line.text} {line.outcome}" for line in lines])
     rooms = []
     for at in words:
         line = lines[at]
@@ -321,7 +324,7 @@ def _tell_others(
     for _again in range(_TRIES):
         taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
         level = _level(rooms, aim - taken)
-        told = _write(lines, calls, rooms, cap, level)
+        told = _write(lines, calls, rooms, cap, level, worth)
         size = sum(counter.count(text) + 1 for text in told.values())
         if size > room:  # counts of pieces are not quite those of the whole
             aim = min(aim - 1, int(aim * room / size * 0.98))
@@ -421,7 +424,12 @@ def _water(rooms: Sequence[_Room], room: float) -> float:
 
 
 def _write(
-    lines: Sequence[StoryLine], calls: Sequence[int], rooms: Sequence[_Room], cap: int, level: float
+    lines: Sequence[StoryLine],
+    calls: Sequence[int],
+    rooms: Sequence[_Room],
+    cap: int,
+    level: float,
+    worth: Worth,
 ) -> dict[int, str]:
     told: dict[int, str] = {}
     outcomes: dict[int, str] = {}
@@ -432,11 +440,11 @@ def _write(
         if chars < item.least:
             continue
         if item.part == "outcome":
-            outcomes[item.line] = cut(_outcome(line), chars, marker=_dots).text
+            outcomes[item.line] = _short(_outcome(line), chars, item, worth)
         elif item.part == "call":
             more[item.line] = chars
         else:
-            told[item.line] = _mark(line, cut(line.text, chars, marker=_dots).text)
+            told[item.line] = _mark(line, _short(line.text, chars, item, worth))
     for at in calls:
         line = lines[at]
         text = cut(line.text, cap + more.get(at, 0), keep="head", marker=ellipsis).text
@@ -445,6 +453,14 @@ def _write(
         text += _tell_outcome(line, outcomes.get(at, ""))
         told[at] = f"{MARKS['call']}{' '.join(text.split())}"
     return told
+
+
+def _short(text: str, chars: int, item: _Room, worth: Worth) -> str:
+    if len(text) <= chars:
+        return text
+    if item.order is None:
+        item.order = ranked(text, item.line, worth)
+    return shorten(text, chars, item.order)
 
 
 def _tell_outcome(line: StoryLine, text: str) -> str:
