@@ -72,6 +72,13 @@ _SIGNS_MAX: Final = 0.02
 _WORDS_A_LINE: Final = 6
 _COMMIT: Final = lazy_pattern(r"\b(?:git|hg|jj|svn)\b[^\n;&|]{0,200}?\b(?:commit|ci)\b")
 """The commands by which the four version control systems in use store changes."""
+_MESSAGE: Final = lazy_pattern(
+    r"<<-?[ ]*['\"]?(?:EOF|EOT|END|MSG)['\"]?\n([^\0]{1,8000}?)\n[ \t]*(?:EOF|EOT|END|MSG)\b"
+    r"|\"([^\"$]{1,8000})\"|'([^']{1,8000})'"
+)
+"""A message as a shell is given it: a document behind `<<`, or a text in quotes."""
+_START_CHARS: Final = 60
+"""Of an argument that is told by itself, on the line of its call."""
 
 
 class Passage(msgspec.Struct, frozen=True, gc=False):
@@ -270,10 +277,11 @@ def _with_calls(
         if change is not None:
             changes.append((call_id, change))
         key = same_command(command) if command else " ".join(text.split())
-        line = f"{_UNSAFE.sub('', tool) or 'call'} {call_line(arguments)}".rstrip()
+        prose = _prose_in(arguments, command) if written is None else {}
+        short = {name: one_line(value, _START_CHARS) for name, value in prose.items() if name}
+        line = f"{_UNSAFE.sub('', tool) or 'call'} {call_line({**arguments, **short})}".rstrip()
         told.append(Passage("call", line, call_id, f"{tool} {key}", written is not None))
-        if written is None:
-            told += [Passage("written", prose) for prose in _prose_in(arguments, command)]
+        told += [Passage("written", text) for text in prose.values()]
     return msgspec.structs.replace(
         digest,
         passages=tuple(told),
@@ -285,17 +293,18 @@ def _with_calls(
     )
 
 
-def _prose_in(arguments: Json, command: str | None) -> list[str]:
-    """Return the texts in a call's arguments that read as prose, a document or a message of a
-    commit: they say what the agent means as much as its own words do."""
-    found = [
-        plain(value)
-        for value in arguments.values()
+def _prose_in(arguments: Json, command: str | None) -> dict[str, str]:
+    """Return the arguments of a call that read as prose, a document or a prompt, by name, and under
+    no name the message of a commit: they say what the agent means as much as its own words do."""
+    found = {
+        name: plain(value)
+        for name, value in arguments.items()
         if isinstance(value, str) and len(value) >= _REPORT_CHARS_MIN and reads_as_prose(value)
-    ]
+    }
     if not found and command and (match := _COMMIT.search(command[:4_000])) is not None:
-        message = plain(command[match.end() :])
-        found = [message] if len(message) >= _REPORT_CHARS_MIN else []
+        quoted = _MESSAGE.search(command, match.end(), match.end() + _PROSE_CHARS)
+        message = plain(next(filter(None, quoted.groups()), "")) if quoted is not None else ""
+        found = {"": message} if len(message) >= _REPORT_CHARS_MIN else {}
     return found
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.extract.fair_share import fair_share, within_tokens
 from holdfast.core.narrative.calls import LINE_CHARS
+from holdfast.core.narrative.digest import words_of
 from holdfast.core.narrative.pieces import Worth, ranked, shorten
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -74,18 +75,27 @@ _WEIGHTS: Final[dict[str, float]] = {
     "written": 0.4,
     "report": 0.4,
     "task": 1.5,
+    "current": 4.0,
     "program": 0.1,
     "below": 1.0,
     "aside": 0.3,
     "call": 0.05,
     "failed": 0.7,
+    "once": 0.35,
     "short": 0.25,
     "long": 0.03,
 }
 """Characters that a text may keep for each that a plain text of the agent may keep. `answer`
 is the last word of the agent before the user speaks, `task` a result that tells what the user
-asked about, `call` the end of a call that is longer than its line, `failed`, `short` and `long`
-are outcomes."""
+asked about, `current` the newest of these, `call` the end of a call that is longer than its line, `failed`,
+`once` (a failure that a later call did not repeat), `short` and `long` are outcomes."""
+_NEAR_BEFORE: Final = 2
+_NEAR_AFTER: Final = 3
+"""Lines around a short one that may say the same."""
+_NEWS_CHARS: Final = 20
+_NEWS_CHARS_A_WORD: Final = 4
+_NEWS_MIN: Final = 0.8
+"""Below it, a short line announces what stands beside it and is left out."""
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
 _TRIES: Final = 8
@@ -139,6 +149,9 @@ def lines_of(digests: Iterable[Digest], earlier: Sequence[StoryLine] = ()) -> li
             call.is_failed, call.is_refused = outcome.is_failed, outcome.is_refused
             outcomes.append((call, outcome))
     _tell_outcomes(outcomes)
+    current = next((line for line in reversed(lines) if line.role == "task"), None)
+    if current is not None:
+        current.role = "current"
     return _without_repeats(_with_answers(lines))
 
 
@@ -306,7 +319,11 @@ def _tell_others(
     rooms = []
     for at in words:
         line = lines[at]
-        rooms.append(_room_of(at, line.text, tokens[at], _WEIGHTS[line.role], at / last))
+        weight = _WEIGHTS[line.role]
+        if line.role == "aside":
+            weight *= _news(lines, at, worth)
+        if weight > 0:
+            rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
     for at in calls:
         if outcome := _outcome(lines[at]):
             weight = _WEIGHTS[_outcome_role(lines[at])]
@@ -333,6 +350,16 @@ def _tell_others(
     return _newest(told, room, counter)
 
 
+def _news(lines: Sequence[StoryLine], at: int, worth: Worth) -> float:
+    """The share of its weight that a short line keeps: of one that mostly says what its neighbours
+    say, as an announced call, nothing."""
+    near = [*lines[max(0, at - _NEAR_BEFORE) : at], *lines[at + 1 : at + 1 + _NEAR_AFTER]]
+    said = words_of(" ".join(line.text for line in near))
+    text = lines[at].text
+    share = worth.of(words_of(text) - said, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
+    return min(1.0, share) if share >= _NEWS_MIN else 0.0
+
+
 def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
     """As many of the newest lines as fit."""
     kept = {}
@@ -346,7 +373,7 @@ def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]
 
 def _outcome_role(line: StoryLine) -> str:
     if line.is_failed:
-        return "failed"
+        return "once" if line.role == "once" else "failed"
     return "short" if len(line.outcome) <= _LONG_CHARS else "long"
 
 
