@@ -55,6 +55,8 @@ CHANGED: Final = "## Files changed"
 UNCOMMITTED: Final = "## Files changed, no commit seen since"
 OUTPUTS: Final = "## Outputs kept by reference"
 NAMES: Final = "## Exact names"
+OLDER: Final = "(an older summary; what it calls open may be done in what follows)"
+"""Stands before a model's summary that later steps follow."""
 _SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, NAMES)
 _HEADING: Final = lazy_pattern(r"#{1,6} \S")
 _OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
@@ -121,6 +123,8 @@ def carry_digests(
     state = read_state([*digests, *kept], earlier.state)
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
     start = _prose(earlier.prose, prose, prose_cap(cap_tokens), counter)
+    if start and not prose.strip() and digests:
+        start = f"{OLDER}\n{start}"
     behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)
     names_room = int(rest * _NAMES_SHARE)
     fixed = counter.count("\n\n".join(filter(None, (start, *behind)))) + 12
@@ -173,6 +177,8 @@ def prose_of(text: str) -> str:
     kept: list[str] = []
     is_ours = False
     for line in text.splitlines():
+        if line == OLDER:
+            continue
         if line in _SECTIONS:
             is_ours = True
         elif is_ours and _HEADING.match(line):
@@ -198,7 +204,7 @@ def read_back(text: str) -> _Earlier:
     )
     check = [line for line in sections[CHECK] if line.strip()]
     return _Earlier(
-        prose="\n".join(sections[""]).strip(),
+        prose="\n".join(line for line in sections[""] if line != OLDER).strip(),
         root=root,
         omitted=omitted,
         lines=tuple(read_lines(told)),

@@ -26,6 +26,10 @@ _RESULT_CHARS: Final = 300
 """Of its outcome, from the end: the line that says it, and what comes before."""
 _FOLDER: Final = lazy_pattern(r"(?:\bcd|\s-C|--cwd|--repository)[ =]+[\"']?(/[^\s\"';&|]{1,400})")
 """The folder that a command works in."""
+_REMOVAL: Final = lazy_pattern(
+    r"(?:^|[\n;&|])\s*(?:git\s+(?:-C\s+\S{1,400}\s+)?)?(?:rm|unlink)\s+([^\n;&|]{1,4000})"
+)
+"""The commands by which a shell and git delete files, with what they are given."""
 
 
 class WorkState(msgspec.Struct, frozen=True):
@@ -75,6 +79,10 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         command = commands.pop(outcome.call, "")
         if not command or outcome.is_refused:
             continue
+        if not outcome.is_failed:
+            for path in _deleted(command, changed):
+                changed.pop(path)
+                uncommitted.pop(path, None)
         if commits(command) and not outcome.is_failed:
             for path in _files_in_commit(command, uncommitted):
                 del uncommitted[path]
@@ -100,6 +108,24 @@ def _files_in_commit(command: str, paths: Iterable[str]) -> list[str]:
         return list(paths)
     folder = found[1].rstrip("/")
     return [path for path in paths if path[:1] != "/" or path.startswith(f"{folder}/")]
+
+
+def _deleted(command: str, paths: Iterable[str]) -> list[str]:
+    """Return the files that a command names for deletion, by their path or the end of it."""
+    named = [
+        word.strip("\"'").removeprefix("./").rstrip("/")
+        for match in _REMOVAL.finditer(command[:4_000])
+        for word in match[1].split()
+        if word[:1] != "-"
+    ]
+    return [
+        path
+        for path in paths
+        if any(
+            name and (path == name or path.endswith(f"/{name}") or path.startswith(f"{name}/"))
+            for name in named
+        )
+    ]
 
 
 def _check_line(command: str, result: str, *, is_failed: bool) -> str:

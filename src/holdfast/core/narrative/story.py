@@ -44,7 +44,7 @@ FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSED: Final = "refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
-    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Agent|Thought|Written|Result|Program): |• |## )"
+    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Agent|Thought|Written|Result|Program): |• |#{1,6} )"
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
@@ -95,7 +95,8 @@ _NEAR_AFTER: Final = 3
 _NEWS_CHARS: Final = 20
 _NEWS_CHARS_A_WORD: Final = 4
 _NEWS_MIN: Final = 0.8
-"""Below it, a short line announces what stands beside it and is left out."""
+"""Below it, a short line announces what stands beside it and goes first."""
+_NO_NEWS: Final = 0.01
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
 _TRIES: Final = 8
@@ -315,15 +316,14 @@ def _tell_others(
     words = [at for at in places if lines[at].kind != "call"]
     tokens = {at: max(1, counter.count(lines[at].text)) for at in places}
     last = max(1, len(lines) - 1)
-    worth = Worth([f"{line.text} {line.outcome}" for line in lines])
+    worth = Worth([f"{_said(line)} {line.outcome}" for line in lines])
     rooms = []
     for at in words:
         line = lines[at]
         weight = _WEIGHTS[line.role]
         if line.role == "aside":
             weight *= _news(lines, at, worth)
-        if weight > 0:
-            rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
+        rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
     for at in calls:
         if outcome := _outcome(lines[at]):
             weight = _WEIGHTS[_outcome_role(lines[at])]
@@ -350,14 +350,19 @@ def _tell_others(
     return _newest(told, room, counter)
 
 
+def _said(line: StoryLine) -> str:
+    """What a line says; the name of a tool says nothing."""
+    return line.text.partition(" ")[2] if line.kind == "call" else line.text
+
+
 def _news(lines: Sequence[StoryLine], at: int, worth: Worth) -> float:
     """The share of its weight that a short line keeps: of one that mostly says what its neighbours
-    say, as an announced call, nothing."""
+    say, as an announced call, next to nothing."""
     near = [*lines[max(0, at - _NEAR_BEFORE) : at], *lines[at + 1 : at + 1 + _NEAR_AFTER]]
-    said = words_of(" ".join(line.text for line in near))
+    said = words_of(" ".join(map(_said, near)))
     text = lines[at].text
     share = worth.of(words_of(text) - said, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
-    return min(1.0, share) if share >= _NEWS_MIN else 0.0
+    return min(1.0, share) if share >= _NEWS_MIN else _NO_NEWS
 
 
 def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
