@@ -2,7 +2,9 @@
 
     .venv/bin/python benchmarks/story.py [--data FOLDER] [--half tuned|judged|all] [--json FILE]
 
-No model is called. Each shared session that its own tool compacted is cut by code at that place.
+No model is called. Each shared session that its own tool compacted is cut at that place, at once
+and in three and ten steps: by code alone, with prose of a stand-in for a model
+(`holdfast.providers.offline`), and from what the proxy stores of the same messages.
 The request after the cut is compared with the newest tokens of the same size, the summary that
 the tool's model wrote, and the whole past, by six measures: questions with their evidence
 (`../shared/probes`), statements of the real summary, names that the next 30 calls use, the user's
@@ -32,9 +34,20 @@ from benchmarks.policies import data_folders
 
 from holdfast import Assistant, Policy, ToolResult, User, Window, importers
 from holdfast.context import ProjectionCache, ProjectionRequest, Scale, project
-from holdfast.models import target
+from holdfast.core.compaction import summary_input
+from holdfast.core.compaction.summary_check import judge
+from holdfast.core.models.replies import Reply
+from holdfast.core.narrative.carryover import prose_cap
+from holdfast.core.narrative.digest import digest_record
+from holdfast.core.turn.compact import records_covered_by
+from holdfast.core.turn.run import cut_in
+from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.request import ClientRequest
+from holdfast.models import render, target
+from holdfast.providers.offline import summaries
 from holdfast.records import Compaction, text_of, tool_calls
 from holdfast.simulation import facts_in, text_in
+from holdfast.stores import MemoryStore
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
@@ -49,6 +62,9 @@ V010 = HERE / "story_v0.1.0.json"
 """Tokens of the request after each cut as v0.1.0 made it: the cap, session by session."""
 WINDOWS = (32_000, 64_000, 200_000)
 CUTS = (1, 3, 10)
+MODEL = "claude-sonnet-4-5"
+SUMMARY_INPUT = 60_000
+"""Tokens of the narrative that the stand-in for a model reads."""
 NEXT_CALLS = 30
 TRIES = 8
 TAIL_SHARE = 0.25
@@ -82,6 +98,8 @@ STOP = frozenset(
     )
 )
 NONSENSE = ("glorp", "vexit", "quandle", "zibbet", "morfin", "trazzle", "plimsy", "wuddle")
+KINDS = ("code", "prose", "proxy")
+"""How the cuts are made: by code, with a stand-in's prose, and of what the proxy has stored."""
 WAYS = ("ours", "newest tokens", "real summary", "whole past")
 
 
@@ -105,6 +123,8 @@ class Made:
     tokens: int = 0
     seconds: float = 0.0
     """CPU of the last cut."""
+    prose: int = 0
+    """Tokens of the stand-in's prose in it."""
 
 
 @dataclass(slots=True)
@@ -206,7 +226,13 @@ def half_of(name: str) -> str:
 
 
 def request_after(
-    cut: Cut, window: int, count: int, *, cap: int | None = None, tail: float = TAIL_SHARE
+    cut: Cut,
+    window: int,
+    count: int,
+    *,
+    cap: int | None = None,
+    tail: float = TAIL_SHARE,
+    with_prose: bool = False,
 ) -> Made:
     """The request after `count` cuts.
 
@@ -214,10 +240,10 @@ def request_after(
     provider would, and the cap is in tokens of the text.
     """
     if cap is None:
-        return _cut_at(cut, window, count, Policy())
+        return _cut_at(cut, window, count, Policy(), with_prose=with_prose)
     carry, found, before = cap - int(cap * tail), Made(), 0
     for _try in range(TRIES):
-        made = _cut_at(cut, window, count, _capped(cap, carry, window, tail))
+        made = _cut_at(cut, window, count, _capped(cap, carry, window, tail), with_prose=with_prose)
         if found.tokens < made.tokens <= cap:
             found = made
         if 0.98 * cap <= made.tokens <= cap:
@@ -232,24 +258,66 @@ def request_after(
     return found
 
 
-def _cut_at(cut: Cut, window: int, count: int, policy: Policy) -> Made:
+def _cut_at(cut: Cut, window: int, count: int, policy: Policy, *, with_prose: bool = False) -> Made:
     counter = counter_for("claude")
     log: list[Record] = []
     bare = [_bare(record) for record in cut.past]
     places = [len(bare) * n // count for n in range(1, count + 1)]
-    seconds = 0.0
+    seconds, prose = 0.0, ""
     for first, last in zip([0, *places], places, strict=False):
         log += bare[first:last]
         start = time.process_time()
         plan = _project(log, window, counter, policy, "cut")
         seconds = time.process_time() - start
+        if with_prose and (made := cut_in(plan)) is not None:
+            covered = records_covered_by(made, log)
+            prose = stand_in(covered, prose, prose_cap(policy.carry_cap(window)), counter)
+            plan = _project(log, window, counter, policy, "cut", prose)
         log += [
             msgspec.structs.replace(made, id=f"decision-{len(log)}-{n}")
             for n, made in enumerate(plan.decisions)
         ]
     plan = _project(log, window, counter, policy, "hold")
     text = "\n".join(_shown(block) for one in plan.prompt.messages for block in one.blocks)
-    return Made(tuple(plan.prompt.messages), text, counter.count(text), seconds)
+    return Made(
+        tuple(plan.prompt.messages), text, counter.count(text), seconds, counter.count(prose)
+    )
+
+
+def stand_in(covered: list[Record], before: str, cap: int, counter: Any) -> str:
+    """The prose of a stand-in for a model: sentences that were said, under the headings that a
+    model is asked for, verified as a model's are; empty where that fails."""
+    digests = [found for record in covered if (found := digest_record(record)) is not None]
+    narrative = "\n".join(summary_input.parts(digests, SUMMARY_INPUT, 1, counter))
+    text = summaries.summarise(
+        summaries.read_narrative(narrative), cap_tokens=cap, counter=counter, previous=before
+    )
+    reply = Reply(content=[{"type": "text", "text": text}])
+    return (
+        judge(reply, covered=covered, previous=before, cap_tokens=cap, counter=counter).text or ""
+    )
+
+
+def behind_proxy(cut: Cut) -> Cut:
+    """The same past as the proxy stores it, which sees the messages of a request alone."""
+    aimed = target("anthropic", provider="anthropic", model=MODEL)
+    asked = ProjectionRequest(
+        [_bare(one) for one in cut.past], Window(10**9), aimed, pressure="hold"
+    )
+    messages = render(project(asked).prompt, aimed)["messages"]
+    body = {"model": MODEL, "max_tokens": 8_000, "messages": messages}
+    store = MemoryStore()
+    keeper = ProxyKeeper(store, mode="observe", window=10**9)
+    keeper.begin(
+        ClientRequest(
+            dialect="anthropic",
+            upstream="anthropic",
+            headers={"x-session-id": "one"},
+            data=json.dumps(body).encode(),
+        )
+    )
+    (key,) = store.keys()
+    return replace(cut, past=list(store.read(key)))
 
 
 class _Capped(Policy, frozen=True):
@@ -280,14 +348,17 @@ def _bare(record: Record) -> Record:
     return record
 
 
-def _project(log: list[Record], window: int, counter: Any, policy: Policy, how: Pressure) -> Plan:
+def _project(
+    log: list[Record], window: int, counter: Any, policy: Policy, how: Pressure, prose: str = ""
+) -> Plan:
     request = ProjectionRequest(
         log,
         Window(window, "simulated"),
-        target("anthropic", provider="anthropic", model="claude-sonnet-4-5"),
+        target("anthropic", provider="anthropic", model=MODEL),
         policy=policy,
         floor=0,
         pressure=how,
+        prose=prose,
     )
     return project(request, ProjectionCache(Scale(counter)))
 
@@ -456,14 +527,15 @@ def measure(cut: Cut, context: str) -> Score:
 # All of it
 
 
-def run_one(job: tuple[Cut, int, int, int | None, float]) -> dict[str, Any]:
-    """One session at one window after so many cuts."""
-    cut, window, count, cap, tail = job
-    made = request_after(cut, window, count, cap=cap, tail=tail)
+def run_one(job: tuple[Cut, int, int, int | None, float, str]) -> dict[str, Any]:
+    """One session at one window after so many cuts of a kind."""
+    cut, window, count, cap, tail, kind = job
+    told = behind_proxy(cut) if kind == "proxy" else cut
+    made = request_after(told, window, count, cap=cap, tail=tail, with_prose=kind == "prose")
     past = texts_of(cut.past)
     rows = {"ours": measure(cut, made.text)}
     rows["ours"].add("calls told", *calls_told(cut, made.text))
-    if count == 1:
+    if (count, kind) == (1, "code"):
         rows["newest tokens"] = measure(cut, newest(past, made.tokens))
         rows["real summary"] = measure(cut, cut.summary)
         rows["whole past"] = measure(cut, "\n".join(past))
@@ -471,17 +543,19 @@ def run_one(job: tuple[Cut, int, int, int | None, float]) -> dict[str, Any]:
         "cut": cut.name,
         "window": window,
         "cuts": count,
+        "kind": kind,
+        "prose": made.prose,
         "tokens": made.tokens,
         "seconds": made.seconds,
         "rows": {name: [row.hits, row.tokens] for name, row in rows.items()},
     }
 
 
-def total(results: Iterable[dict[str, Any]], window: int, count: int, way: str) -> Score:
+def total(results: Iterable[dict[str, Any]], way: str) -> Score:
     """The sum over all sessions."""
     score = Score()
     for result in results:
-        if (result["window"], result["cuts"]) == (window, count) and way in result["rows"]:
+        if way in result["rows"]:
             hits, tokens = result["rows"][way]
             score.merge(Score({key: list(value) for key, value in hits.items()}, tokens))
     return score
@@ -491,17 +565,20 @@ def table(results: list[dict[str, Any]]) -> str:
     """The figures as a table in Markdown."""
     measures = ("probes", "statements", "names", "user messages", "refusals", "calls told")
     lines = [f"| window | cuts | | {' | '.join(measures)} | tokens |", "|--:|--:|---|" + "--:|" * 7]
-    for window in sorted({one["window"] for one in results}):
-        for count in sorted({one["cuts"] for one in results}):
-            for way in WAYS if count == 1 else WAYS[:1]:
-                score = total(results, window, count, way)
-                if not score.hits:
-                    continue
-                cells = [_percent(score.hits.get(name, [0, 0])) for name in measures]
-                sessions = sum((one["window"], one["cuts"]) == (window, count) for one in results)
-                cells.append(f"{score.tokens // max(1, sessions):,}")
-                lines.append(f"| {window:,} | {count} | {way} | {' | '.join(cells)} |")
-    seconds = [one["seconds"] for one in results if one["cuts"] == 1]
+    groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    for one in results:
+        place = (one["window"], one["cuts"], KINDS.index(one["kind"]))
+        groups.setdefault(place, []).append(one)
+    for (window, count, kind), rows in sorted(groups.items()):
+        for way in WAYS:
+            score = total(rows, way)
+            if not score.hits:
+                continue
+            cells = [_percent(score.hits.get(name, [0, 0])) for name in measures]
+            cells.append(f"{score.tokens // len(rows):,}")
+            name = f"ours, {KINDS[kind]}" if way == WAYS[0] else way
+            lines.append(f"| {window:,} | {count} | {name} | {' | '.join(cells)} |")
+    seconds = [one["seconds"] for one in results if (one["cuts"], one["kind"]) == (1, "code")]
     mean = 1_000 * sum(seconds) / max(1, len(seconds))
     lines += ["", f"CPU of a cut, mean of {len(seconds)}: {mean:.0f} ms"]
     return "\n".join(lines)
@@ -517,6 +594,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuned", "judged", "all"), default="all")
     parser.add_argument("--windows", type=int, nargs="*", default=WINDOWS)
     parser.add_argument("--cuts", type=int, nargs="*", default=CUTS)
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS)
     parser.add_argument("--tail", type=float, default=TAIL_SHARE)
     parser.add_argument("--free", action="store_true", help="as the product does it, not capped")
     parser.add_argument("--rename", action="store_true", help="tools under unknown names")
@@ -529,16 +607,21 @@ def main() -> None:
         cuts = [renamed(cut) for cut in cuts]
     sizes = {} if arguments.free else caps()
     jobs = [
-        (cut, window, count, sizes.get(f"{cut.name} {window} {count}"), arguments.tail)
+        (cut, window, count, sizes.get(f"{cut.name} {window} {count}"), arguments.tail, kind)
         for window in arguments.windows
         for count in arguments.cuts
+        for kind in arguments.kinds
         for cut in cuts
     ]
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
         results = list(pool.map(run_one, jobs))
     print(table(results))
     if arguments.write_caps:
-        made = {f"{r['cut']} {r['window']} {r['cuts']}": r["tokens"] for r in results}
+        made = {
+            f"{r['cut']} {r['window']} {r['cuts']}": r["tokens"]
+            for r in results
+            if r["kind"] == "code"
+        }
         V010.write_text(json.dumps(made, indent=0, sort_keys=True) + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(results))

@@ -1,16 +1,15 @@
-"""Shortens a text by leaving out whole sentences and lines: those that say least stay away first.
+"""Shortens a text by leaving out whole sentences and lines, those that say least first.
 
-A sentence says much when its words are rare in the session, and more when later calls and texts
-use them again. Nothing here knows a language: a word is a run of letters, or one character in
-scripts that write none between words.
+A sentence says much for its length where its words are rare in the session, more so where later
+calls and texts use them again: a decision in the middle of a long thought stays, an announcement
+goes. Nothing here knows a language: a word is a run of letters, or one character in scripts that
+write none between words.
 """
 
 from __future__ import annotations
 
 from math import log
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from holdfast.core.narrative.digest import words_of
 from holdfast.core.text.cut import cut
@@ -19,105 +18,103 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+Span = tuple[int, int]
+"""A sentence or a line: the places of its first character and behind its last."""
+
 _END: Final = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n")
-GAP: Final = " … "
-_PIECES_MAX: Final = 400
-_PIECE_CHARS: Final = 600
-_PIECE_CHARS_MIN: Final = 40
+_GAP: Final = " … "
+_SENTENCE_CHARS_MIN: Final = 40
+"""A shorter sentence belongs to the next one of its line."""
+_PART_CHARS_MIN: Final = 80
+"""Of a sentence that does not fit whole, so much is worth having."""
+_LEFT_CHARS: Final = 24
+"""Less room holds nothing."""
 _AGAIN: Final = 2.0
 """A word counts so many times as much where something later uses it again."""
-_FIRST: Final = 1.5
-_LAST: Final = 1.5
-_COST: Final = 20
-
-
-class Piece(msgspec.Struct):
-    start: int
-    end: int
-    words: frozenset[str]
+_EDGE: Final = 1.5
+"""So does the first and the last sentence of a text: what it is about, and where it leads."""
+_KNOWN: Final = 0.2
+"""A word that an earlier sentence of the text has counts so much."""
+_COST_CHARS: Final = 20
+"""Each sentence costs so much beside its length, so that shreds do not win."""
 
 
 class Worth:
-    """What the words of a session are worth."""
+    """The worth of the words of a session."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts: dict[str, int] = {}
-        last: dict[str, int] = {}
+        self._last: dict[str, int] = {}
         for at, text in enumerate(texts):
             for word in words_of(text):
                 counts[word] = counts.get(word, 0) + 1
-                last[word] = at
-        self._last = last
-        total = len(texts) + 1
-        self._rarity = {word: log(total / count) for word, count in counts.items()}
+                self._last[word] = at
+        of = len(texts) + 1
+        self._rarity = {word: log(of / count) for word, count in counts.items()}
 
     def of(self, words: Iterable[str], at: int) -> float:
+        """Return the worth of the words of the text at this place."""
         rarity, last = self._rarity, self._last
         return sum(
             rarity.get(word, 0.0) * (_AGAIN if last.get(word, 0) > at else 1.0) for word in words
         )
 
 
-def ranked(text: str, at: int, worth: Worth) -> list[tuple[int, int]]:
-    """The sentences and lines of a text, those that say most for their length first."""
-    spans = _spans(text)
+def rank_spans(text: str, at: int, worth: Worth) -> list[Span]:
+    """Return the sentences and lines of a text, those that say most for their length first."""
+    spans = _find_spans(text)
     seen: set[str] = set()
-    found = []
+    found: list[tuple[float, Span]] = []
     for number, (start, end) in enumerate(spans):
         words = words_of(text[start:end])
-        value = worth.of(words - seen, at) + 0.2 * worth.of(words & seen, at)
+        value = worth.of(words - seen, at) + _KNOWN * worth.of(words & seen, at)
         seen |= words
-        if number == 0:
-            value *= _FIRST
-        elif number == len(spans) - 1:
-            value *= _LAST
-        found.append((value / (end - start + _COST), start, end))
-    found.sort(key=lambda item: (-item[0], item[1]))
-    return [(start, end) for _value, start, end in found]
+        if number in (0, len(spans) - 1):
+            value *= _EDGE
+        found.append((-value / (end - start + _COST_CHARS), (start, end)))
+    return [span for _value, span in sorted(found)]
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    spans = []
+def _find_spans(text: str) -> list[Span]:
+    spans: list[Span] = []
     start = 0
     for match in _END.finditer(text):
-        if match.start() - start < _PIECE_CHARS_MIN and match[0] != "\n":
+        if match[0] != "\n" and match.start() - start < _SENTENCE_CHARS_MIN:
             continue
         if match.start() > start:
             spans.append((start, match.start()))
         start = match.end()
-    if len(text) > start:
-        spans.append((start, len(text)))
-    return spans
+    return [*spans, (start, len(text))] if len(text) > start else spans
 
 
-def shorten(text: str, chars: int, order: Sequence[tuple[int, int]]) -> str:
-    """The text within `chars`, of its sentences and lines those that stand first in `order`."""
+def shorten(text: str, chars: int, order: Sequence[Span]) -> str:
+    """Return a text within `chars`, made of the sentences and lines that are first in `order`."""
     if len(text) <= chars:
         return text
-    room = chars
-    kept: list[tuple[int, int]] = []
+    room = chars - len(_GAP)
+    kept: list[Span] = []
     for start, end in order:
-        if end - start + len(GAP) <= room:
+        size = end - start + len(_GAP)
+        if size <= room:
             kept.append((start, end))
-            room -= end - start + len(GAP)
-        elif room >= 80 and end - start > 2 * _PIECE_CHARS_MIN:
-            kept.append((start, start + room - len(GAP)))
-            room = 0
-        if room < 24:
+            room -= size
+        elif room >= _PART_CHARS_MIN:
+            kept.append((start, start + room - len(_GAP)))
+            break
+        if room < _LEFT_CHARS:
             break
     if not kept:
-        return cut(text, chars, marker=lambda *_: GAP).text
-    kept.sort()
-    parts = []
+        return cut(text, chars, marker=_gap).text
+    parts: list[str] = []
     before = 0
-    for start, end in kept:
+    for start, end in sorted(kept):
         between = text[before:start]
-        if between.strip():
-            parts.append(GAP if parts or True else "")
-        else:
-            parts.append(between)
-        parts.append(text[start:end])
+        parts += [_GAP if between.strip() else between, text[start:end]]
         before = end
     if text[before:].strip():
-        parts.append(GAP.rstrip())
-    return "".join(parts).strip()[:chars]
+        parts.append(_GAP)
+    return "".join(parts).strip()
+
+
+def _gap(_omitted: int, _total: int, _unit: str) -> str:
+    return _GAP

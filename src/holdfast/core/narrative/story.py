@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.extract.fair_share import fair_share, within_tokens
 from holdfast.core.narrative.calls import LINE_CHARS
 from holdfast.core.narrative.digest import words_of
-from holdfast.core.narrative.pieces import Worth, ranked, shorten
+from holdfast.core.narrative.pieces import Worth, rank_spans, shorten
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -85,10 +85,11 @@ _WEIGHTS: Final[dict[str, float]] = {
     "short": 0.25,
     "long": 0.03,
 }
-"""Characters that a text may keep for each that a plain text of the agent may keep. `answer`
-is the last word of the agent before the user speaks, `task` a result that tells what the user
-asked about, `current` the newest of these, `call` the end of a call that is longer than its line, `failed`,
-`once` (a failure that a later call did not repeat), `short` and `long` are outcomes."""
+"""Characters that a text may keep for each that a plain text of the agent may keep. `answer` is
+the last word of the agent before the user speaks, `task` a result that tells what the user asked
+about, `current` the newest of these, `aside` a short line before a call, `call` the end of a call
+that is longer than its line. `failed`, `once` (a failure that a later call did not repeat), `short`
+and `long` are outcomes."""
 _NEAR_BEFORE: Final = 2
 _NEAR_AFTER: Final = 3
 """Lines around a short one that may say the same."""
@@ -251,7 +252,8 @@ class _Room(msgspec.Struct):
     weight: float
     least: int
     """The characters below which it tells nothing."""
-    order: list[tuple[int, int]] | None = None
+    order: Sequence[tuple[int, int]] | None = None
+    """Its sentences, the most telling first, once it had to be shortened."""
 
 
 def tell(
@@ -491,7 +493,7 @@ def _short(text: str, chars: int, item: _Room, worth: Worth) -> str:
     if len(text) <= chars:
         return text
     if item.order is None:
-        item.order = ranked(text, item.line, worth)
+        item.order = rank_spans(text, item.line, worth)
     return shorten(text, chars, item.order)
 
 
@@ -506,10 +508,6 @@ def _tell_outcome(line: StoryLine, text: str) -> str:
 
 def _outcome(line: StoryLine) -> str:
     return "" if line.is_refused else line.outcome
-
-
-def _dots(_omitted: int, _total: int, _unit: str) -> str:
-    return " … "
 
 
 def _whole(line: StoryLine) -> str:
