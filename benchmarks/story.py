@@ -100,6 +100,8 @@ STOP = frozenset(
 NONSENSE = ("glorp", "vexit", "quandle", "zibbet", "morfin", "trazzle", "plimsy", "wuddle")
 KINDS = ("code", "prose", "proxy")
 """How the cuts are made: by code, with a stand-in's prose, and of what the proxy has stored."""
+PROSE: dict[tuple[str, str, str, int], str] = {}
+"""What the stand-in wrote about so many records."""
 WAYS = ("ours", "newest tokens", "real summary", "whole past")
 
 
@@ -243,7 +245,8 @@ def request_after(
         return _cut_at(cut, window, count, Policy(), with_prose=with_prose)
     carry, found, before = cap - int(cap * tail), Made(), 0
     for _try in range(TRIES):
-        made = _cut_at(cut, window, count, _capped(cap, carry, window, tail), with_prose=with_prose)
+        policy = _capped(cap, carry, window, tail)
+        made = _cut_at(cut, window, count, policy, cap=cap, with_prose=with_prose)
         if found.tokens < made.tokens <= cap:
             found = made
         if 0.98 * cap <= made.tokens <= cap:
@@ -258,7 +261,15 @@ def request_after(
     return found
 
 
-def _cut_at(cut: Cut, window: int, count: int, policy: Policy, *, with_prose: bool = False) -> Made:
+def _cut_at(
+    cut: Cut,
+    window: int,
+    count: int,
+    policy: Policy,
+    *,
+    cap: int = 0,
+    with_prose: bool = False,
+) -> Made:
     counter = counter_for("claude")
     log: list[Record] = []
     bare = [_bare(record) for record in cut.past]
@@ -270,8 +281,9 @@ def _cut_at(cut: Cut, window: int, count: int, policy: Policy, *, with_prose: bo
         plan = _project(log, window, counter, policy, "cut")
         seconds = time.process_time() - start
         if with_prose and (made := cut_in(plan)) is not None:
-            covered = records_covered_by(made, log)
-            prose = stand_in(covered, prose, prose_cap(policy.carry_cap(window)), counter)
+            covered = records_covered_by(made, log) or log
+            room = prose_cap(cap or policy.carry_cap(window))
+            prose = stand_in(covered, prose, room, counter)
             plan = _project(log, window, counter, policy, "cut", prose)
         log += [
             msgspec.structs.replace(made, id=f"decision-{len(log)}-{n}")
@@ -287,6 +299,13 @@ def _cut_at(cut: Cut, window: int, count: int, policy: Policy, *, with_prose: bo
 def stand_in(covered: list[Record], before: str, cap: int, counter: Any) -> str:
     """The prose of a stand-in for a model: sentences that were said, under the headings that a
     model is asked for, verified as a model's are; empty where that fails."""
+    asked = (covered[0].id, covered[-1].id, before, cap)
+    if asked not in PROSE:  # a cut with a cap is tried a few times
+        PROSE[asked] = _summary_of(covered, before, cap, counter)
+    return PROSE[asked]
+
+
+def _summary_of(covered: list[Record], before: str, cap: int, counter: Any) -> str:
     digests = [found for record in covered if (found := digest_record(record)) is not None]
     narrative = "\n".join(summary_input.parts(digests, SUMMARY_INPUT, 1, counter))
     text = summaries.summarise(

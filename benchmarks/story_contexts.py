@@ -1,11 +1,14 @@
 """Writes the contexts of benchmarks/story.py as text, for people and model readers.
 
-    .venv/bin/python benchmarks/story_contexts.py FOLDER [--data FOLDER] [--only NAME]
+    .venv/bin/python benchmarks/story_contexts.py FOLDER [--data FOLDER] [--only NAME | --blind]
 
 `FOLDER/readers/SESSION/` gets a file for each context of the eight sessions that have questions,
 the questions, and the answers; `FOLDER/pairs/NN/` the request after a cut and the real summary of
 ten sessions as `a.txt` and `b.txt`, and `FOLDER/key.json` which is which. `--only NAME` writes one
-file a session, the request at 200k as the code at hand makes it (for an older version).
+file a session, the request at 200k as the code at hand makes it (for an older version). `--blind`
+writes both narratives of the eight sessions for readers who must not know which is which:
+`FOLDER/contexts/NN/context.txt` and `questions.json`, shuffled, and for the graders
+`FOLDER/graders/key.json` and `answers-SESSION.json`.
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 
 PAIRS = 10
 WIDE = 200_000
+NARROW = 64_000
+SHUFFLE = "2026-11"
+"""Another text gives another order."""
 
 
 def rendered(messages: Iterable[Message]) -> str:
@@ -116,8 +122,37 @@ def write_readers(folder: Path, cuts: Iterable[Cut], caps: dict[str, int]) -> No
             ("questions", ("id", "question")),
             ("answers", ("id", "answer", "evidence")),
         ):
-            rows = [{key: item[key] for key in fields} for item in cut.questions]
-            (place / f"{name}.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False))
+            _write_questions(place / f"{name}.json", cut, fields)
+
+
+def write_blind(folder: Path, cuts: Iterable[Cut], caps: dict[str, int]) -> None:
+    """Write the narratives of each session with questions under numbers that say nothing."""
+    asked = [
+        (cut, window, hashlib.sha256(f"{cut.name} {window} {SHUFFLE}".encode()).hexdigest())
+        for cut in cuts
+        if cut.questions
+        for window in (WIDE, NARROW)
+    ]
+    graders = folder / "graders"
+    graders.mkdir(parents=True, exist_ok=True)
+    key = {}
+    for number, (cut, window, _order) in enumerate(sorted(asked, key=lambda one: one[2]), 1):
+        place = folder / "contexts" / f"{number:02}"
+        place.mkdir(parents=True, exist_ok=True)
+        made = story.request_after(cut, window, 1, cap=caps[f"{cut.name} {window} 1"])
+        (place / "context.txt").write_text(rendered(made.messages))
+        session = cut.name.partition(":")[0]
+        _write_questions(place / "questions.json", cut, ("id", "question"))
+        _write_questions(
+            graders / f"answers-{session}.json", cut, ("id", "question", "answer", "evidence")
+        )
+        key[f"{number:02}"] = {"session": session, "window": window, "tokens": made.tokens}
+    (graders / "key.json").write_text(json.dumps(key, indent=1))
+
+
+def _write_questions(path: Path, cut: Cut, fields: tuple[str, ...]) -> None:
+    rows = [{key: item[key] for key in fields} for item in cut.questions]
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False))
 
 
 def write_pairs(folder: Path, cuts: list[Cut], caps: dict[str, int]) -> None:
@@ -143,6 +178,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data")
     parser.add_argument("--only")
+    parser.add_argument("--blind", action="store_true")
     arguments = parser.parse_args()
     root = data_folders(arguments.data, ["claude-code"])[0].parents[1]
     cuts = story.read_cuts(root)
@@ -155,6 +191,9 @@ def main() -> None:
                 (place / f"{arguments.only}.txt").write_text(text)
         return
     caps = story.caps()
+    if arguments.blind:
+        write_blind(arguments.folder, cuts, caps)
+        return
     write_readers(arguments.folder, cuts, caps)
     write_pairs(arguments.folder, cuts, caps)
 
