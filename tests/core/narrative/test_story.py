@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, working_session
 from tests.support.runs import examples
 
-from holdfast.core.narrative.carryover import carry_digests, carry_over, read_back
+from holdfast.core.narrative.carryover import (
+    OLDER,
+    STORY,
+    carry_digests,
+    carry_over,
+    prose_of,
+    read_back,
+)
 from holdfast.core.narrative.digest import digest_record
 from holdfast.core.tokens.counting import Estimator
 
@@ -246,3 +253,48 @@ def test_the_state_is_the_one_after_what_stays_wherever_the_cut_is(seed: int) ->
     whole = state_of(len(digests))
     assert whole.changed or whole.uncommitted
     assert [cut for cut in range(len(digests)) if state_of(cut) != whole] == []
+
+
+def test_headings_of_the_agent_are_no_summary_at_the_next_cut() -> None:
+    log = Log({})
+    log.user("plan it")
+    log.agent("A plan follows.\n\n### Steps\nFirst the heron, then the shelf.")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert not prose_of(text)
+    again = carry_over([], cap_tokens=400, counter=COUNTER, previous=text).text
+    assert again.startswith(STORY)
+    assert again.count("First the heron") == 1
+
+
+def test_a_summary_that_steps_follow_is_marked_as_older_once() -> None:
+    previous = "### Open\n- paint the shelf"
+    for number in range(3):
+        log = Log({})
+        log.agent(f"The shelf {number} is painted now, and it is dry.")
+        text = carry_over(log.records, cap_tokens=400, counter=COUNTER, previous=previous).text
+        assert text.startswith(f"{OLDER}\n### Open\n- paint the shelf")
+        assert text.count(OLDER) == 1
+        previous = text
+    assert prose_of(previous) == "### Open\n- paint the shelf"
+
+
+def test_a_decision_in_the_middle_of_a_long_text_stays() -> None:
+    """Sentences whose rare words are used later stay; those that say what is said often go."""
+    log = Log({})
+    often = [f"Then I look at the file and think about it again, part {n}." for n in range(40)]
+    decision = "The lighthouse needs a copper lantern because tin corrodes."
+    log.agent(" ".join([*often[:20], decision, *often[20:]]))
+    for number in range(12):
+        log.agent(f"Then I look at the file and think about it again, step {number}.")
+    log.call("order", FILLER, item="copper lantern for the lighthouse")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert decision in text
+
+
+def test_a_deleted_file_is_not_listed_as_changed() -> None:
+    log = Log({})
+    log.call("write_file", "done", path="/src/heron.py", content="x = 1")
+    log.call("write_file", "done", path="/src/shelf.py", content="x = 1")
+    log.call("run", "", command="cd /src && rm -f heron.py")
+    state = read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state
+    assert (*state.changed, *state.uncommitted) == ("/src/shelf.py",)
