@@ -104,7 +104,7 @@ def shorten(text: str, chars: int, order: Sequence[Span]) -> str:
         if room < _LEFT_CHARS:
             break
     if not kept:
-        return cut(text, chars, marker=_gap).text
+        return cut(text, chars, marker=_write_gap).text
     parts: list[str] = []
     before = 0
     for start, end in sorted(kept):
@@ -116,5 +116,5 @@ def shorten(text: str, chars: int, order: Sequence[Span]) -> str:
     return "".join(parts).strip()
 
 
-def _gap(_omitted: int, _total: int, _unit: str) -> str:
+def _write_gap(_omitted: int, _total: int, _unit: str) -> str:
     return _GAP

@@ -80,7 +80,7 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         if not command or outcome.is_refused:
             continue
         if not outcome.is_failed:
-            for path in _deleted(command, changed):
+            for path in _find_deleted(command, changed):
                 changed.pop(path)
                 uncommitted.pop(path, None)
         if commits(command) and not outcome.is_failed:
@@ -110,7 +110,7 @@ def _files_in_commit(command: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if path[:1] != "/" or path.startswith(f"{folder}/")]
 
 
-def _deleted(command: str, paths: Iterable[str]) -> list[str]:
+def _find_deleted(command: str, paths: Iterable[str]) -> list[str]:
     """Return the files that a command names for deletion, by their path or the end of it."""
     named = [
         word.strip("\"'").removeprefix("./").rstrip("/")

@@ -318,13 +318,13 @@ def _tell_others(
     words = [at for at in places if lines[at].kind != "call"]
     tokens = {at: max(1, counter.count(lines[at].text)) for at in places}
     last = max(1, len(lines) - 1)
-    worth = Worth([f"{_said(line)} {line.outcome}" for line in lines])
+    worth = Worth([f"{_text_of(line)} {line.outcome}" for line in lines])
     rooms = []
     for at in words:
         line = lines[at]
         weight = _WEIGHTS[line.role]
         if line.role == "aside":
-            weight *= _news(lines, at, worth)
+            weight *= _share_of_news(lines, at, worth)
         rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
     for at in calls:
         if outcome := _outcome(lines[at]):
@@ -352,16 +352,16 @@ def _tell_others(
     return _newest(told, room, counter)
 
 
-def _said(line: StoryLine) -> str:
-    """What a line says; the name of a tool says nothing."""
+def _text_of(line: StoryLine) -> str:
+    """Return the text of a line without the name of a tool, which says nothing."""
     return line.text.partition(" ")[2] if line.kind == "call" else line.text
 
 
-def _news(lines: Sequence[StoryLine], at: int, worth: Worth) -> float:
+def _share_of_news(lines: Sequence[StoryLine], at: int, worth: Worth) -> float:
     """The share of its weight that a short line keeps: of one that mostly says what its neighbours
     say, as an announced call, next to nothing."""
     near = [*lines[max(0, at - _NEAR_BEFORE) : at], *lines[at + 1 : at + 1 + _NEAR_AFTER]]
-    said = words_of(" ".join(map(_said, near)))
+    said = words_of(" ".join(map(_text_of, near)))
     text = lines[at].text
     share = worth.of(words_of(text) - said, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
     return min(1.0, share) if share >= _NEWS_MIN else _NO_NEWS
