@@ -190,7 +190,7 @@ def size_text(chat: ChatContext) -> str:
     """Describe the size of the current session, in view and in the log."""
     in_log = chat.info().messages
     try:
-        in_view = sum(len(unit.parts) for unit in chat.session.plan(is_held=True).units_kept)
+        in_view = sum(len(unit.parts) for unit in chat.session.plan(is_held=True).units)
     except CannotFit:  # the next turn explains why
         return f"{in_log:,} messages in the log, more than any request can hold"
     text = count(in_view, "message")

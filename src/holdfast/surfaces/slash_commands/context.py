@@ -144,6 +144,7 @@ def _usage(plan: Plan) -> CommandAnswer:
     return answer(
         f"Context usage: ~{plan.tokens.total:,} / {window:,} tokens",
         line(Cell(meter(share), tone_of(share)), f" {100 * share:.1f}%"),
+        *_due(plan),
         f"Messages: {messages:,}",
         "",
         StyledTable(("Part", ">Tokens", ">Share", ""), tuple(rows)),
@@ -206,7 +207,15 @@ def _ledger(plan: Plan, *, is_whole: bool) -> CommandAnswer:
         parts.append(dim(way, needs=SHELL))
     sums = f"{plan.tokens.messages:,} tokens of messages ({plan.tokens.basis})"
     parts.append(dim(f"{sums}, budget {plan.budget.tokens:,}"))
-    return answer(*parts)
+    return answer(*parts, *_due(plan))
+
+
+def _due(plan: Plan) -> list[StyledLine]:
+    """Say that the view is too large for a request, and is cut before the one that is shown."""
+    if not plan.decisions:
+        return []
+    text = f"the view takes {plan.tokens_before:,} tokens of messages; the next turn cuts it first"
+    return [line(Cell(text, "warn"))]
 
 
 def _entry_row(entry: Entry) -> Row:
