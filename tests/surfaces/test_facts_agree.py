@@ -64,7 +64,8 @@ pytestmark = pytest.mark.files_only("the commands read a folder")
 
 
 def own_sessions(store: SessionStore) -> Iterator[SessionKey]:
-    """A short one, one that was compacted and pruned, one with branches, one that was adopted."""
+    """A short one, one that is due to be cut, one that was compacted and pruned, one with branches,
+    one that was adopted."""
 
     def usage(size: int) -> dict[str, int]:
         return {"input_tokens": size, "cache_read_input_tokens": 3 * size, "output_tokens": 40}
@@ -114,6 +115,8 @@ def own_sessions(store: SessionStore) -> Iterator[SessionKey]:
     prune = Prune(decisions=[PruneDecision(record="r21", action="clear")], window=60_000)
     flush = Flush(notes=["a note"], usage=usage(700))
     yield make("short", turns(2))
+    said: list[Record] = [User(content="some words " * 3_000, ts=TIME + at) for at in range(40)]
+    yield make("overfull", turns(1), said)
     yield make("compacted", turns(24), [prune, cut, flush], turns(6, 24))
     yield make(
         "branched", turns(8), [Rewind(to="r3")], turns(3, 50), [Rewind(to="r1")], turns(2, 70)
@@ -155,7 +158,7 @@ def real_sessions(store: SessionStore) -> Iterator[SessionKey]:
 def test_every_surface_of_our_own_sessions(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    compare_all(tmp_path, capfd, own_sessions, 4)
+    compare_all(tmp_path, capfd, own_sessions, 5)
 
 
 def test_every_surface_of_real_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -307,7 +310,8 @@ async def compare_lists(
     chat = ChatContext(store, key.agent, model, SessionOptions(), audience="operator")
     with chat.open(key) as session:
         status = session.status()
-        asked = {name: run_command(f"/{name}", chat).text for name in ("status", "context", "list")}
+        names = ("status", "context", "list all")
+        asked = {name: run_command(f"/{name}", chat).text for name in names}
         ledger = run_command("/context list all", chat).text
         own = session.plan(is_held=True)
     assert f"{status.messages_tokens:,} tokens" in asked["status"], key
@@ -329,7 +333,7 @@ async def compare_lists(
     for entry in own.ledger:
         assert entry.action == "silent" or entry.record in ledger, (key, entry)
     assert f"{own.tokens.messages:,} tokens of messages" in ledger, key
-    assert key.session in asked["list"], key
+    assert key.session in asked["list all"], key
 
 
 def plain(page: str) -> str:

@@ -243,14 +243,15 @@ def test_status_says_where_each_number_is_from(seat: Seat) -> None:
 
 
 def test_status_of_a_history_larger_than_the_window(seat: Seat) -> None:
-    """What would be sent is counted, not what there is: an imported log is cut by the next turn."""
+    """What is in view is counted, as the warning counts it; the next turn cuts an imported log."""
     seat.fill(200)
     status = seat.chat.session.status()
-    assert 0 < status.messages < 400
-    assert status.turns_left is not None
-    assert status.turns_left < 200
+    assert (status.messages, status.turns_left) == (400, 0)
+    assert status.fill > 1
+    assert f"the messages take {status.messages_tokens:,} tokens" in status.warnings[0]
+    assert f"the view takes {status.messages_tokens:,} tokens" in seat("/context").text
     seat("/new")
-    assert "400 in the log" in seat("/switch initial").text
+    assert "400 messages" in seat("/switch initial").text
 
 
 def test_status_of_a_small_window_warns(tmp_path: Path) -> None:
