@@ -257,7 +257,7 @@ async def compare(
     totals, spent = facts.totals, facts.spent
     for shown in (status, mcp):
         assert (shown["turns"], shown["calls"], shown["tools"]) == (
-            *(totals.turns, totals.calls, totals.tools),
+            *(totals.turns, spent.calls, totals.tools),
         )
         assert (shown["compactions"], shown["prunes"]) == (totals.compactions, totals.prunes)
         assert shown["cost"] == pytest.approx(spent.cost or 0.0), key
@@ -271,7 +271,7 @@ async def compare(
     )
     assert (billed["prompt"], billed["output"]) == (spent.prompt, spent.output)
     assert numbers_at(pages["/inspect"], "compactions") == [totals.compactions]
-    assert numbers_at(pages["/inspect"], "calls") == [spent.all_calls]
+    assert numbers_at(pages["/inspect"], "calls") == [spent.calls]
     cuts = f"{totals.compactions} + {totals.prunes} prunes"
     row = re.search(rf'id="s-{re.escape(str(key))}".*?</tr>', listing, re.DOTALL)
     assert row is not None
@@ -315,7 +315,7 @@ async def compare_lists(
         ledger = run_command("/context list all", chat).text
         own = session.plan(is_held=True)
     assert f"{status.messages_tokens:,} tokens" in asked["status"], key
-    counts = (count(totals.calls, "call"), count(totals.compactions, "compaction"))
+    counts = (count(facts.spent.calls, "call"), count(totals.compactions, "compaction"))
     for said in (*counts, count(totals.turns, "turn"), count(totals.prunes, "trim")):
         assert said in asked["status"], (key, said)
     if facts.spent.cost is not None:

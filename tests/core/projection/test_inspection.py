@@ -155,13 +155,13 @@ def test_calls_show_what_was_sent_and_what_was_reported() -> None:
 def test_spent_is_what_all_calls_reported() -> None:
     """With a price: what it cost, and what it would have cost without a cache."""
     spent = inspected(a_session(), PRICE).spent
-    assert (spent.calls, spent.prompt, spent.output) == (2, 1_950, 50)
+    assert (spent.calls, spent.unknown, spent.prompt, spent.output) == (4, 2, 1_950, 50)
     assert (spent.cached_read, spent.cached_write) == (900, 900)
     million = 1_000_000
     assert spent.cost == pytest.approx((150 * 3 + 900 * 0.3 + 900 * 3.75 + 50 * 15) / million)
     assert spent.without_cache == pytest.approx((1_950 * 3 + 50 * 15) / million)
     free = inspected(a_session()).spent
-    assert (free.calls, free.prompt, free.cost, free.without_cache) == (2, 1_950, None, None)
+    assert (free.calls, free.prompt, free.cost, free.without_cache) == (4, 1_950, None, None)
 
 
 @examples(40)

@@ -41,14 +41,14 @@ class ModelSpending(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """The usage that was reported over all calls, and its cost."""
+    """All calls, for replies, summaries and notes: their reported usage, and its cost."""
 
     calls: int = 0
-    """Calls whose usage is known."""
+    """All calls, with and without a usage."""
     unknown: int = 0
-    """Calls without a usage: gaps in every sum here."""
+    """Those without a usage: gaps in every sum here."""
     unpriced: int = 0
-    """Calls with a usage to models without a known price: gaps in the cost."""
+    """Those with a usage, to models without a known price: gaps in the cost."""
     prompt: int = 0
     cached_read: int = 0
     cached_write: int = 0
@@ -59,11 +59,6 @@ class Spent(msgspec.Struct, frozen=True):
     price: str = ""
     models: tuple[ModelSpending, ...] = ()
     """The same by model, the most expensive first."""
-
-    @property
-    def all_calls(self) -> int:
-        """All calls, with and without a usage."""
-        return self.calls + self.unknown
 
     @property
     def gaps(self) -> int:
@@ -108,7 +103,7 @@ def bill_for(
     # Older versions of a database kept the sum alone.
     rest = totals.stated_cost if not totals.stated else 0.0
     return Spent(
-        calls=sum(each.calls for each in models),
+        calls=sum((each.calls for each in models), totals.unknown),
         unknown=totals.unknown,
         unpriced=sum(each.unpriced for each in models),
         prompt=totals.prompt,

@@ -131,6 +131,7 @@ class SessionTotals(msgspec.Struct):
 
     turns: int = 0
     calls: int = 0
+    """Calls for replies. The bill (`Spent`) has those for summaries and notes as well."""
     tools: int = 0
     compactions: int = 0
     prunes: int = 0

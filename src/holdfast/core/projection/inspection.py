@@ -198,7 +198,7 @@ def inspect(
         repairs=tuple(thread.all_repairs()),
         calls=calls,
         spent=spent,
-        abandoned_calls=max(0, spent.all_calls - len(calls)),
+        abandoned_calls=max(0, spent.calls - len(calls)),
         cuts=calls_before_cuts(records),
     )
 

@@ -47,7 +47,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     """Turns so far."""
     calls: int
-    """Model calls so far."""
+    """Model calls so far, those for summaries and notes included."""
     tools: int
     """Tool calls so far."""
     compactions: int
@@ -111,7 +111,7 @@ def status_of(
         warn_at=limits.warn_at,
         messages=sum(len(unit.parts) for unit in plan.units),
         turns=totals.turns,
-        calls=totals.calls,
+        calls=spent.calls,
         tools=totals.tools,
         compactions=totals.compactions,
         prunes=totals.prunes,

@@ -38,7 +38,7 @@ def facts_of(call: HttpCall, key: SessionKey) -> SessionFacts:
 
 def cost_text(spent: Spent) -> str:
     """Return the cost of a session, and the number of calls without a known one."""
-    if not spent.all_calls:
+    if not spent.calls:
         return money(0)
     if spent.cost is None:
         return f"{number(spent.gaps)} calls without a price"

@@ -98,7 +98,7 @@ def _next_compaction(status: Status) -> str:
 
 
 def _cost(status: Status) -> str:
-    priced = status.calls + status.compactions - status.unpriced
+    priced = status.calls - status.unpriced
     if status.unpriced and priced <= 0:
         return "unknown: no list price for this model"
     without = f", without {count(status.unpriced, 'call')} of unknown price"

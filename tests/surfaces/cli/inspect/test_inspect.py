@@ -138,7 +138,7 @@ def test_one_session_says_what_its_models_cost(
     assert "claude-opus-4-5: 1 call, $5.00" in out
     assert "cost $5.32" in out
     gap = run_in_process(["inspect", str(folder / "cccccccc.jsonl")], capfd).out
-    assert "1 call more without a reported usage" in gap
+    assert "of them, 1 call reported no usage" in gap
 
 
 def test_the_page_has_an_index_and_no_terminal_colours(

@@ -55,7 +55,7 @@ def _row(report: InspectReport, is_linked: bool, place: int, escape: Callable[[s
     looked = report.inspection
     waste, tokens = report.waste
     title = escape(report.title or report.name)
-    calls = looked.spent.all_calls
+    calls = looked.spent.calls
     words = f"<a href='#c{place}'>{title}</a>" if is_linked else title
     return (
         f"<tr><td class=num>{escape(cost_cell(report))}"

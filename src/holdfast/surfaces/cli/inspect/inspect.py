@@ -266,14 +266,14 @@ def _show_calls(looked: Inspection, app: App) -> None:
         out.line(f"of it, {looked.unseen_static:,} were in the first request and not in the log")
     share = spent.cached_read / spent.prompt if spent.prompt else 0
     out.line(
-        f"{spent.calls:,} calls: {spent.prompt:,} tokens in, {share:.1%} of them from the cache; "
+        f"{count(spent.calls, 'call')}: {spent.prompt:,} tokens in, {share:.1%} of them from the cache; "
         f"{spent.output:,} out"
     )
     if looked.abandoned_calls:
         words = "on abandoned branches, or for summaries and notes"
         out.line(f"of them, {count(looked.abandoned_calls, 'call')} {words}")
     if spent.unknown:
-        out.line(f"{count(spent.unknown, 'call')} more without a reported usage: not in any sum")
+        out.line(f"of them, {count(spent.unknown, 'call')} reported no usage: in no sum")
     for each in spent.models if len(spent.models) > 1 or spent.unpriced else ():
         cost = "price unknown" if each.cost is None else f"${each.cost:,.2f}"
         out.line(f"  {each.model or 'no model named'}: {count(each.calls, 'call')}, {cost}")

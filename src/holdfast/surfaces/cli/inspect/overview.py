@@ -89,7 +89,7 @@ def sum_reports(reports: Sequence[InspectReport]) -> Totals:
         tokens=sum(each.tokens for each in looked),
         prompt=sum(each.spent.prompt for each in looked),
         output=sum(each.spent.output for each in looked),
-        calls=sum(each.spent.all_calls for each in looked),
+        calls=sum(each.spent.calls for each in looked),
         compactions=sum(each.compactions for each in looked),
         cost=sum(each.spent.cost or 0.0 for each in looked),
         unknown=sum(each.spent.unknown for each in looked),
@@ -102,7 +102,7 @@ def cost_cell(report: InspectReport) -> str:
     """Return the cost of a conversation; `?` where calls are known and their cost is not."""
     spent = report.inspection.spent
     if spent.cost is None:
-        return "?" if spent.calls or spent.unknown else ""
+        return "?" if spent.calls else ""
     return f"${spent.cost:,.2f}" + ("+" if spent.unknown or spent.unpriced else "")
 
 
@@ -151,7 +151,7 @@ def _row(report: InspectReport) -> Row:
     waste, tokens = report.waste
     return (
         cost_cell(report),
-        f"{looked.spent.all_calls:,}",
+        f"{looked.spent.calls:,}",
         f"{looked.compactions:,}" if looked.compactions else "",
         f"{looked.tokens:,}",
         local_time(looked.started)[:10] if looked.started else "",

@@ -101,7 +101,7 @@ def show_inspection(call: HttpCall) -> HttpAnswer:
             ("steps", number(looked.steps)),
             ("same results again", tag("span", tokens(looked.doubled_tokens), id="doubled")),
             ("compactions", tag("span", number(looked.compactions), id="compactions")),
-            ("calls", tag("span", number(looked.spent.all_calls), id="calls")),
+            ("calls", tag("span", number(looked.spent.calls), id="calls")),
             ("cost", tag("span", cost_text(looked.spent), id="bill")),
         ),
         *_groups(call, looked),

@@ -174,7 +174,7 @@ def show_time(call: HttpCall) -> HttpAnswer:
     body += [
         tag(
             "p",
-            f"{number(spent.all_calls)} calls on every branch, summaries and notes included, ",
+            f"{number(spent.calls)} calls on every branch, summaries and notes included, ",
             tag("b", cost_text(spent), id="cost"),
             f" by list prices. {spent.cache_share or 0:.0%} of their input came from the prompt "
             f"cache. The window is {tokens(window)}.",
