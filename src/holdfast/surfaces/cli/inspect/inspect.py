@@ -266,8 +266,8 @@ def _show_calls(looked: Inspection, app: App) -> None:
         out.line(f"of it, {looked.unseen_static:,} were in the first request and not in the log")
     share = spent.cached_read / spent.prompt if spent.prompt else 0
     out.line(
-        f"{count(spent.calls, 'call')}: {spent.prompt:,} tokens in, {share:.1%} of them from the cache; "
-        f"{spent.output:,} out"
+        f"{count(spent.calls, 'call')}: {spent.prompt:,} tokens in, "
+        f"{share:.1%} of them from the cache; {spent.output:,} out"
     )
     if looked.abandoned_calls:
         words = "on abandoned branches, or for summaries and notes"
