@@ -93,7 +93,12 @@ _SHAPES: Final = (
     *_tokens("vcp_ vci_ vca_ vcr_ vck_", r"[A-Za-z0-9]{24,}"),  # Vercel
     *_tokens("fm1a_ fm1r_ fm2_ fo1_", r"[A-Za-z0-9+/=_,-]{32,}"),  # Fly
     *_tokens("cfut_ cfat_ cfk_ cfoat_ v1.0-", r"[A-Za-z0-9_-]{32,}"),  # Cloudflare
-    *_tokens("re_ rnd_ napi_ phx_ bb_live_ fio-u- zpka_ ops_", r"[A-Za-z0-9_-]{24,}"),
+    *_tokens("rnd_ napi_ phx_ bb_live_ fio-u- zpka_", r"[A-Za-z0-9_-]{24,}"),
+    *_tokens("re_", r"(?:[A-Za-z0-9]{6,12}_)?[A-Za-z0-9]{20,}"),  # Resend
+    *_tokens("sk_ sqp_ squ_ sqa_", r"[A-Za-z0-9]{32,}"),  # ElevenLabs, SonarQube
+    *_tokens("ops_", r"[A-Za-z0-9+/=_-]{24,}"),  # 1Password
+    *_tokens("4b1d", rf"[A-Za-z0-9]{{38}}{_END}", is_mixed),  # ClickHouse
+    _shape("pat", r"pat(?<![A-Za-z0-9]...)[A-Za-z0-9]{14}\.[0-9a-f]{64}", kind="Airtable token"),
     *_tokens("CCIPAT_ CFPAT- bkua_ pnu_ dt0c01. EZAK EZTK FLWSECK", r"[\w.-]{24,}"),
     *_tokens("AIza ya29. GOCSPX-", r"[A-Za-z0-9_-]{20,}"),  # Google
     *_tokens("1//0", r"[A-Za-z0-9_-]{20,}"),
