@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.secrets.planted_secrets import TOKENS
 from tests.strategies import json_values, records
+from tests.support.runs import examples
 
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Header, OutputRef, ToolResult, User, encode
@@ -166,3 +168,29 @@ def test_sealed_records_can_be_stored(record: Any, value: str) -> None:
     except BadSetting:
         return
     encode(vault.mask_record(record))
+
+
+@examples(60)
+@given(value=st.text(min_size=12, max_size=40).filter(lambda text: text == text.strip()))
+def test_encodings_of_a_value_are_handles_too(value: str) -> None:
+    """In hexadecimal and in base64 behind any bytes; a tool gets back exactly what was there."""
+    vault = Vault({"KEY": value})
+    data = value.encode(errors="replace")
+    for before in (b"", b"a", b"ab", b"user:"):
+        code = base64.b64encode(before + data).decode()
+        for text in (
+            code,
+            code.replace("+", "-").replace("/", "_"),
+            data.hex(),
+            data.hex().upper(),
+        ):
+            masked = vault.mask_value(f"it is {text}.")
+            assert "<secret:KEY." in masked, text
+            assert vault.resolve(masked, "any") == f"it is {text}."
+
+
+def test_an_encoding_is_for_the_tools_of_its_value() -> None:
+    vault = Vault({"KEY": Secret("correct horse battery", tools=("deploy",))})
+    masked = vault.mask_value(b"correct horse battery".hex())
+    assert masked == "<secret:KEY.hex>"
+    assert vault.resolve(masked, "bash") == masked

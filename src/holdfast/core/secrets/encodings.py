@@ -13,6 +13,8 @@ _URL_MARKS: Final = frozenset(b"!*'()")
 _HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _CODE_CHARS: Final = 5
 """A shorter piece of base64 is found everywhere."""
+_ENCODED_CHARS: Final = 10
+"""A shorter encoding stands in other texts by chance, where a log must keep it."""
 
 
 def disguises(value: str) -> frozenset[str]:
@@ -28,6 +30,19 @@ def disguises(value: str) -> frozenset[str]:
         data.hex().upper(),
     }
     return frozenset(found)
+
+
+def encoded_forms(value: str) -> dict[str, str]:
+    """Return a value in hexadecimal and in base64, by the name of the encoding.
+
+    In base64 it is the part that is the same whatever stands around the value, by its offset.
+    """
+    data = value.encode(errors="replace")
+    found = {"hex": data.hex(), "HEX": data.hex().upper()}
+    for offset, text in enumerate(_base64_parts(data)):
+        found[f"base64-{offset}"] = text
+        found[f"base64url-{offset}"] = _url_safe(text)
+    return {name: text for name, text in found.items() if len(text) >= _ENCODED_CHARS}
 
 
 def escaped_forms(value: str) -> frozenset[str]:
@@ -55,10 +70,17 @@ def _html(value: str, quote: str) -> str:
 
 def _base64(data: bytes) -> set[str]:
     """Return the texts contained in every base64 encoding of the bytes, at any offset."""
-    found = set()
-    for before, dropped in ((0, 0), (1, 2), (2, 3)):
-        coded = str(msgspec.to_builtins(b"\0" * before + data))
-        certain = coded[dropped : (before + len(data)) * 8 // 6]
-        if len(certain) >= _CODE_CHARS:
-            found |= {certain, certain.replace("+", "-").replace("/", "_")}
-    return found
+    parts = [text for text in _base64_parts(data) if len(text) >= _CODE_CHARS]
+    return {*parts, *map(_url_safe, parts)}
+
+
+def _base64_parts(data: bytes) -> list[str]:
+    """Return what the bytes certainly are in base64 behind none, one and two other bytes."""
+    return [
+        str(msgspec.to_builtins(b"\0" * before + data))[dropped : (before + len(data)) * 8 // 6]
+        for before, dropped in ((0, 0), (1, 2), (2, 3))
+    ]
+
+
+def _url_safe(text: str) -> str:
+    return text.replace("+", "-").replace("/", "_")

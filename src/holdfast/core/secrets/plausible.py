@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 _REFERENCE: Final = lazy_pattern(
-    r"\A[$%<{\[(@]|\$\{|\{\{|\$\(|\Afound-[0-9a-f]{12}-\d{1,9}(?:>|\Z)"
+    r"\A[$%<{\[(@]|\$\{|\{\{|\$\(|\Afound-[0-9a-f]{12}-\d{1,9}(?:\.[A-Za-z0-9-]{1,16})?(?:>|\Z)"
 )
 """$TOKEN, ${TOKEN}, %TOKEN%, <token>, {{ token }}; and the name in a handle of a found secret."""
 _SAMPLE_PART: Final = lazy_pattern(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.secrets.encodings import escaped_forms
+from holdfast.core.secrets.encodings import encoded_forms, escaped_forms
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -32,8 +32,9 @@ _Record = TypeVar("_Record", bound=msgspec.Struct)
 _HANDLE: Final = lazy_pattern(
     re.escape(handle("!")).replace("!", r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 )
+_NAME_CHARS: Final = 64
 _FOUND: Final = "found-"
-_FOUND_NAME: Final = lazy_pattern(_FOUND + r"[0-9a-f]{12}-\d+")
+_FOUND_NAME: Final = lazy_pattern(_FOUND + r"[0-9a-f]{12}-\d+(?:\.[A-Za-z0-9-]+)?")
 _JSON_STRING: Final = lazy_pattern(r'(?s)"(?:[^"\\]|\\.?)*+(?:"|\Z)')
 _FIXED: Final = frozenset(
     (
@@ -163,7 +164,8 @@ class _Sealer:
 
     def __init__(self, secrets: Mapping[str, Secret]) -> None:
         self.count = len(secrets)
-        self._forms = {
+        self._forms = {form: name for name, form in _encoded(secrets).items()}
+        self._forms |= {
             form: name
             for name, secret in sorted(secrets.items(), reverse=True)
             for form in (*escaped_forms(secret.value), secret.value)
@@ -217,6 +219,16 @@ class _Sealer:
         ]
 
 
+def _encoded(secrets: Mapping[str, Secret]) -> dict[str, str]:
+    """Return the encoded forms of values by names of their own, such as `KEY.hex`."""
+    return {
+        made: form
+        for name, secret in sorted(secrets.items(), reverse=True)
+        for kind, form in encoded_forms(secret.value).items()
+        if len(made := f"{name}.{kind}") <= _NAME_CHARS and made not in secrets
+    }
+
+
 class _Opener:
     """Resolves the handles in the strings of a call's arguments."""
 
@@ -242,13 +254,21 @@ class _Opener:
     def _text(self, text: str) -> str:
         names = _HANDLE.findall(text)
         for name in names:
-            if name not in self._known and _FOUND_NAME.fullmatch(name):
+            is_known = name in self._known or name.rpartition(".")[0] in self._known
+            if not is_known and _FOUND_NAME.fullmatch(name):
                 raise SecretLost(handle(name))
-        if not any(name in self._values for name in names):
+        if all(self._value(name) is None for name in names):
             return text
         if _is_json(text):  # string by string, so that it is JSON afterwards, formatted as before
             return _JSON_STRING.sub(self._json_string, text)
-        return _HANDLE.sub(lambda match: self._values.get(match[1], match[0]), text)
+        return _HANDLE.sub(lambda match: self._value(match[1]) or match[0], text)
+
+    def _value(self, name: str) -> str | None:
+        """Return a value, or the encoded form that the ending of a name stands for."""
+        if name in self._values:
+            return self._values[name]
+        base, _, kind = name.rpartition(".")
+        return encoded_forms(self._values[base]).get(kind) if base in self._values else None
 
     def _json_string(self, match: re.Match[str]) -> str:
         if not _HANDLE.search(match[0]):
