@@ -42,8 +42,7 @@ pytestmark = pytest.mark.files_only("the commands read a folder")
 
 READ: Final = {
     "sessions": [[]],
-    "log": [["{session}"]],
-    "branches": [["{session}"]],
+    "log": [["{session}"], ["{session}", "--branches"]],
     "history": [["{session}"]],
     "checkpoint": [["{session}"]],
     "reseed": [["{session}"]],
@@ -53,17 +52,15 @@ READ: Final = {
     "export": [["{session}"]],
     "show": [["{record}"]],
     "output": [["{result}", "-s", "{session}"]],
-    "du": [[]],
+    "disk": [[]],
 }
 """Commands that are read, and how."""
 _CHANGES: Final = "changes a session"
 _REPLAYS: Final = "numbers of a replay"
 _RUNS: Final = "runs until it is stopped; its pages and answers are read as such"
 PASSED_OVER: Final = {
-    **dict.fromkeys(
-        ("new", "label", "fork", "rm", "erase", "append", "rewind", "repair"), _CHANGES
-    ),
-    **dict.fromkeys(("import", "adopt", "copy", "gc"), _CHANGES),
+    **dict.fromkeys(("new", "label", "fork", "rm", "erase", "append", "rewind"), _CHANGES),
+    **dict.fromkeys(("import", "adopt", "copy"), _CHANGES),
     **dict.fromkeys(("simulate", "evaluate", "demo"), _REPLAYS),
     **dict.fromkeys(("serve", "proxy", "wrap", "mcp", "telegram", "chat"), _RUNS),
     **dict.fromkeys(
