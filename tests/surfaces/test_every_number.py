@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.files_only("the commands read a folder")
 
-READ: Final = {
+READ: Final[dict[str, list[list[str]]]] = {
     "sessions": [[]],
     "log": [["{session}"], ["{session}", "--branches"]],
     "history": [["{session}"]],

@@ -32,7 +32,7 @@ def disguises(value: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def encoded_forms(value: str) -> dict[str, str]:
+def encodings_of(value: str) -> dict[str, str]:
     """Return a value in hexadecimal and in base64, by the name of the encoding.
 
     In base64 it is the part that is the same whatever stands around the value, by its offset.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.secrets.encodings import encoded_forms, escaped_forms
+from holdfast.core.secrets.encodings import encodings_of, escaped_forms
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -164,7 +164,7 @@ class _Sealer:
 
     def __init__(self, secrets: Mapping[str, Secret]) -> None:
         self.count = len(secrets)
-        self._forms = {form: name for name, form in _encoded(secrets).items()}
+        self._forms = {form: name for name, form in _handles_of_encodings(secrets).items()}
         self._forms |= {
             form: name
             for name, secret in sorted(secrets.items(), reverse=True)
@@ -219,12 +219,12 @@ class _Sealer:
         ]
 
 
-def _encoded(secrets: Mapping[str, Secret]) -> dict[str, str]:
+def _handles_of_encodings(secrets: Mapping[str, Secret]) -> dict[str, str]:
     """Return the encoded forms of values by names of their own, such as `KEY.hex`."""
     return {
         made: form
         for name, secret in sorted(secrets.items(), reverse=True)
-        for kind, form in encoded_forms(secret.value).items()
+        for kind, form in encodings_of(secret.value).items()
         if len(made := f"{name}.{kind}") <= _NAME_CHARS and made not in secrets
     }
 
@@ -268,7 +268,7 @@ class _Opener:
         if name in self._values:
             return self._values[name]
         base, _, kind = name.rpartition(".")
-        return encoded_forms(self._values[base]).get(kind) if base in self._values else None
+        return encodings_of(self._values[base]).get(kind) if base in self._values else None
 
     def _json_string(self, match: re.Match[str]) -> str:
         if not _HANDLE.search(match[0]):

@@ -49,7 +49,7 @@ def use(root: Path, value: str, encoded: tuple[str, ...]) -> None:
         """Run a command."""
         return f"{command}: {value}; {encoded[0]}; {encoded[1]}\n" + f"line {value}\n" * 9_000
 
-    script = [calls(("c1", "run", {"command": f"use '{value}'"})), f"I used {value}."]
+    script: list[Any] = [calls(("c1", "run", {"command": f"use '{value}'"})), f"I used {value}."]
     model = ScriptedModel(script, otherwise=f"it is {value}", window=200_000)
     with JsonlStore(str(root)) as store:
         memory = Memory(store, store.notes("main"), caller=OPERATOR)
