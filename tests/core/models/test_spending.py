@@ -98,7 +98,7 @@ def test_helper_calls_count() -> None:
         ]
     )
     found = bill(records, lambda model, _provider, _at: CHEAP if model == "cheap" else DEAR)
-    assert found.calls == 3
+    assert found.calls == 4
     assert found.unknown == 1
     assert found.cost == pytest.approx(1.0 + 0.25 + 10.0)
 

@@ -48,7 +48,8 @@ def test_every_operation_works_on_any_log(bench: Bench, seed: int, window: int) 
     session = bench.open(model, floor=0)
     for round_ in range(2):
         fill(bench, session, 2 * seed + round_)
-        assert bench.do(session.status()).tokens <= window
+        status = bench.do(session.status())
+        assert status.tokens <= window or status.messages_tokens > status.compact_at
         assert bench.do(session.plan()).tokens.total <= window
         bench.do(session.checkpoint())
         bench.do(session.compact())

@@ -97,10 +97,10 @@ def test_past_sessions_are_found_and_this_one_is_not(store: MemoryStore) -> None
         for name in (("-home-ann", session), ("-home-ann", session, "subagents/a1")):
             said = User(content=f"The heron database moved to port 7000 {word}.")
             store.append(home.ensure(name), [said], expect=ANY_HEAD)
-    text = text_of(call(hook_over(store, recall="sessions"), "heron database port"))
+    text = text_of(call(hook_over(store), "heron database port"))
     assert "yesterday" in text
     assert "today" not in text
-    assert call(hook_over(store), "heron database port") == UNCHANGED, "only notes, by default"
+    assert call(hook_over(store, recall="notes"), "heron database port") == UNCHANGED
 
 
 def test_recalled_text_cannot_close_its_fence(store: MemoryStore) -> None:
