@@ -30,6 +30,16 @@ INSIDE = {
     ("benchmarks/proxy_cost.py", "holdfast.engine.proxy.keeper"): "plays at the transcripts' times",
     ("benchmarks/proxy_cost.py", "holdfast.engine.proxy.request"): "plays without HTTP",
     ("benchmarks/proxy_cost.py", "holdfast.engine.simulation.prompt_cache"): "charges any request",
+    ("benchmarks/story.py", "holdfast.core.compaction"): "cuts with prose as a session does",
+    ("benchmarks/story.py", "holdfast.core.compaction.summary_check"): "the same",
+    ("benchmarks/story.py", "holdfast.core.models.replies"): "the same",
+    ("benchmarks/story.py", "holdfast.core.narrative.carryover"): "the same",
+    ("benchmarks/story.py", "holdfast.core.turn.compact"): "the same",
+    ("benchmarks/story.py", "holdfast.core.turn.run"): "the same",
+    ("benchmarks/story.py", "holdfast.providers.offline"): "the same",
+    ("benchmarks/story.py", "holdfast.core.narrative.digest"): "counts the calls that are told",
+    ("benchmarks/story.py", "holdfast.engine.proxy.keeper"): "plays without HTTP",
+    ("benchmarks/story.py", "holdfast.engine.proxy.request"): "the same",
 }
 """The benchmarks that measure a part no user calls, and why."""
 
