@@ -43,7 +43,7 @@ from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
-from holdfast.models import render, target
+from holdfast.models import target
 from holdfast.providers.offline import summaries
 from holdfast.records import Compaction, text_of, tool_calls
 from holdfast.simulation import facts_in, text_in
@@ -97,6 +97,11 @@ STOP = frozenset(
         """,
     )
 )
+CONTINUED = (
+    "This session is being continued from a previous conversation that ran out of context. "
+    "The conversation is summarized below:\nSummary:\n"
+)
+"""What the tool of these sessions writes before the summary that it goes on from."""
 NONSENSE = ("glorp", "vexit", "quandle", "zibbet", "morfin", "trazzle", "plimsy", "wuddle")
 KINDS = ("code", "prose", "proxy")
 """How the cuts are made: by code, with a stand-in's prose, and of what the proxy has stored."""
@@ -318,25 +323,62 @@ def _summary_of(covered: list[Record], before: str, cap: int, counter: Any) -> s
 
 
 def behind_proxy(cut: Cut) -> Cut:
-    """The same past as the proxy stores it, which sees the messages of a request alone."""
-    aimed = target("anthropic", provider="anthropic", model=MODEL)
-    asked = ProjectionRequest(
-        [_bare(one) for one in cut.past], Window(10**9), aimed, pressure="hold"
-    )
-    messages = render(project(asked).prompt, aimed)["messages"]
-    body = {"model": MODEL, "max_tokens": 8_000, "messages": messages}
+    """The same past as the proxy stores it: each request holds all messages so far, as the client
+    sends them, and each reply comes through it."""
     store = MemoryStore()
     keeper = ProxyKeeper(store, mode="observe", window=10**9)
-    keeper.begin(
-        ClientRequest(
-            dialect="anthropic",
-            upstream="anthropic",
-            headers={"x-session-id": "one"},
-            data=json.dumps(body).encode(),
-        )
-    )
+    messages: list[dict[str, Any]] = []
+    for record in cut.past:
+        message = _sent_by_client(record)
+        if isinstance(record, Assistant):
+            exchange = keeper.begin(_client_request(messages))
+            exchange.open("application/json", "")
+            reply = {"id": record.id, "type": "message", "model": MODEL, **message}
+            exchange.take(json.dumps({**reply, "stop_reason": record.stop_reason}).encode())
+            exchange.finish()
+            messages.append(message)
+        elif isinstance(record, Compaction):
+            messages = [message]
+        elif message and messages and messages[-1]["role"] == "user":
+            messages[-1] = {
+                "role": "user",
+                "content": [*messages[-1]["content"], *message["content"]],
+            }
+        elif message:
+            messages.append(message)
+    if messages[-1]["role"] == "user":
+        keeper.begin(_client_request(messages))
     (key,) = store.keys()
-    return replace(cut, past=list(store.read(key)))
+    return replace(cut, past=list(store.read_branch(key, list(store.read(key))[-1].id)))
+
+
+def _client_request(messages: list[dict[str, Any]]) -> ClientRequest:
+    body = {"model": MODEL, "max_tokens": 8_000, "messages": messages}
+    return ClientRequest(
+        dialect="anthropic",
+        upstream="anthropic",
+        headers={"x-session-id": "one"},
+        data=json.dumps(body).encode(),
+    )
+
+
+def _sent_by_client(record: Record) -> dict[str, Any]:
+    """A record as the tool of these sessions sends it; empty for what it does not send."""
+    if isinstance(record, Compaction):
+        return {"role": "user", "content": _blocks(f"{CONTINUED}{record.summary}")}
+    if isinstance(record, Assistant):
+        return {"role": "assistant", "content": _blocks(record.content)}
+    if isinstance(record, User):
+        return {"role": "user", "content": _blocks(record.content)}
+    if isinstance(record, ToolResult):
+        result = {"type": "tool_result", "tool_use_id": record.tool_use_id}
+        error = {"is_error": True} if record.is_error else {}
+        return {"role": "user", "content": [{**result, "content": record.content, **error}]}
+    return {}
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 class _Capped(Policy, frozen=True):

@@ -278,6 +278,24 @@ def test_a_summary_that_steps_follow_is_marked_as_older_once() -> None:
     assert prose_of(previous) == "### Open\n- paint the shelf"
 
 
+def test_a_summary_that_a_client_goes_on_from_is_kept_by_its_sections() -> None:
+    sections = "\n\n".join(
+        f"{n}. Section {n}:\n" + "\n".join(f"- item {n}.{k} of the work" for k in range(40))
+        for n in range(1, 7)
+    )
+    log = Log({})
+    log.user(f"Preamble. {sections}")
+    field = {"meta": True, "client_summary": sections}
+    log.records[-1] = msgspec.structs.replace(log.records[-1], extra=field)
+    log.agent("Read it.")
+    text = carry_over(log.records, cap_tokens=2_000, counter=COUNTER).text
+    assert prose_of(text).startswith("1. Section 1:")
+    assert all(f"{n}. Section {n}:\n- item {n}.0 of the work" in text for n in range(1, 7))
+    assert "Preamble" not in text
+    again = carry_over([], cap_tokens=1_000, counter=COUNTER, previous=text).text
+    assert all(f"{n}. Section {n}:" in prose_of(again) for n in range(1, 7))
+
+
 def test_a_decision_in_the_middle_of_a_long_text_stays() -> None:
     """Sentences whose rare words are used later stay; those that say what is said often go."""
     log = Log({})

@@ -75,6 +75,27 @@ def test_what_stays_is_the_clients_own(dialect: str) -> None:
     assert all(msgspec.json.encode(item) in own for item in kept[1:])
 
 
+def test_a_cut_tells_thoughts_refusals_and_the_summary_that_the_client_goes_on_from() -> None:
+    """All that a narrative is made of arrives in a client's messages, and nothing of it is lost on
+    the way into the log."""
+    client = long("anthropic")
+    summary = "1. Primary Request:\n- Move the port to 8443\n\n2. Pending Tasks:\n- the proxy"
+    preamble = "This session is being continued from a previous conversation. Summary:"
+    client.items[0]["content"] = f"{preamble}\nSummary:\n{summary}"
+    thinking = {"type": "thinking", "thinking": "The socket is bound twice.", "signature": "s"}
+    client.items[9]["content"].insert(0, thinking)
+    refused = "The user doesn't want to proceed with this tool use. the user said:\nnever that way"
+    client.items[10]["content"][0] |= {"content": refused, "is_error": True}
+    client.say("And now?")
+    _data, sent, _ = begin(json.loads(client.request().data), "anthropic", 16_000)
+    text = items_of(json.loads(sent))[0]["content"]
+    text = text if isinstance(text, str) else "\n".join(block["text"] for block in text)
+    assert summary in text
+    assert preamble not in text
+    assert "Thought: The socket is bound twice." in text
+    assert "User, refusing the call: never that way" in text
+
+
 _COMPACTED: dict[str, Callable[[int], Any]] = {
     "anthropic": lambda limit: {
         "edits": [

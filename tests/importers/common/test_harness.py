@@ -117,5 +117,8 @@ def test_a_summary_loses_what_the_client_wrote_around_it() -> None:
         f"\n\nSummary:\n{bare}\n\nIf you need specific details from before compaction, read x."
     )
     assert bare_summary(whole) == bare
+    assert user_extra(whole, {}) == {"meta": True, "client_summary": bare}
+    beside = [{"type": "text", "text": whole}, {"type": "text", "text": "Go on."}]
+    assert user_extra(beside, {}) == {"original_prompt": "Go on.", "client_summary": bare}
     assert bare_summary(bare) == bare
     assert bare_summary("Summary:") == "Summary:"

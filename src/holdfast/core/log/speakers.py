@@ -20,6 +20,9 @@ META: Final = "meta"
 ORIGINAL_PROMPT: Final = "original_prompt"
 """The field of a `user` record that holds the user's own words, where a program put more around
 them."""
+CLIENT_SUMMARY: Final = "client_summary"
+"""The field of a `user` record in which a client goes on from a summary of its own model: that
+summary, without what the client writes around it."""
 SILENT_FIELDS: Final = frozenset(("chain", "terms", "response", "wire", "round"))
 """Fields of a message that the proxy keeps for itself: they say nothing beside its content."""
 
@@ -27,6 +30,12 @@ SILENT_FIELDS: Final = frozenset(("chain", "terms", "response", "wire", "round")
 def is_from_program(record: User) -> bool:
     """Return whether a program wrote all of a user message."""
     return record.extra.get(META) is True
+
+
+def client_summary(record: User) -> str:
+    """The summary that a client goes on from in a message; empty where it holds none."""
+    found = record.extra.get(CLIENT_SUMMARY)
+    return scrub(found).strip() if isinstance(found, str) else ""
 
 
 def user_text(record: Record) -> str:

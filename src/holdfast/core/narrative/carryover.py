@@ -122,7 +122,7 @@ def carry_digests(
     earlier = read_back(previous) if previous else _Earlier()
     state = read_state([*digests, *kept], earlier.state)
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
-    start = _prose(earlier.prose, prose, prose_cap(cap_tokens), counter)
+    start = _prose(_client_summary(digests) or earlier.prose, prose, prose_cap(cap_tokens), counter)
     if start and not prose.strip() and digests:
         start = f"{OLDER}\n{start}"
     behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)
@@ -151,14 +151,22 @@ def carry_digests(
 
 
 def story_lines(digests: Sequence[Digest], room_tokens: int, counter: Counter) -> list[str]:
-    """Return the story alone, line by line within `room_tokens`, for a model that reads it."""
+    """Return the story alone, line by line within `room_tokens`, for a model that reads it, after
+    the summary of its own that a client went on from."""
+    before = _prose(_client_summary(digests), "", prose_cap(room_tokens), counter).splitlines()
+    room_tokens -= counter.count("\n".join(before)) + 1 if before else 0
     lines = lines_of(digests)
     root = common_folder(
         [path for path in read_state(digests, WorkState()).paths if path[:1] == "/"]
     )
     room = room_tokens - counter.count("\n".join(_notes(root, 10**6)))
     told, omitted = tell(lines, room, room, counter, root) if room > 0 else ([], 0)
-    return [*_notes(root, omitted), *told] if told else []
+    return [*before, *_notes(root, omitted), *told] if told else before
+
+
+def _client_summary(digests: Sequence[Digest]) -> str:
+    """The newest summary of its own that a client went on from."""
+    return next((item.summary for item in reversed(digests) if item.summary), "")
 
 
 def prose_cap(cap_tokens: int) -> int:

@@ -17,7 +17,7 @@ from holdfast.core.extract.shell_commands import command_in, has_failed, same_co
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
-from holdfast.core.log.speakers import is_from_program, user_text
+from holdfast.core.log.speakers import client_summary, is_from_program, user_text
 from holdfast.core.models.messages import Other, Text, Thinking, ToolCall, read_blocks
 from holdfast.core.narrative.calls import call_line, one_line
 from holdfast.core.text.cut import cut, ellipsis, scrub
@@ -130,6 +130,8 @@ class Digest(msgspec.Struct, frozen=True):
     """Tasks that the record ticks off."""
     outputs: tuple[str, ...] = ()
     """The output that it holds by reference."""
+    summary: str = ""
+    """The summary of its own that a client goes on from."""
 
 
 def digest_record(record: Record) -> Digest | None:
@@ -196,12 +198,16 @@ def plain(text: str) -> str:
 
 def _digest_user(record: User) -> Digest:
     names = weigh(_names_in(scrub(text_of(record.content)).strip()), 1.0)
+    summary = client_summary(record)
     if is_from_program(record):
+        if summary:
+            return Digest(record.id, names=names, summary=summary)
         text = one_line(text_of(record.content), _PROGRAM_CHARS)
         return Digest(record.id, (Passage("program", text),) if text else (), names=names)
     # With the line ends it will have when it is read back.
     said = "\n".join(user_text(record).splitlines())
-    return Digest(record.id, (Passage("user", said),) if said else (), names=names)
+    passages = (Passage("user", said),) if said else ()
+    return Digest(record.id, passages, names=names, summary=summary)
 
 
 def _digest_reply(record: Assistant) -> Digest:
