@@ -159,3 +159,47 @@ def test_openai_agents_go_on() -> None:
     items = [*first.to_input_list(), {"role": "user", "content": "And now?"}]
     assert asyncio.run(Runner.run(agent, items)).final_output == "Much."
     check(sent)
+
+
+def test_adk_goes_on() -> None:
+    peers.needs("google-adk")
+    from google.adk.agents import LlmAgent
+    from google.adk.apps import App
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    from holdfast.integrations.google_adk import BoundedRequests
+
+    sent: list[bool] = []
+
+    class Scripted(BaseLlm):  # type: ignore[misc, unused-ignore]
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            parts = [part for content in llm_request.contents for part in content.parts or ()]
+            sent.append(any(part.inline_data for part in parts))
+            if sent[-1]:
+                raise Refused("Could not process image")
+            assert "Look" in str(parts)
+            reply = types.Content(role="model", parts=[types.Part(text="Much.")])
+            yield LlmResponse(content=reply)
+
+    plugin: Any = BoundedRequests(window=100_000)
+    agent = LlmAgent(name="helper", model=Scripted(model="scripted"))
+    runner = InMemoryRunner(app=App(name="helper", root_agent=agent, plugins=[plugin]))
+
+    async def ask(parts: list[Any]) -> str:
+        events = runner.run_async(
+            user_id="ann", session_id="s1", new_message=types.Content(role="user", parts=parts)
+        )
+        return [str(event.content.parts[0].text) async for event in events][-1]
+
+    async def talk() -> None:
+        await runner.session_service.create_session(
+            app_name="helper", user_id="ann", session_id="s1"
+        )
+        picture = types.Part.from_bytes(data=PICTURE, mime_type="image/png")
+        assert await ask([types.Part(text="Look"), picture]) == "Much."
+        assert await ask([types.Part(text="And now?")]) == "Much."
+
+    asyncio.run(talk())
+    check(sent)

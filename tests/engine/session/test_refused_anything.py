@@ -50,9 +50,6 @@ WORDINGS: Final = (
     (422, ""),
 )
 CALLS_MAX: Final = 4
-MORE_CALLS_MAX: Final = 5
-"""With smaller requests or refused fields among them: `RunOptions.recovery_calls` more than the
-first."""
 SIZE: Final = 60_000
 """Characters of a request without its pictures."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
@@ -131,8 +128,7 @@ def test_the_next_message_is_answered(
             assert talk.say(content).text == "Fine."
         except ModelError:
             assert content is said, "a later message was not answered"
-        most = MORE_CALLS_MAX if {"size", "field"} & set(kinds) else CALLS_MAX
-        assert len(provider.bodies) - calls <= most
+        assert len(provider.bodies) - calls <= CALLS_MAX
         check_epochs(talk, logged)
     assert len(set(provider.bodies)) == len(provider.bodies), "a body was sent twice"
     calls = len(provider.bodies)

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.failures.classify import WINDOW_TOKENS_LEARNED_MIN, learned_window
 from holdfast.core.models.messages import Image, Thinking
 from holdfast.core.turn.facts import blocks_of, judge
-from holdfast.core.turn.refusals import find_repair
+from holdfast.core.turn.refusals import REPAIRS_MAX, find_repair
 from holdfast.core.turn.run import Bounds
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 
@@ -100,7 +100,7 @@ def remedy(
         return Remedy("end-turn", bounds, "the refusal is the reply")
     if failure.action in _WAITS:
         return _wait(failure, bounds, tries, options)
-    if tries.recoveries >= options.recovery_calls:
+    if tries.recoveries >= _calls_left(options, repairs):
         return Remedy("give-up", bounds, f"after {tries.recoveries} smaller requests")
     if failure.kind == "output_limit":
         return _lower_output(plan, bounds, failure.limit or plan.budget.output_reserve // 2)
@@ -109,7 +109,7 @@ def remedy(
     if failure.kind == "payload_too_large":
         return _fewer_bytes(plan, bounds, tries)
     repair = find_repair(failure, plan, repairs)
-    if repair is not None:
+    if repair is not None and tries.recoveries < REPAIRS_MAX:
         return Remedy(repair.step, bounds, repair.detail, repair=repair)
     return Remedy("give-up", bounds, "no change to the request would help")
 
@@ -277,6 +277,11 @@ _HINTS: Final = {
     "tpm_limit": "wait, send fewer tokens per minute, or use another model; the session is intact",
     "timeout": "try again, or raise the client's timeout; the session is intact",
 }
+
+
+def _calls_left(options: RunOptions, repairs: Sequence[Repair]) -> int:
+    """Return the most additional calls for a reply: fewer where its content was refused."""
+    return min(options.recovery_calls, REPAIRS_MAX) if repairs else options.recovery_calls
 
 
 def _wait(failure: Failure, bounds: Bounds, tries: Tries, options: RunOptions) -> Remedy:

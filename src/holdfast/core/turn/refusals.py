@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
 
 REPAIRS_MAX: Final = 3
-"""Repairs of the content for one reply: four calls at most. A field is left out once for all; these
-calls are bounded by `RunOptions.recovery_calls`."""
+"""The most additional calls for one reply where anything but the size was refused: four in all."""
 
 _CONTENT_STATUS: Final = (None, 400, 404, 413, 415, 422)
 """Statuses with which a request can be refused for what is in it."""

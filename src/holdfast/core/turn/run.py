@@ -80,7 +80,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 50
     """The most model calls of one turn."""
     recovery_calls: int = 4
-    """The most additional calls that one reply may take after refusals."""
+    """The most additional calls that one reply may take after refusals; three of them where more
+    than the size was refused."""
     waits: int = 4
     """The most waits for a busy provider, for one reply."""
     wait_seconds: float = 60.0

@@ -19,7 +19,14 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.turn.refusals import Repair, find_repair, media_of, policy_record, repair_record
+from holdfast.core.turn.refusals import (
+    REPAIRS_MAX,
+    Repair,
+    find_repair,
+    media_of,
+    policy_record,
+    repair_record,
+)
 from holdfast.engine.session.prepare import cache_for
 from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
@@ -168,7 +175,8 @@ class ListBounds:
 
 
 class Refusals:
-    """The refusals of one request, and what is sent after each: at most five times, none twice."""
+    """The refusals of one request, and what is sent after each, none twice: at most five smaller
+    requests, or three where more than the size was refused."""
 
     def __init__(self, bounds: ListBounds) -> None:
         self._bounds = bounds
@@ -187,7 +195,7 @@ class Refusals:
             record = policy_record(_as_answered(plan), failure.subclass or "policy")
             self._bounds.decide(plan, record)
             return None
-        if self._tries > TRIES_MAX:
+        if self._tries > (REPAIRS_MAX if self._repairs else TRIES_MAX):
             self._bring_back(plan)
             return None
         if failure.is_overflow:
@@ -197,7 +205,7 @@ class Refusals:
         if repair is None and is_too_large:
             return NextRequest(int(_SMALLER_SHARE * plan.tokens.total))
         repair = repair or find_repair(failure, _as_answered(plan), self._repairs)
-        if repair is None or repair.fields:
+        if repair is None or repair.fields or self._tries > REPAIRS_MAX:
             self._bring_back(plan)
             return None
         if repair.brings_back:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
 
+_MARK: Final = "cache_control"
+_MARK_PATHS: Final = tuple(
+    place + _MARK
+    for place in (
+        *("", "system.", "tools.", "messages.", "messages.content."),
+        "messages.content.content.",
+    )
+)
+"""Where requests have marks; a tool's own arguments are not among them."""
+
 
 def without_fields(body: Json, fields: Sequence[str]) -> Json:
     """Return a body without the fields at these paths.
 
     A path goes through every item of a list. A step that the body does not have is passed over:
-    refusals name variants of a type there, and write names in their own style.
+    refusals name variants of a type there, and write names in their own style. A mark for the cache
+    that is refused in one place is left out in all of them.
     """
+    if any(field.endswith(_MARK) for field in fields):
+        fields = [*(field for field in fields if not field.endswith(_MARK)), *_MARK_PATHS]
     for field in fields:
         first, *rest = field.split(".")
         name = _name_in(body, first)
