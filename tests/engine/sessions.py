@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pytest
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
+from holdfast.core.memory.notes import SILENT
 from holdfast.core.text.fences import ASK
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
@@ -135,3 +136,14 @@ def boundaries(records: Sequence[Record]) -> list[Compaction]:
 def is_summary_request(request: Json) -> bool:
     """Whether a request asks for a summary rather than for a turn."""
     return ASK in last_user(request)
+
+
+def is_notes_request(request: Json) -> bool:
+    """Whether a request asks for notes rather than for a turn."""
+    return "[Notes request:" in last_user(request)
+
+
+def noted(request: Json, notes: Sequence[str]) -> str:
+    """The answer to a request for notes of a model that finds these, where they were said."""
+    told = texts(request)
+    return "\n".join(f"- {note}" for note in notes if note in told) or SILENT

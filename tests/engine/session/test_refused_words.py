@@ -115,10 +115,8 @@ READERS: Final = {
     "engine/history/pages": "history",
     "engine/memory/indexer": "memory",
     "engine/session/checkpoints": "asked of a model",
-    "engine/session/lifecycle": "the notes that a reset saves",
     # Of records that their caller has read by `as_sent`:
     "core/compaction/summary_check": "the request",
-    "core/memory/notes": "the request",
     "core/narrative/carryover": "the request",
     "core/narrative/digest": "the request",
     "core/projection/sizes": "the request",
@@ -149,7 +147,6 @@ WORDS: Final = frozenset(
         "clean_record",
         "text_of",
         "searchable",
-        "durable",
     )
 )
 ROOMS: Final = ("core", "engine")

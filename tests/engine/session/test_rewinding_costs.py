@@ -160,7 +160,7 @@ ACTS: dict[str, Callable[[Session], object]] = {
     "first turn": lambda session: session.say("and now?"),
     "rewind": lambda session: session.rewind(turns=1),
     "undo": lambda session: session.undo(),
-    "rewind to a record": lambda session: session.rewind(session.store.last(session.key, 5)[0].id),
+    "rewind to a record": lambda session: session.rewind(session.store.last(session.key, 2)[0].id),
     "notes": lambda session: session.notes(1),
     "status": lambda session: session.status(),
     "label": lambda session: session.rename("other"),

@@ -16,8 +16,10 @@ from tests.engine.sessions import (
     Bench,
     boundaries,
     check_requests,
+    is_notes_request,
     is_summary_request,
     last_user,
+    noted,
     said,
     texts,
 )
@@ -54,7 +56,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 WINDOW = 16_000
 SUMMARY = """### Goal
@@ -84,10 +86,15 @@ def blocking() -> Iterator[Bench]:
     made.close()
 
 
-def model_with(summary: Any, turn: Any = "noted", **options: Any) -> ScriptedModel:
-    """A model that answers turns with one thing and requests for a summary with another."""
+def model_with(
+    summary: Any, turn: Any = "noted", notes: Sequence[str] = (), **options: Any
+) -> ScriptedModel:
+    """A model that answers turns with one thing, requests for a summary with another, and finds
+    these notes."""
 
     def speak(request: Any) -> Any:
+        if is_notes_request(request):
+            return noted(request, notes)
         answer = summary if is_summary_request(request) else turn
         return answer(request) if callable(answer) else answer
 
@@ -634,11 +641,14 @@ def test_a_denied_compaction_is_made_where_nothing_fits_without(bench: Bench) ->
     assert len(boundaries(bench.records())) == 1
 
 
+RULE = "Always put glass on the top shelf."
+
+
 def test_notes_are_saved_before_the_cut(bench: Bench) -> None:
-    session = bench.open(model_with(SUMMARY))
+    session = bench.open(model_with(SUMMARY, notes=[RULE]), notes="model")
     bench.store.append(
         session.key,
-        [User(content="Always put glass on the top shelf."), Assistant(content="ok")],
+        [User(content=RULE), Assistant(content="ok")],
         expect=None,
     )
     fill(bench, session)
@@ -649,9 +659,6 @@ def test_notes_are_saved_before_the_cut(bench: Bench) -> None:
     assert [one.outcome for one in bench.of(FlushFinished)] == ["saved"]
     flushes = [one for one in bench.records() if isinstance(one, Flush)]
     assert len(flushes) == 1
-
-
-RULE = "Always put glass on the top shelf."
 
 
 def fill_to(bench: Bench, session: Any, share: float) -> None:
@@ -667,8 +674,9 @@ def fill_to(bench: Bench, session: Any, share: float) -> None:
 
 def test_notes_are_saved_once_when_the_view_passes_the_threshold(bench: Bench) -> None:
     """While nothing is cut; the notes reach the store of notes, and the cut saves none again."""
-    model = model_with(SUMMARY)
-    session = bench.open(model)
+    later = "Never stack more than three."
+    model = model_with(SUMMARY, notes=[RULE, later])
+    session = bench.open(model, notes="model")
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
     bench.say(session, "below the threshold")
     assert bench.of(FlushStarted) == []
@@ -682,23 +690,23 @@ def test_notes_are_saved_once_when_the_view_passes_the_threshold(bench: Bench) -
     fill(bench, session)
     bench.store.append(
         session.key,
-        [User(content="Never stack more than three."), Assistant(content="ok")],
+        [User(content=later), Assistant(content="ok")],
         expect=None,
     )
     fill(bench, session, start=40)
     bench.say(session, "go on")
     assert len(boundaries(bench.records())) == 1
     notes = [note for made in bench.records() if isinstance(made, Flush) for note in made.notes]
-    assert notes == [RULE, "Never stack more than three."]
+    assert notes == [RULE, later]
     check_requests(model)
 
 
 def test_a_second_process_does_not_save_the_same_notes(bench: Bench) -> None:
-    session = bench.open(model_with(SUMMARY))
+    session = bench.open(model_with(SUMMARY, notes=[RULE]), notes="model")
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
     fill_to(bench, session, 0.92)
     bench.say(session, "above it")
-    again = bench.open(model_with(SUMMARY))
+    again = bench.open(model_with(SUMMARY, notes=[RULE]), notes="model")
     bench.say(again, "above it, too")
     assert len(bench.of(FlushStarted)) == 1
 
@@ -708,7 +716,7 @@ def test_nothing_to_note_is_asked_once_between_two_cuts(bench: Bench) -> None:
     asked: list[str] = []
 
     def speak(request: Any) -> str:
-        if notes_of.SYSTEM in str(request):
+        if is_notes_request(request):
             asked.append("notes")
             return notes_of.SILENT
         return SUMMARY if is_summary_request(request) else "noted"
@@ -722,7 +730,7 @@ def test_nothing_to_note_is_asked_once_between_two_cuts(bench: Bench) -> None:
 
 
 def test_a_denied_flush_is_made_at_the_cut(bench: Bench) -> None:
-    session = bench.open(model_with(SUMMARY))
+    session = bench.open(model_with(SUMMARY, notes=[RULE]), notes="model")
     off = session.on(lambda _event: Deny("not now"), FlushStarted)
     bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
     fill_to(bench, session, 0.92)

@@ -8,7 +8,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, texts
+from tests.engine.sessions import (
+    EITHER_KIND,
+    KINDS,
+    Bench,
+    check_requests,
+    is_notes_request,
+    noted,
+    texts,
+)
 from tests.support.runs import is_whole
 
 from holdfast.core.checkpoint.state import State, read_state
@@ -230,12 +238,23 @@ def test_none_are_stored_where_none_are_wanted(bench: Bench) -> None:
 
 # Notes and the running summary
 
+RULE = "Remember: never deploy on Fridays."
+
+
+def noting_model(answer: str, **options: Any) -> ScriptedModel:
+    """A model that answers turns, and finds the rule among what it is asked to note."""
+
+    def speak(request: Any) -> str:
+        return noted(request, [RULE]) if is_notes_request(request) else answer
+
+    return ScriptedModel(otherwise=speak, **{"window": 32_000, **options})
+
 
 @pytest.mark.files_only("it looks at the files")
 def test_what_is_noted_before_a_cut_is_in_a_file_of_the_day(bench: Bench, tmp_path: Path) -> None:
-    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
-    session = bench.open(model, summary="extract")
-    bench.say(session, "Remember: never deploy on Fridays.")
+    model = noting_model("fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract", notes="model")
+    bench.say(session, RULE)
     for number in range(6):
         bench.say(session, f"message {number} " + "word " * 200)
     bench.do(session.compact())
@@ -252,29 +271,30 @@ def session_notes(bench: Bench, session: Any) -> list[str]:
     return list(bench.do(session.notes()))
 
 
-def test_what_is_worth_noting_is_noted_before_a_reset(bench: Bench) -> None:
-    """A fresh session knows it by the checkpoint; a later one finds it among the notes."""
-    session = bench.open(ScriptedModel(["noted", "fine"], window=32_000))
-    bench.say(session, "Remember: never deploy on Fridays.")
+def test_what_was_said_before_two_resets_is_found(bench: Bench, tmp_path: Path) -> None:
+    """A fresh session knows it by the checkpoint; a later one finds it where it was said."""
+    session = bench.open(ScriptedModel(otherwise="fine", window=32_000))
+    bench.say(session, RULE)
     fresh = bench.do(session.reset())
-    again = bench.do(fresh.reset())
-    assert again.note_store is not None
-    assert [one.text for one in again.note_store.notes()] == ["Remember: never deploy on Fridays."]
+    bench.do(fresh.reset())
+    with memory_at(tmp_path) as memory:
+        hits = list(memory.search("deploy on Fridays?"))
+    assert any(RULE in hit.text and hit.session == str(session.key) for hit in hits), hits
 
 
 def test_notes_that_a_crash_kept_out_of_the_files_are_put_in(bench: Bench, tmp_path: Path) -> None:
-    session = bench.open([])
+    session = bench.open([], notes="model")
     flush = Flush(notes=["The port is 8443", "Deploys go to Frankfurt"])
     bench.store.append(session.key, [flush], expect=ANY_HEAD)
     assert not (tmp_path / "agents" / "main" / "memory").exists()
     for _ in range(2):
-        again = bench.open([])
+        again = bench.open([], notes="model")
         assert again.note_store is not None
         assert len(list(again.note_store.notes())) == 2
 
 
 def test_notes_of_one_owner_are_not_those_of_another(bench: Bench) -> None:
-    ann, bob = (bench.open([], name, owner=name) for name in ("ann", "bob"))
+    ann, bob = (bench.open([], name, owner=name, notes="model") for name in ("ann", "bob"))
     ann.note_store.append(["Ann likes tea"])
     assert [one.text for one in ann.note_store.notes()] == ["Ann likes tea"]
     assert list(bob.note_store.notes()) == []
@@ -282,10 +302,10 @@ def test_notes_of_one_owner_are_not_those_of_another(bench: Bench) -> None:
 
 @pytest.mark.files_only("it damages files")
 def test_a_folder_that_cannot_be_written_costs_no_turn(bench: Bench, tmp_path: Path) -> None:
-    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
-    session = bench.open(model, summary="extract")
+    model = noting_model("fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract", notes="model")
     (tmp_path / "agents" / "main" / "memory").write_text("somebody's file")
-    bench.say(session, "Remember: never deploy on Fridays.")
+    bench.say(session, RULE)
     for number in range(6):
         bench.say(session, f"message {number} " + "word " * 200)
     assert bench.do(session.compact()).outcome == "applied"

@@ -37,15 +37,15 @@ class SideFiles:
         key: SessionKey,
         *,
         owner: str = "",
-        takes_notes: bool = True,
+        has_notes: bool = True,
         clock: Clock = time.time,
     ) -> None:
         self._store = store
         self._key = key
         self._clock = clock
         self.notes: Notes | None = None
-        """The notes of the agent or owner; None where none are wanted."""
-        if takes_notes:
+        """The notes of the agent or owner; None where it is not known whose they are."""
+        if has_notes:
             self.notes = store.notes(key.agent, owner, clock=clock)
         self._sidecar: Sidecar | None = None
 

@@ -104,7 +104,7 @@ class SessionState:
             store,
             key,
             owner=self.owner or "",
-            takes_notes=options.notes != "off" and self.owner is not None,
+            has_notes=self.owner is not None,
             clock=clock,
         )
         self.is_settled = False

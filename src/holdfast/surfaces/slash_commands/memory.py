@@ -57,7 +57,7 @@ def _memory(chat: ChatContext, query: str) -> CommandAnswer:
         about = f" about: {title_of(query)}" if query else ""
         return answer(
             f"No notes{about}.",
-            dim("notes are saved before a compaction"),
+            dim('people write notes; with `notes="model"` the model does, before a compaction'),
             dim("`holdfast memory add` writes one", needs=SHELL),
         )
     lines = [
