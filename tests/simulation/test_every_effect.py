@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
+from tests.engine.sessions import (
+    boundaries,
+    check_requests,
+    is_notes_request,
+    is_summary_request,
+    path_of,
+    said,
+)
 from tests.support.cases import check_all
 from tests.support.runs import examples, sample
 
@@ -73,7 +80,7 @@ def _model(answers: list[Any], world: World, limit: int | None = None) -> Script
     def speak(request: Any) -> Any:
         if is_summary_request(request):
             return SUMMARY
-        if not request.get("tools"):  # a question that stands for itself: what is worth noting
+        if is_notes_request(request):
             return "- Parcels are weighed twice."
         answer = next(script, "there is nothing more to say")
         return answer(request) if callable(answer) else answer
@@ -148,7 +155,7 @@ SCENARIOS = [
         _fill,
         lambda s: s.say("and now? " + "remember the address of ZX-0003. " * 40),
         _two_rounds,
-        {"summary": "model", "notes": "extract"},
+        {"summary": "model", "notes": "model"},
     ),
     Scenario(
         "a recovery",
