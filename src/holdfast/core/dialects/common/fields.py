@@ -17,7 +17,7 @@ _MARK_PATHS: Final = tuple(
         "messages.content.content.",
     )
 )
-"""Where requests have marks; a tool's own arguments are not among them."""
+"""The marks of a request; a tool's own arguments are not among them."""
 
 
 def without_fields(body: Json, fields: Sequence[str]) -> Json:
