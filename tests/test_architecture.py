@@ -113,7 +113,6 @@ ORDER: dict[str, tuple[str, ...]] = {
             "common",
             "apis",
             "agents",
-            "benchmarks",
             "checkpoints",
             "export_messages",
             "export",

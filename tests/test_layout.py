@@ -51,7 +51,7 @@ ACROSS = frozenset(
         "integrations/test_proxy_clients",
         *("integrations/test_round_trips", "integrations/test_appends"),
         *("integrations/test_foreign_records", "integrations/test_shared_sessions"),
-        *("importers/apis/test_lists_of_messages", "importers/benchmarks/test_runs_and_dialogues"),
+        *("importers/apis/test_lists_of_messages", "importers/test_runs_and_dialogues"),
         *("stores/test_conformance", "stores/test_corpus", "stores/test_safety"),
         *("stores/test_power_cut", "stores/test_read_errors"),
         "stores/test_damage",

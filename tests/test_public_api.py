@@ -18,7 +18,7 @@ import holdfast
 REPOSITORY = Path(__file__).parent.parent
 ROOT_NAMES_MAX = 40
 
-INSIDE = {
+INSIDE: dict[tuple[str, str], str] = {
     ("benchmarks/tokens.py", "holdfast.core.tokens.estimate"): "fits the weights that ship",
     ("benchmarks/overflow_holdfast.py", "holdfast.providers.tokenizers"): "hides the tokenizer",
     ("benchmarks/overflow_proxy.py", "holdfast.engine.proxy.keeper"): "runs a proxy in a thread",
@@ -42,6 +42,14 @@ INSIDE = {
     ("benchmarks/story.py", "holdfast.engine.proxy.request"): "the same",
 }
 """The benchmarks that measure a part no user calls, and why."""
+INSIDE |= {
+    (f"benchmarks/formats/{file}.py", f"holdfast.{module}"): "reads as our importers do"
+    for file, modules in {
+        "dialogues": ("core.text.lazy_pattern", "importers.common", "importers.common.parsing"),
+        "runs": ("importers.apis.chat",),
+    }.items()
+    for module in (*modules, "core.log.records", "importers.common.base")
+}
 
 
 def is_public(module: str, name: str) -> bool:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.formats import WITH_BENCHMARKS
+
+from holdfast import importers
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_of, tool_calls
-from holdfast.importers import Imported, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from holdfast.importers import Imported
+
+FORMATS: Final = WITH_BENCHMARKS
+"""Every format that is read anywhere: ours, and those beside the benchmarks."""
+read = partial(importers.read, formats=FORMATS)
+detect = partial(importers.detect, formats=FORMATS)
 
 
 def jsonl(*values: Any) -> bytes:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.importers.samples import SAMPLES, jsonl
+from tests.importers.samples import FORMATS, SAMPLES, detect, jsonl, read
 from tests.support.cases import check_all
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import decode, encode
 from holdfast.errors import UsageError
-from holdfast.importers import FORMATS, detect, read
 from holdfast.importers.common.siblings import holds_messages
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 from tests.importers.same_conversation import ASK, CONVERSATIONS, OUTPUT
-from tests.importers.samples import only
+from tests.importers.samples import FORMATS, only
 
 from holdfast.core.log.records import ToolResult, User
 from holdfast.core.log.speakers import META, ORIGINAL_PROMPT, user_text
-from holdfast.importers import FORMATS
 from holdfast.integrations.common import langchain_messages
 from holdfast.integrations.strands import messages as strands_messages
 

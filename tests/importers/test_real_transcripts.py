@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from tests.importers.samples import detect, read
 from tests.shared_data import DATA, need_data
 from tests.support.cases import check_all
 from tests.support.runs import sample
@@ -22,7 +23,7 @@ from holdfast.core.log.records import (
     encode,
     tool_calls,
 )
-from holdfast.importers import detect, files, read
+from holdfast.importers import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,12 @@ from tests.importers.same_conversation import (
     STREAMS,
     WITHOUT_CALLS,
 )
-from tests.importers.samples import only, shape
+from tests.importers.samples import FORMATS, detect, only, read, shape
 from tests.importers.test_detection import JSON, spoiled
 from tests.support.cases import check_all
 from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, ToolResult, decode, encode
-from holdfast.importers import FORMATS, detect, read
 
 ALL = {**CONVERSATIONS, **STREAMS, **WITHOUT_CALLS}
 

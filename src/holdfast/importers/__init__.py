@@ -6,7 +6,7 @@ is listed in `Imported.skipped`; nothing is dropped in silence.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,21 +16,25 @@ from holdfast.importers.agents import (
     amp,
     claude_code,
     codex,
+    coding_agents,
     event_logs,
     goose,
     litellm,
     opencode,
+    openinference,
     pi,
     terminals,
     ui_messages,
     web_chats,
 )
 from holdfast.importers.apis import anthropic, chat, gemini, own, responses
-from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 from holdfast.importers.common.project import folder_in
 from holdfast.importers.common.siblings import list_siblings
 from holdfast.importers.common.unpacking import SQLITE_MAGIC, has_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "FORMATS",
@@ -53,8 +57,7 @@ _ALL: Final = (
     opencode.IMPORTER,
     *(goose.IMPORTER, amp.IMPORTER, litellm.IMPORTER, ui_messages.IMPORTER),
     *(gemini.CLI, coding_agents.MINI, coding_agents.SWE, coding_agents.OPENHANDS),
-    *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TAU2, traces.TOOLBENCH),
-    *dialogues.IMPORTERS,
+    openinference.IMPORTER,
     *web_chats.IMPORTERS,
     chat.HISTORY,
     *(own.IMPORTER, codex.IMPORTER, aider.IMPORTER),
@@ -65,26 +68,37 @@ FORMATS: Final[dict[str, Importer]] = {importer.name: importer for importer in _
 """Every format, in the order in which detection asks."""
 
 
-def detect(data: bytes, name: str = "") -> str | None:
-    """The format of a file's bytes, packed or not; none where it is no transcript we know."""
-    return format_of(Source(data, name))
+def detect(data: bytes, name: str = "", *, formats: Mapping[str, Importer] = FORMATS) -> str | None:
+    """The format of a file's bytes, packed or not; none where it is no transcript we know.
+
+    `formats` are those to choose from, in the order to ask in: ours, or ours and your own.
+    """
+    return format_of(Source(data, name), formats)
 
 
-def read(data: bytes, name: str = "", *, format: str | None = None) -> list[Imported]:  # noqa: A002
+def read(
+    data: bytes,
+    name: str = "",
+    *,
+    format: str | None = None,  # noqa: A002
+    formats: Mapping[str, Importer] = FORMATS,
+) -> list[Imported]:
     """The sessions in a file. Raises `UsageError` where it is no transcript."""
-    return read_source(Source(data, name), format)
+    return read_source(Source(data, name), format, formats)
 
 
-def format_of(source: Source) -> str | None:
+def format_of(source: Source, formats: Mapping[str, Importer] = FORMATS) -> str | None:
     """Like `detect`, for a source that will be read afterwards: nothing is parsed twice."""
-    return next((name for name, one in FORMATS.items() if one.detect(source)), None)
+    return next((name for name, one in formats.items() if one.detect(source)), None)
 
 
-def read_source(source: Source, known: str | None = None) -> list[Imported]:
+def read_source(
+    source: Source, known: str | None = None, formats: Mapping[str, Importer] = FORMATS
+) -> list[Imported]:
     """Like `read`; `known` is the format where the caller knows it."""
-    if known is not None and known not in FORMATS:
-        raise UsageError(f"unknown format `{known}`", hint=f"known are: {', '.join(FORMATS)}")
-    found = known or format_of(source)
+    if known is not None and known not in formats:
+        raise UsageError(f"unknown format `{known}`", hint=f"known are: {', '.join(formats)}")
+    found = known or format_of(source, formats)
     if found is None and source.data.startswith(SQLITE_MAGIC):
         raise UsageError(
             f"`{source.name or 'the input'}` is a SQLite database, not a transcript",
@@ -95,12 +109,12 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
         raise UsageError(
             f"`{source.name or 'the input'}` is no transcript that can be recognised: "
             f"{source.describe()}",
-            hint=f"say which format it has (`--format NAME`); known are: {', '.join(FORMATS)}"
+            hint=f"say which format it has (`--format NAME`); known are: {', '.join(formats)}"
             if has_words(source.data)
             else "name a transcript; `holdfast inspect` alone looks where agents keep theirs",
         )
     folder = folder_in(source.head)
-    sessions = FORMATS[found].read(source)
+    sessions = formats[found].read(source)
     if sessions and (lost := list_siblings(source.value, sessions)):
         told = {skipped.what for session in sessions for skipped in session.skipped}
         more = [skipped for skipped in lost if skipped.what not in told]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.importers.same_conversation import CONVERSATIONS
+from tests.importers.samples import detect, read
 from tests.shared_data import need_data
 from tests.support.cases import check_all
 from tests.support.runs import RUN
 
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User, tool_calls
 from holdfast.core.models.usage import read_usage
-from holdfast.importers import detect, read
 from holdfast.importers.common.blocks import blocks_of
 from holdfast.importers.export.transcripts import TRANSCRIPTS, export_transcript
 from holdfast.importers.export.writer import TranscriptAbout

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from tests.importers.samples import SAMPLES, STAMP, document, jsonl, only, shape, skipped
+from tests.importers.samples import SAMPLES, STAMP, document, jsonl, only, read, shape, skipped
 
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, ToolResult, User
-from holdfast.importers import files, read
+from holdfast.importers import files
 
 
 def test_mini_swe_agent_usage_and_model_come_from_the_stored_response() -> None:

@@ -1,1 +1,0 @@
-"""Transcripts of benchmark runs: dialogues, traces and coding agents."""
