@@ -133,11 +133,12 @@ def usages() -> SearchStrategy[dict[str, Any] | None]:
 
 
 def messy_records() -> SearchStrategy[Record]:
-    """One record of a log that may have been through anything."""
-    users = st.builds(User, content=contents(text_blocks(), images(), odd_blocks()))
+    """One record of a log that may have been through anything: any block in any message."""
+    anything = st.one_of(text_blocks(), images(), odd_blocks(), calls(), thinking())
+    users = st.builds(User, content=contents(text_blocks(), images(), anything))
     assistants = st.builds(
         Assistant,
-        content=contents(text_blocks(), calls(), calls(), thinking(), odd_blocks()),
+        content=contents(text_blocks(), calls(), calls(), thinking(), anything),
         provider=st.sampled_from(("anthropic", "openai", None)),
         model=st.sampled_from(("claude-x", "gpt-x", None)),
         usage=usages(),
@@ -145,7 +146,7 @@ def messy_records() -> SearchStrategy[Record]:
     results = st.builds(
         ToolResult,
         tool_use_id=st.sampled_from(IDS),
-        content=contents(text_blocks(), images(), odd_blocks()),
+        content=contents(text_blocks(), images(), anything),
         is_error=st.booleans(),
     )
     loose = st.builds(

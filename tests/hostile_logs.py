@@ -80,8 +80,8 @@ def picture(rng: random.Random) -> dict[str, Any]:
 
 
 def blocks(rng: random.Random, most: int) -> list[dict[str, Any]]:
-    """Content of a message: texts, pictures and blocks of unknown kinds."""
-    kind = rng.randrange(5)
+    """Content of a message: texts, pictures, blocks of unknown kinds and of other roles."""
+    kind = rng.randrange(6)
     if kind == 0:
         return [picture(rng) for _ in range(rng.choice((1, 2, 25, most)))]
     if kind == 1:
@@ -89,6 +89,9 @@ def blocks(rng: random.Random, most: int) -> list[dict[str, Any]]:
     if kind == 2:
         name = rng.choice(("document", "k" * 9_000))
         return [{"type": name, "data": value(rng)} for _ in range(rng.choice((1, 1, 3)))]
+    if kind == 3:
+        call = {"type": "tool_use", "id": "toolu_u", "name": text(rng), "input": value(rng)}
+        return [rng.choice((call, _thinking(rng))) for _ in range(rng.choice((1, 2)))]
     return [{"type": "text", "text": text(rng)} for _ in range(rng.choice(COUNTS))]
 
 

@@ -323,7 +323,7 @@ class Thread:
         if type(record) is Assistant:
             blocks = self._read_reply(record)
         else:
-            blocks = read_blocks(record.content)
+            blocks = read_pieces(record.content)  # a call or thinking in it is data: nobody made it
         blocks = self._lift_payloads(record, blocks)
         if not blocks:
             self._repair("empty-message", record)
