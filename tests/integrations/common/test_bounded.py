@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dialects.registry import target
-from holdfast.core.log.records import Assistant, User, encode
+from holdfast.core.log.records import Assistant, ToolResult, User, encode
 from holdfast.engine.context_tool import context_declaration
 from holdfast.integrations.common.bounded import ListBounds, name_records
 
@@ -53,3 +53,23 @@ def test_a_list_that_was_cut_names_our_tool_and_no_range() -> None:
         told = str(opening[0])
         assert ("was cut: the tool `context` has it, with search." in told) is line
         assert "ref=" not in told
+
+
+def test_what_was_decided_at_once_is_dropped_at_once() -> None:
+    """A list without the giant result needs neither its shortening nor the cut made with it."""
+
+    def with_result(size: int) -> list[Record]:
+        call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+        said = [
+            User(content="a question"),
+            Assistant(content=[call]),
+            ToolResult(tool_use_id="c1", content="x y z " * size),
+            Assistant(content="done"),
+            User(content="And now?"),
+        ]
+        return name_records(said, [encode(record).decode() for record in said])
+
+    bounds = ListBounds(target("anthropic", model="test"), window=25_000)
+    assert not bounds.fit(with_result(70_000)).is_unchanged
+    assert not bounds.fit(with_result(70_000)).plan.decisions, "it is remembered"
+    assert bounds.fit(with_result(7)).is_unchanged

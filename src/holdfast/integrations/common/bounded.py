@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -268,13 +270,15 @@ def name_records(records: Sequence[Record], spelled: Sequence[str]) -> list[Reco
 def _insert(
     records: Sequence[Record], known: Sequence[_Decision]
 ) -> tuple[list[Record], list[_Decision]]:
-    """Return records with the decisions among them; those about other messages are dropped."""
+    """Return records with the decisions among them; those about other messages are dropped, with
+    those that were made at once: a cut with the shortening of a result that is gone."""
     ids = {record.id for record in records}
     standing: list[_Decision] = []
-    for after, decision in known:
-        if after not in ids or not _names(decision) <= ids:
+    for after, made in groupby(known, key=itemgetter(0)):
+        together = list(made)
+        if after not in ids or not all(_names(decision) <= ids for _after, decision in together):
             break
-        standing.append((after, decision))
+        standing += together
     path: list[Record] = []
     for record in records:
         path.append(record)
