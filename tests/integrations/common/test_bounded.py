@@ -60,7 +60,7 @@ def test_what_was_decided_at_once_is_dropped_at_once() -> None:
 
     def with_result(size: int) -> list[Record]:
         call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
-        said = [
+        said: list[Record] = [
             User(content="a question"),
             Assistant(content=[call]),
             ToolResult(tool_use_id="c1", content="x y z " * size),
