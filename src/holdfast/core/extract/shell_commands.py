@@ -108,6 +108,8 @@ def _is_look(words: list[str]) -> bool:
 
 def same_command(command: str) -> str:
     """Return the key shared by commands that differ only in options, pipes and folders."""
+    if len(command) > _LOOK_CHARS:
+        return command
     words: list[str] = []
     is_target = False
     for word in _PREFIX.sub("", without_filters(without_setup(command))).split():

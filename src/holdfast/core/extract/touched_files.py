@@ -8,6 +8,7 @@ did not fail; both would be guesses.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -143,8 +144,12 @@ def _changes(action: tuple[str, ...], arguments: Json) -> bool:
 
 def _words(name: object) -> tuple[str, ...]:
     """The words of `write_file`, `writeFile` and `fs.write`, in small letters."""
-    if not isinstance(name, str) or len(name) > PATH_CHARS:
-        return ()
+    return _words_of(name) if isinstance(name, str) and len(name) <= PATH_CHARS else ()
+
+
+@lru_cache(maxsize=1_024)
+def _words_of(name: str) -> tuple[str, ...]:
+    """The same; tools and their arguments have few names."""
     return tuple(word.lower() for word in _WORD.findall(name))
 
 

@@ -107,7 +107,6 @@ def carry_digests(
     prose: str = "",
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
-    shown: str = "",
     kept: Sequence[Digest] = (),
 ) -> CarryOver:
     """Return a carry-over of records that were digested before.
@@ -115,8 +114,8 @@ def carry_digests(
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
-    small. `shown` is the text of the rest of the request: a name in it is not listed. `kept` are
-    the records that stay behind the carry-over: the state is the one after them.
+    small. `kept` are the records that stay behind the carry-over: the state is the one after them,
+    and their names are not listed.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     earlier = read_back(previous) if previous else _Earlier()
@@ -131,6 +130,7 @@ def carry_digests(
     lines = lines_of(digests, earlier.lines)
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
     room = cap_tokens - fixed - names_room
+    ranked = _names_to_list(digests, earlier.names, kept)
     for _again in range(6):
         if room <= 0:
             break
@@ -138,7 +138,7 @@ def carry_digests(
         notes = _notes(root, omitted + earlier.omitted)
         story = _section(STORY, [*notes, *told]) if told else ""
         text = "\n\n".join(filter(None, (start, story, *behind)))
-        names = _names(digests, earlier.names, names_room, counter, text, shown, root)
+        names = _names(ranked, names_room, counter, text, root)
         whole = "\n\n".join(
             filter(None, (text, _section(NAMES, [" ".join(names)]) if names else ""))
         )
@@ -319,27 +319,25 @@ def _whole_lines(text: str, cap_tokens: int, counter: Counter) -> str:
     return text.rstrip() if lines else ""
 
 
-def _names(
-    digests: Sequence[Digest],
-    earlier: Sequence[str],
-    room: int,
-    counter: Counter,
-    text: str,
-    shown: str,
-    root: str,
+def _names_to_list(
+    digests: Sequence[Digest], earlier: Sequence[str], kept: Sequence[Digest]
 ) -> list[str]:
-    """The names worth their tokens, best first, without those that stand elsewhere."""
+    """The names of what is cut, best first, without those of what stays."""
+    shown = {name for digest in kept for name in digest.names}
+    return [name for name in (*rank_names(digests), *earlier) if name not in shown]
+
+
+def _names(names: Sequence[str], room: int, counter: Counter, text: str, root: str) -> list[str]:
+    """As many names as fit, without those that stand in the text."""
     room -= counter.count(f"\n\n{NAMES}\n")
     listed = {*text.split(), *identifiers(text)}
     kept: dict[str, None] = {}
-    for ranked in (*rank_names(digests), *earlier):
+    for ranked in names:
         name = ranked.removeprefix(f"{root}/") if root and ranked[:1] == "/" else ranked
         if ranked in listed or name in listed or name in kept:
             continue
         tokens = counter.count(f" {name}")
         if tokens <= room:
-            if ranked in shown:
-                continue
             kept[name] = None
             room -= tokens
         elif room < 3:

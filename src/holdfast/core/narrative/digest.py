@@ -65,6 +65,8 @@ _REPORT_CHARS_MIN: Final = 200
 _PROSE_CHARS: Final = 8_000
 """Of a text that may be prose, from its start."""
 _GLANCE_CHARS: Final = 800
+_CODE: Final = "{}[]=<>/|$+"
+"""The most frequent of these signs, which are counted in no time."""
 _CODE_SIGNS: Final = 0.06
 """Code, listings and logs have more signs than this at their very start: the rest need not be
 read."""
@@ -193,7 +195,11 @@ def plain(text: str) -> str:
     """A text without lines that have no word and without drawn lines; of a very long one, its
     ends."""
     text = cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text
-    return _RUN.sub(r"\1\1", "\n".join(filter(_TELLING.match, text.splitlines()))).strip()
+    return _RUN.sub(r"\1\1", _telling_lines(text)).strip()
+
+
+def _telling_lines(text: str) -> str:
+    return "\n".join(filter(_TELLING.match, text.splitlines()))
 
 
 def _digest_user(record: User) -> Digest:
@@ -330,7 +336,7 @@ def _digest_result(record: ToolResult) -> Digest:
         told, is_prose = cut(plain(text), _REPORT_CHARS, marker=ellipsis).text, True
     elif not _is_listing(text):
         edges = cut(text, 2 * _LONG_CHARS, marker=ellipsis).text
-        told = cut(plain(edges), _LONG_CHARS, marker=ellipsis).text
+        told = cut(_telling_lines(edges), _LONG_CHARS, marker=ellipsis).text
     return Digest(
         record.id,
         passages=passages,
@@ -364,11 +370,15 @@ def reads_as_prose(text: str) -> bool:
     if len(text) < _REPORT_CHARS_MIN:
         return False
     start = text[:_GLANCE_CHARS]
-    if len(_SIGN.findall(start)) > _CODE_SIGNS * len(start):
+    if sum(map(start.count, _CODE)) > _CODE_SIGNS * len(start):
         return False
     sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
     lines = [line for line in sample.splitlines() if line.strip()]
-    if not lines or len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
+    if not lines or sum(map(sample.count, _CODE)) > _SIGNS_MAX * len(sample):
+        return False
+    if len(_SIGN.findall(start)) > _CODE_SIGNS * len(start):
+        return False
+    if len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
         return False
     return len(_WORD.findall(sample)) >= _WORDS_A_LINE * len(lines)
 

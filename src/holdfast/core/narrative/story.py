@@ -66,6 +66,10 @@ _USER_TOKENS_MIN: Final = 24
 _CALL_CHARS_MIN: Final = 60
 _CHARS_MIN: Final = 24
 """A text of which less is left is left out."""
+_SAMPLE_CHARS: Final = 1_000
+"""Of a text, to estimate its tokens."""
+_MARK_TOKENS: Final = 3
+"""Of the words before a line, and its end."""
 _LONG_CHARS: Final = 240
 """A longer result is told only where there is room for half of this."""
 _WEIGHTS: Final[dict[str, float]] = {
@@ -265,12 +269,14 @@ def tell(
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
     sizes = {at: counter.count(_mark(line, line.text)) + 1 for at, line in users.items()}
-    wanted = sum(counter.count(_whole(lines[at])) + 1 for at in others) if others else 0
+    tokens = {at: _estimate(lines[at].text, counter) for at in others}
+    outcomes = {at: _estimate(text, counter) for at in others if (text := _outcome(lines[at]))}
+    wanted = sum(tokens.values()) + sum(outcomes.values()) + _MARK_TOKENS * len(others)
     spare = max(0, room - min(wanted, rest))
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
     said = _tell_users(users, sizes, max(int(room * share), spare), counter)
     left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
-    told = {**said, **_tell_others(lines, others, left, counter)}
+    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter)}
     return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
         lines[at].count for at in told
     )
@@ -309,14 +315,24 @@ def _that_fit(places: list[int], sizes: dict[int, int], room: int) -> list[int]:
     return [at for at in places if at not in gone]
 
 
+def _estimate(text: str, counter: Counter) -> int:
+    """The tokens of a text; of a long one, as many as its beginning has for each character. What
+    is written in the end is counted."""
+    start = counter.count(text[:_SAMPLE_CHARS])
+    return max(1, start * len(text) // _SAMPLE_CHARS if len(text) > _SAMPLE_CHARS else start)
+
+
 def _tell_others(
-    lines: Sequence[StoryLine], places: Sequence[int], room: int, counter: Counter
+    lines: Sequence[StoryLine],
+    tokens: dict[int, int],
+    outcomes: dict[int, int],
+    room: int,
+    counter: Counter,
 ) -> dict[int, str]:
-    if room <= 0 or not places:
+    if room <= 0 or not tokens:
         return {}
-    calls = [at for at in places if lines[at].kind == "call"]
-    words = [at for at in places if lines[at].kind != "call"]
-    tokens = {at: max(1, counter.count(lines[at].text)) for at in places}
+    calls = [at for at in tokens if lines[at].kind == "call"]
+    words = [at for at in tokens if lines[at].kind != "call"]
     last = max(1, len(lines) - 1)
     worth = Worth([f"{_text_of(line)} {line.outcome}" for line in lines])
     rooms = []
@@ -329,8 +345,7 @@ def _tell_others(
     for at in calls:
         if outcome := _outcome(lines[at]):
             weight = _WEIGHTS[_outcome_role(lines[at])]
-            size = max(1, counter.count(outcome))
-            rooms.append(_room_of(at, outcome, size, weight, at / last, part="outcome"))
+            rooms.append(_room_of(at, outcome, outcomes[at], weight, at / last, part="outcome"))
     cap, calls = _call_chars(lines, calls, tokens, room)
     kept = set(calls)
     rooms = [item for item in rooms if item.part != "outcome" or item.line in kept]
@@ -508,10 +523,6 @@ def _tell_outcome(line: StoryLine, text: str) -> str:
 
 def _outcome(line: StoryLine) -> str:
     return "" if line.is_refused else line.outcome
-
-
-def _whole(line: StoryLine) -> str:
-    return _mark(line, f"{line.text} {line.outcome}")
 
 
 def _mark(line: StoryLine, text: str) -> str:

@@ -5,21 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.models.messages import (
-    Image,
-    Other,
-    Text,
-    Thinking,
-    ToolAnswer,
-    ToolCall,
-    arguments_json,
-)
+from holdfast.core.models.messages import Other, ToolCall, arguments_json
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY, is_opaque
@@ -31,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.models.messages import Block
     from holdfast.core.narrative.digest import Digest
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.request import ProjectionRequest
@@ -100,7 +91,6 @@ class Past:
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=self._rest_tokens(units, start, rest),
-            shown=self._text_shown(units, start),
             kept=self._digests_kept(units, start),
             counter=self._scale.counter,
         ).text
@@ -114,11 +104,6 @@ class Past:
         before = self._boundary.carry or self._boundary.summary if self._boundary else ""
         most = int(gone * _TOLD_SHARE) + self._scale.counter.count(before)
         return most if rest is None else min(most, max(0, int(rest / self._correction.factor)))
-
-    def _text_shown(self, units: Sequence[ContextUnit], start: int) -> str:
-        """The text of the units that stay."""
-        blocks = [block for unit in units[start:] for part in unit.parts for block in part.blocks]
-        return "\n".join(map(_text_in, blocks))
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
@@ -273,20 +258,6 @@ def _not_shown(digest: Digest, shown: set[str]) -> Digest:
         if item.kind != "program"
     ]
     return replace(digest, passages=tuple(told))
-
-
-def _text_in(block: Block) -> str:
-    match block:
-        case Text(text):
-            return text
-        case ToolCall(arguments=arguments):
-            return arguments_text(arguments)
-        case ToolAnswer(content=pieces):
-            return "\n".join(piece.text for piece in pieces if isinstance(piece, Text))
-        case Thinking() | Image() | Other():
-            return ""
-        case _:
-            assert_never(block)
 
 
 def _with_opaque_alone(record: Record, unit: ContextUnit) -> Record:
