@@ -1,7 +1,7 @@
 """Measure the house: modules, packages, imports among them, sizes, names, docstrings.
 
 python scripts/house.py            # a table of the numbers
-python scripts/house.py --list     # each place behind them
+python scripts/house.py --list     # each place behind them; the pure code of each folder
 python scripts/house.py --src DIR  # another checkout's src/holdfast
 """
 
@@ -41,7 +41,7 @@ _NO_PARTICIPLES = frozenset(
 _VAGUE_OPENING = re.compile(r"(What|Whether|How|Where)\b")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Module:
     """One file of the package, parsed."""
 
@@ -72,6 +72,31 @@ def read(source: Path = SOURCE) -> list[Module]:
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """Return every node below a node; the measures each look at all of them."""
     return tuple(ast.walk(tree))
+
+
+@cache
+def pure_lines(module: Module) -> int:
+    """Count the lines of code: without blanks, comments, docstrings and imports."""
+    passed: set[int] = set()
+    for node in nodes_of(module.tree):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+                passed.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                passed.add(node.lineno)
+            case _:  # code, or what stands in a line of it
+                pass
+    lines = enumerate(module.text.splitlines(), 1)
+    bare = ((number, line.strip()) for number, line in lines)
+    return sum(bool(line) and line[0] != "#" and number not in passed for number, line in bare)
+
+
+def pure_by_folder(modules: list[Module]) -> dict[str, int]:
+    """Return the pure lines of each package of the first two levels."""
+    found: dict[str, int] = defaultdict(int)
+    for module in modules:
+        found["/".join(Path(module.path).parts[:-1][:2])] += pure_lines(module)
+    return dict(found)
 
 
 def crowded_modules(modules: list[Module]) -> dict[str, int]:
@@ -234,6 +259,11 @@ def main(arguments: list[str]) -> int:
     rows: list[tuple[str, int, list[str]]] = [
         ("modules", len(modules), []),
         ("lines", sum(module.lines for module in modules), []),
+        (
+            "pure lines: no blanks, comments, docstrings, imports",
+            sum(map(pure_lines, modules)),
+            [f"{size:6,} {path or '.'}" for path, size in sorted(pure_by_folder(modules).items())],
+        ),
         ("packages", len(packages(modules)), []),
         (
             f"modules over {MODULE_NAMES} public names",

@@ -134,7 +134,8 @@ ORDER: dict[str, tuple[str, ...]] = {
             "simulation",
             "memory",
         ),
-        *("adoption", "history", "erasing", "session", "gateway", "workspace", "adapters", "proxy"),
+        *("adoption", "history", "erasing", "session", "gateway", "workspace"),
+        *("operations", "adapters", "proxy"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.support.answers import answer_of
 from tests.support.cli import run_in_process
 from tests.surfaces.http.servers import serving
 from tests.surfaces.test_facts_agree import own_sessions, plain
@@ -209,7 +210,7 @@ def test_every_number_with_the_name_of_a_fact_is_that_fact(
                 wrong += wrong_in_text(text, facts, surface)
             workspace = CallerWorkspace(store, OPERATOR)
             for name, given in TOOLS_READ.items():
-                answer = TOOLS[name].call(workspace, filled(given, values))
+                answer = json.dumps(answer_of(TOOLS[name].call, workspace, filled(given, values)))
                 wrong += wrong_in(answer, facts, "status" if name == "context" else name)
             served = asyncio.run(answered(store, values, monkeypatch))
             assert len(served) > 20

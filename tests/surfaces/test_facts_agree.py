@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.shared_data import DATA
+from tests.support.answers import answer_of
 from tests.support.cli import run_in_process
 from tests.support.runs import RUN, is_whole
 from tests.surfaces.http.servers import serving
@@ -211,7 +212,7 @@ async def compare(
     api = f"/v1/sessions/{key.agent}/{key.session}"
     got = (await client.get(f"{api}/context")).json()
     status = (await client.get(f"{api}/status")).json()
-    mcp = json.loads(CallerWorkspace(store, OPERATOR).context.status(str(key)))
+    mcp = answer_of(CallerWorkspace(store, OPERATOR).context.status, str(key))
     pages = {
         name: (await client.get(f"/s/{key.agent}/{key.session}{name}")).text
         for name in ("/context", "/context/fate", "/context/time", "/context/changes", "/inspect")

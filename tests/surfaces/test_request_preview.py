@@ -93,9 +93,8 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
 
 def status_window(store: MemoryStore, key: SessionKey) -> int | None:
     """The window in the status that tools and HTTP give, where the log tells it."""
-    status = json.loads(CallerWorkspace(store, OPERATOR).context.status(str(key)))
-    assert status.get("window"), status
-    return status["window"]["tokens"] if status["window"]["confidence"] == "learned" else None
+    window = CallerWorkspace(store, OPERATOR).context.status(str(key)).window
+    return window.tokens if window.confidence == "learned" else None
 
 
 def _texts(messages: list[Any]) -> list[str]:

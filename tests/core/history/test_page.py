@@ -12,6 +12,7 @@ from tests.core.secrets.planted_secrets import TOKENS
 from tests.support.runs import sample
 
 from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.history.capped_json import text_within
 from holdfast.core.history.page import (
     TOO_LARGE,
     Gathering,
@@ -59,7 +60,7 @@ def page_text(
         if gathering.is_done:
             break
     page = gathering.page(str(KEY), "tree of main/s", has_older=next(units, None) is not None)
-    return render_page(page, KEY, cap)
+    return text_within(render_page(page, KEY, cap), cap)
 
 
 # Units

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
 import pytest
+from tests.support.answers import answer_of
 from tests.support.runs import sample
 from tests.surfaces.mcp.owners import NEEDLE, plant
 
@@ -16,6 +17,7 @@ from holdfast.core.history.access import OPERATOR, Visibility, decide, decide_ch
 from holdfast.core.limits import EXCERPT_CHARS_MIN
 from holdfast.core.log.records import OutputRef
 from holdfast.engine.erasing import erase
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreError
@@ -52,23 +54,27 @@ def ask_about(function: Callable[..., Any], session: str, ref: str) -> dict[str,
     """Call a method about a session, with a ref where it wants one."""
     wanted = inspect.signature(function).parameters
     given = {"session": session, "ref": ref}
-    reply = function(**{name: given[name] for name in wanted if name in given})
-    found: dict[str, Any] = json.loads(reply) if isinstance(reply, str) else reply
+    found: dict[str, Any] = answer_of(
+        function, **{name: given[name] for name in wanted if name in given}
+    )
     return found
 
 
 def about_sessions(workspace: CallerWorkspace) -> dict[str, Callable[..., Any]]:
+    """The methods about a session. `history.text` and `history.read` are `history.page` as text
+    and as data, and have their own tests."""
     return {
         name: function
         for name, function in questions(workspace).items()
         if "session" in inspect.signature(function).parameters
+        and name not in ("history.text", "history.read")
     }
 
 
 def test_the_methods_are_found(store: MemoryStore) -> None:
     """The tests below walk these; a new one is walked by itself."""
     names = set(about_sessions(CallerWorkspace(store, OPERATOR)))
-    assert names >= {"history.text", "outputs.read", "context.status", "context.resume"} | CHANGING
+    assert names >= {"history.page", "outputs.read", "context.status", "context.resume"} | CHANGING
 
 
 CALLERS = [
@@ -130,7 +136,7 @@ def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller
             assert (reply.get("status") != "forbidden") == expected, (name, key, reply)
             if not may_read:
                 assert "hello" not in str(reply)
-        found = workspace.outputs.read(ref)  # by its hash alone
+        found = str(answer_of(workspace.outputs.read, ref))  # by its hash alone
         assert ("the output of" in found) == may_read, (key, found)
 
 
@@ -169,12 +175,11 @@ def test_parts_of_an_output_make_up_the_whole(store: MemoryStore, cap: int, text
     found = []
     while offset is not None:
         part = workspace.outputs.read(ref.sha256, offset=offset, max_chars=120_000)
-        assert len(part.encode()) <= cap
-        reply = json.loads(part)
-        found.append(reply["text"])
-        assert len(reply["text"]) >= min(EXCERPT_CHARS_MIN // 8, len(text))
-        offset = reply.get("nextOffset")
-        assert reply["truncated"] == (offset is not None)
+        assert len(msgspec.json.encode(part)) <= cap
+        found.append(part.text)
+        assert len(part.text) >= min(EXCERPT_CHARS_MIN // 8, len(text))
+        offset = part.next_offset
+        assert part.is_cut == (offset is not None)
     assert "".join(found) == text
 
 
@@ -192,21 +197,21 @@ def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
     workspace = CallerWorkspace(store, OPERATOR)
     head = store.head(key)
 
-    preview = json.loads(workspace.context.compact("work", preview=True))
+    preview = answer_of(workspace.context.compact, "work", preview=True)
     assert preview["outcome"] == "preview"
     assert store.head(key) == head
-    done = json.loads(workspace.context.compact("work", focus="the port"))
+    done = answer_of(workspace.context.compact, "work", focus="the port")
     assert (done["outcome"], done["method"]) == ("applied", "extract")
     assert done["tokensAfter"] < done["tokensBefore"]
-    status = json.loads(workspace.context.status("work"))
+    status = answer_of(workspace.context.status, "work")
     assert (status["compactions"], status["model"]) == (1, "gpt-5")
     assert status["window"]["tokens"] == 400_000
-    assert json.loads(workspace.context.status("work", window=32_000))["window"]["tokens"] == 32_000
+    assert answer_of(workspace.context.status, "work", window=32_000)["window"]["tokens"] == 32_000
     store.leases.acquire(key, "a turn", 60.0)
-    busy = json.loads(workspace.context.compact("work", wait=0.0))
+    busy = answer_of(workspace.context.compact, "work", wait=0.0)
     assert busy["status"] == "conflict"
     assert "turn" in busy["error"]
-    small = json.loads(workspace.context.status("work", window=100))
+    small = answer_of(workspace.context.status, "work", window=100)
     assert small["status"] == "invalid"
     assert "100" in small["error"]
 
@@ -226,8 +231,9 @@ def test_nothing_is_given_that_cannot_be_recorded(
         reply = ask_about(function, str(alice.key), alice.sha256)
         assert "could not be written to the audit log" in reply["error"], name
         assert not any(word in str(reply) for word in alice.words)
-    assert workspace.sessions() == []
-    assert alice.words[-1] not in workspace.memory.search(NEEDLE)
+    for unrecorded in (workspace.sessions, lambda: workspace.memory.search(NEEDLE)):
+        with pytest.raises(RequestRefused, match="could not be written to the audit log"):
+            unrecorded()
 
 
 def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(
@@ -248,7 +254,7 @@ def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(
 
     def search(cap: int) -> dict[str, Any]:
         workspace = CallerWorkspace(store, OPERATOR, max_bytes=cap)
-        found: dict[str, Any] = json.loads(workspace.memory.search(NEEDLE, scope="sessions"))
+        found: dict[str, Any] = answer_of(workspace.memory.search, NEEDLE, scope="sessions")
         return found
 
     with_turns = {cap: search(cap) for cap in range(EXCERPT_CHARS_MIN, 4_200, 250)}

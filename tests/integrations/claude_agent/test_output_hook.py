@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import peers
+from tests.support.answers import answer_of
 
 from holdfast.core.history.access import Caller
 from holdfast.engine.outputs import Outputs
@@ -88,7 +89,8 @@ def test_only_the_owner_reads_it_through_the_mcp_tool(tmp_path: Path) -> None:
         for owner in ("ann", "bob", ""):
             caller = Caller("main", None, owner=owner, visibility="agent")
             workspace = CallerWorkspace(store, caller)
-            found[owner] = "line 7:" in workspace.outputs.read(ref, lines="1:20")
+            answer = answer_of(workspace.outputs.read, ref, lines="1:20")
+            found[owner] = "line 7:" in answer.get("text", "")
     assert found == {"ann": True, "bob": False, "": False}
 
 

@@ -296,7 +296,11 @@ def test_bad_arguments_are_tool_errors(store: MemoryStore) -> None:
         for tool in (await client.list_tools()).tools:
             required = dict.fromkeys(tool.input_schema.get("required", []), str(alice.key))
             wrong = [{**required, "surprise": 1}]
-            wrong += [{**required, name: {"a": []}} for name in tool.input_schema["properties"]]
+            wrong += [
+                {**required, name: {"a": []}}
+                for name, schema in tool.input_schema["properties"].items()
+                if schema.get("type") != "object"
+            ]
             wrong += [{}] if required else []
             for given in wrong:
                 result = await client.call_tool(tool.name, given)

@@ -311,7 +311,7 @@ class CompactionStarted(msgspec.Struct, frozen=True):
     """Protected steps that the cut is forced to take, too."""
 
 
-class CompactionFinished(msgspec.Struct, frozen=True):
+class CompactionFinished(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a compaction. Only `applied` moved the boundary."""
 
     outcome: Literal["applied", "skipped", "preview"]

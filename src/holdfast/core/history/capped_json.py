@@ -1,45 +1,49 @@
-"""Replies within a cap, as compact JSON that states its own length.
+"""Answers within a cap, measured as compact JSON; some state their own length.
 
-For every cap from 0 up the text is within it: what there is no room for gives way in an order that
-the caller sets, down to an empty object, and below two bytes to nothing.
+What there is no room for gives way in an order that the maker sets. An answer without room for the
+least of it is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.core.text.cut import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.log.records import Json
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _ERROR_CHARS: Final = (600, 300, 150, 80, 40)
 
 
-def first_within(replies: Iterable[bytes], cap: int) -> str:
-    """The first of ever smaller replies that is within the cap."""
-    assert cap >= 0, f"a cap cannot be negative: {cap}"
-    found = next((reply for reply in replies if len(reply) <= cap), b"{}" if cap >= 2 else b"")
-    assert len(found) <= cap
-    return found.decode()
+class NoRoom(Exception):
+    """Not even the smallest form of an answer is within the cap."""
 
 
-def encode_with_length(reply: Json, fields: Sequence[str] = ()) -> bytes:
-    """A reply, or some fields of it, with its own length where `bytes` is among them."""
-    kept = {name: item for name, item in reply.items() if not fields or name in fields}
-    if fields and "bytes" not in fields:
-        return msgspec.json.encode(kept)
-    bare = len(msgspec.json.encode({**kept, "bytes": 0})) - 1
+def encode(reply: Any) -> bytes:
+    """Return an answer as compact JSON."""
+    return msgspec.json.encode(reply, enc_hook=repr)
+
+
+def text_within(reply: Any, cap: int) -> str:
+    """Return an answer as compact JSON; nothing below two bytes."""
+    data = encode(reply)
+    return data.decode() if len(data) <= cap else "{}" if cap >= 2 else ""
+
+
+def with_length(reply: S) -> S:
+    """Return an answer whose field `bytes` is its own length."""
+    bare = len(encode(msgspec.structs.replace(reply, bytes=0))) - 1
     total = bare
     while total != bare + len(str(total)):
         total = bare + len(str(total))
-    data = msgspec.json.encode({**kept, "bytes": total})
-    assert len(data) == total
-    return data
+    return msgspec.structs.replace(reply, bytes=total)
 
 
 def largest(most: int, fits: Callable[[int], bool]) -> int:
@@ -51,49 +55,34 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
     return least
 
 
-def refusal(status: str, error: str, asked: str, cap: int, *, field: str = "sessionKey") -> str:
-    """A refusal as data: what was asked for, and why it is not given."""
+def fit(make: Callable[[int], S], most: int, cap: int) -> S:
+    """Return the answer with the largest part that is within the cap. Raises `NoRoom`."""
+    found = make(most)
+    if len(encode(found)) > cap:
+        found = make(largest(most, lambda count: len(encode(make(count))) <= cap))
+        if len(encode(found)) > cap:
+            raise NoRoom
+    return found
+
+
+def fit_text(reply: S, field: str, cap: int) -> S:
+    """Return an answer whose text in `field` is shortened to fit; `truncated` says so."""
+    text: str = getattr(reply, field)
+
+    def make(chars: int) -> S:
+        if chars >= len(text):
+            return reply
+        shown = cut(text, chars, keep="head").text
+        return msgspec.structs.replace(reply, **{field: shown, "truncated": True})
+
+    return fit(make, len(text), cap)
+
+
+def refusal(status: str, error: str, asked: str, cap: int) -> Json:
+    """A refusal as data: what was asked for, if it is named, and why it is not given."""
+    told = {"sessionKey": asked} if asked else {}
     short = [cut(error, chars).text for chars in _ERROR_CHARS]
-    whole = ({"status": status, "error": item, field: asked} for item in (error, *short))
+    whole = ({"status": status, "error": item, **told} for item in (error, *short))
     bare = ({"status": status, "error": item} for item in short)
-    return first_within(map(msgspec.json.encode, (*whole, *bare, {"status": status})), cap)
-
-
-def fit_text(reply: Json, field: str, cap: int) -> str:
-    """A reply whose text in `field` is shortened to fit; `truncated` says so."""
-    text: str = reply[field]
-
-    def encode(chars: int) -> bytes:
-        shown = text if chars >= len(text) else cut(text, chars, keep="head").text
-        is_cut = bool(reply.get("truncated")) or chars < len(text)
-        return encode_with_length({**reply, field: shown, "truncated": is_cut})
-
-    chars = largest(len(text), lambda count: len(encode(count)) <= cap)
-    return first_within((encode(chars), msgspec.json.encode({"truncated": True})), cap)
-
-
-def listing(
-    rows: Sequence[Json], reply: Json, cap: int, *, unseen: int = 0, field: str = "sessions"
-) -> str:
-    """Rows in a reply, the first ones where not all fit."""
-    encoded = [msgspec.json.encode(row) for row in rows]
-    room, count = cap, 0
-    while count < len(encoded) and room > len(encoded[count]):
-        room -= len(encoded[count]) + 1
-        count += 1
-
-    def replies() -> Iterable[bytes]:
-        for kept in range(count, -1, -1):
-            left = len(rows) - kept + unseen
-            yield encode_with_length(
-                {
-                    **reply,
-                    field: [msgspec.Raw(item) for item in encoded[:kept]],
-                    "count": kept,
-                    "omittedCount": left,
-                    "truncated": left > 0,
-                }
-            )
-        yield msgspec.json.encode({field: [], "truncated": bool(rows) or unseen > 0})
-
-    return first_within(replies(), cap)
+    found: Iterable[Json] = (*whole, *bare, {"status": status}, {})
+    return next((each for each in found if len(encode(each)) <= cap), {})

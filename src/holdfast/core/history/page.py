@@ -11,11 +11,14 @@ exactly where it ends.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
-from holdfast.core.history.capped_json import encode_with_length, first_within
+from holdfast.core.history.answers import HistoryPage
+from holdfast.core.history.capped_json import encode, with_length
 from holdfast.core.history.cursors import cursor
 from holdfast.core.history.sanitise import (
     Shown,
@@ -43,14 +46,10 @@ MASKED: Final = (
     "Values shown as masked are not the real ones: do not copy them into files, commands or "
     "configuration."
 )
-_EVERYTHING: Final = (
-    *("sessionKey", "scope", "notice", "messages", "output", "count", "omittedCount", "matches"),
-    *("truncated", "droppedMessages", "contentTruncated", "contentRedacted", "hasMore"),
-    *("hasNewer", "cursor", "bytes"),
-)
+_EVERYTHING: Final = HistoryPage.__struct_fields__
 _FEWER: Final = (
-    *("sessionKey", "messages", "output", "truncated", "droppedMessages", "contentTruncated"),
-    *("contentRedacted", "cursor", "bytes"),
+    *("session_key", "messages", "output", "truncated", "dropped_messages", "content_truncated"),
+    *("content_redacted", "cursor", "bytes"),
 )
 _MESSAGE_BYTES_MIN: Final = 50
 """No message is smaller, so as many as that in one unit cannot be shown together."""
@@ -251,9 +250,14 @@ def in_turn(
             sides.append((units, is_newer))
 
 
-def render_page(page: Page, key: SessionKey, cap: int) -> str:
-    """The reply within the cap: JSON wherever there are two bytes for it, else nothing."""
-    return first_within(_replies(page, key, cap), cap)
+def render_page(page: Page, key: SessionKey, cap: int) -> HistoryPage:
+    """The reply within the cap; an empty one where there is no room for a field."""
+    for found, messages in _replies(page, key, cap):
+        if len(encode(found)) <= cap:
+            plain = [msgspec.to_builtins(shown.message, enc_hook=repr) for shown in messages]
+            is_there = found.messages is not UNSET
+            return replace(found, messages=plain) if is_there else found
+    return HistoryPage()
 
 
 def scope_of(caller: Caller) -> str:
@@ -271,7 +275,11 @@ def scope_of(caller: Caller) -> str:
             return cut(f"agent {caller.agent}{others}", _SCOPE_CHARS_MAX, keep="head").text
 
 
-def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
+_Reply = tuple[HistoryPage, list[Shown]]
+"""A reply whose messages are encoded, so that it is measured quickly, and the messages."""
+
+
+def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[_Reply]:
     """Smaller and smaller replies."""
     chosen = _choose(page.candidates, cap)
     for count in range(len(chosen), 0, -1):
@@ -282,7 +290,7 @@ def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
         yield _reply(page, key, (), fields)
 
 
-def _small_replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
+def _small_replies(page: Page, key: SessionKey, cap: int) -> Iterator[_Reply]:
     first = page.candidates[0].first
     smaller = [PageCandidate(first, messages) for messages in _smaller(page, cap)]
     for fields in _FIELDS:
@@ -320,9 +328,9 @@ def _placeholders(page: Page) -> Iterator[Shown]:
     bare = {"role": "assistant", "content": TOO_LARGE}
     if page.essential:
         frame = page.essential[page.wanted].frame
-        known = {name: frame[name] for name in ("id", "role")}
-        yield Shown(msgspec.json.encode({**bare, **known}), is_cut=True, is_redacted=False)
-    yield Shown(msgspec.json.encode(bare), is_cut=True, is_redacted=False)
+        named = {**bare, "id": frame["id"], "role": frame["role"]}
+        yield Shown(named, msgspec.json.encode(named), is_cut=True, is_redacted=False)
+    yield Shown(bare, msgspec.json.encode(bare), is_cut=True, is_redacted=False)
 
 
 def _reply(
@@ -332,37 +340,38 @@ def _reply(
     fields: Sequence[str],
     *,
     is_replaced: bool = False,
-) -> bytes:
+) -> _Reply:
     messages = [message for each in _in_time(chosen) for message in each.messages]
-    found = sum(len(candidate.messages) for candidate in page.candidates) + page.passed_over
+    asked = sum(len(candidate.messages) for candidate in page.candidates) + page.passed_over
     firsts = {item.first for item in chosen}
     represented = sum(
         len(candidate.messages) for candidate in page.candidates if candidate.first in firsts
     )
-    omitted = found - min(represented, len(messages))
+    omitted = asked - min(represented, len(messages))
     is_dropped, is_cut = omitted > 0 or is_replaced, any(message.is_cut for message in messages)
     is_redacted = any(message.is_redacted for message in messages)
     older = _older(page, chosen)
-    everything = {
-        "sessionKey": page.session,
-        "scope": page.scope,
-        "notice": f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
-        "messages": [msgspec.Raw(message.json) for message in messages],
-        "count": len(messages),
-        "omittedCount": omitted,
-        "matches": page.matches,
-        "truncated": is_dropped or is_cut,
-        "droppedMessages": is_dropped,
-        "contentTruncated": is_cut,
-        "contentRedacted": is_redacted,
-        "hasMore": older is not None or (not chosen and omitted > 0),
-        "hasNewer": _has_newer(page, firsts),
-        "cursor": None if older is None else cursor(key, older),
-    }
-    for name in ("matches", "hasNewer"):
-        if everything[name] is None:
-            del everything[name]
-    return encode_with_length(everything, fields)
+    has_newer = _has_newer(page, firsts)
+    raw: Any = [msgspec.Raw(message.json) for message in messages]
+    found = HistoryPage(
+        session_key=page.session,
+        scope=page.scope,
+        notice=f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
+        messages=raw,
+        count=len(messages),
+        omitted_count=omitted,
+        matches=UNSET if page.matches is None else page.matches,
+        truncated=is_dropped or is_cut,
+        dropped_messages=is_dropped,
+        content_truncated=is_cut,
+        content_redacted=is_redacted,
+        has_more=older is not None or (not chosen and omitted > 0),
+        has_newer=UNSET if has_newer is None else has_newer,
+        cursor=None if older is None else cursor(key, older),
+    )
+    left_out = {name: UNSET for name in _EVERYTHING if name not in fields}
+    shown = replace(found, **left_out) if left_out else found
+    return (with_length(shown) if "bytes" in fields else shown), messages
 
 
 def _in_time(chosen: Sequence[PageCandidate]) -> list[PageCandidate]:

@@ -115,6 +115,7 @@ class Clean(msgspec.Struct, frozen=True):
 class Shown(msgspec.Struct, frozen=True):
     """A message as it goes into a reply."""
 
+    message: Json
     json: bytes
     is_cut: bool
     is_redacted: bool
@@ -238,8 +239,9 @@ def forms(clean: Clean, words: Sequence[str] = ()) -> Iterator[Shown]:
 
 
 def _as_shown(clean: Clean, body: Json, *, is_cut: bool) -> Shown:
-    data = msgspec.json.encode({**clean.frame, **body}, enc_hook=repr)
-    return Shown(data, clean.is_cut or is_cut, clean.is_redacted)
+    message = {**clean.frame, **body}
+    data = msgspec.json.encode(message, enc_hook=repr)
+    return Shown(message, data, clean.is_cut or is_cut, clean.is_redacted)
 
 
 # From a record

@@ -44,7 +44,7 @@ class NeighbourTurn(msgspec.Struct, frozen=True):
     """The end of a turn before, the beginning of one after."""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A passage that answers, and where it stands."""
 
     score: float

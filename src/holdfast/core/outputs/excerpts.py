@@ -34,7 +34,7 @@ _CONTEXT_CHARS: Final = 300
 """A few lines around a hit in a text without line breaks."""
 
 
-class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True):
+class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A part of an output and its place in the whole.
 
     Characters and lines are those of the text as it may be shown: with secrets masked.
@@ -57,7 +57,7 @@ class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int = 0
     matches: int | None = None
     """With a pattern: the number of lines that match, shown or not."""
-    is_cut: bool = False
+    is_cut: bool = msgspec.field(default=False, name="truncated")
     note: str = ""
     """The place of this part in the whole, and how to continue."""
 

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.history.capped_json import listing
+from holdfast.core.history.answers import ListedSession, SessionListing
+from holdfast.core.history.capped_json import fit, refusal, text_within, with_length
 from holdfast.core.history.page import render_page, scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES_MAX, LABEL_CHARS_MAX
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.lookup import CURRENT, SessionLookup
 from holdfast.engine.history.output_parts import OutputReader
 from holdfast.engine.history.pages import PageReader
-from holdfast.engine.history.replies import AuditedReplies, GivenReply
+from holdfast.engine.history.replies import AuditedReplies, GivenReply, shorten
 from holdfast.engine.history.request import RequestRefused, check_request, whole_number
 from holdfast.engine.history.tools import history_tool, list_tool
 from holdfast.engine.redactor import redactor as default_redactor
@@ -28,6 +29,7 @@ from holdfast.errors import NoSuchRecord, UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.history.access import Action, Caller
+    from holdfast.core.history.answers import HistoryPage
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.secrets.redaction import Redactor
@@ -94,8 +96,8 @@ class History:
         or those that contain all words of a `query`. With `output_ref` it is a part of an offloaded
         payload instead.
         """
-        return _parse(
-            self.text(
+        try:
+            page = self.page(
                 session,
                 limit=limit,
                 include_tools=include_tools,
@@ -106,9 +108,21 @@ class History:
                 output_ref_max_chars=output_ref_max_chars,
                 output_ref_offset=output_ref_offset,
             )
-        )
+        except RequestRefused as refused:
+            return self._refusal(refused, session)
+        found: Json = msgspec.to_builtins(page)
+        return found
 
-    def text(
+    def text(self, session: Any = CURRENT, **asked: Any) -> str:
+        """`read` as compact JSON of at most `max_bytes`; it accepts any arguments a model gives."""
+        reply: HistoryPage | Json
+        try:
+            reply = self.page(session, **asked)
+        except RequestRefused as refused:
+            reply = self._refusal(refused, session)
+        return text_within(reply, self._cap)
+
+    def page(
         self,
         session: Any = CURRENT,
         *,
@@ -120,11 +134,11 @@ class History:
         output_ref: Any = "",
         output_ref_max_chars: Any = None,
         output_ref_offset: Any = None,
-    ) -> str:
-        """`read` as compact JSON of at most `max_bytes`; it accepts any arguments a model gives."""
+    ) -> HistoryPage:
+        """`read` as a value, from any arguments a model gives. Raises `RequestRefused`."""
         action: Action = "output" if output_ref else "search" if query else "read"
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[HistoryPage]:
             request = check_request(
                 limit=limit,
                 include_tools=include_tools,
@@ -142,21 +156,36 @@ class History:
 
     def sessions(self, *, limit: Any = None) -> Json:
         """The sessions that the caller may read, the most recently active first."""
-        return _parse(self.sessions_text(limit=limit))
+        try:
+            reply: Json = msgspec.to_builtins(self.listing(limit=limit))
+        except RequestRefused as refused:
+            reply = self._refusal(refused)
+        return reply
 
     def sessions_text(self, *, limit: Any = None) -> str:
-        def give() -> GivenReply:
-            count = whole_number("limit", limit, HISTORY_LIMIT_MESSAGES_MAX)
+        """`sessions` as compact JSON of at most `max_bytes`."""
+        return text_within(self.sessions(limit=limit), self._cap)
+
+    def listing(self, *, limit: Any = None) -> SessionListing:
+        """`sessions` as a value. Raises `RequestRefused`."""
+
+        def give() -> GivenReply[SessionListing]:
+            most = whole_number("limit", limit, HISTORY_LIMIT_MESSAGES_MAX)
             infos = self._lookup.visible()
-            rows = [self._row(info) for info in infos[:count]]
-            reply: Json = {
-                "scope": self._scope,
-                "contentRedacted": any(is_redacted for _row, is_redacted in rows),
-            }
-            shown = [row for row, _is_redacted in rows]
-            unseen = len(infos) - len(shown)
-            text = listing(shown, reply, self._cap, unseen=unseen)
-            return GivenReply(text, "Allowed: what may be read.")
+            rows = [self._row(info) for info in infos[:most]]
+
+            def make(count: int) -> SessionListing:
+                listing = SessionListing(
+                    scope=self._scope,
+                    content_redacted=any(is_redacted for _row, is_redacted in rows),
+                    sessions=[row for row, _is_redacted in rows[:count]],
+                    count=count,
+                    omitted_count=len(infos) - count,
+                    truncated=count < len(infos),
+                )
+                return with_length(listing)
+
+            return GivenReply(fit(make, len(rows), self._cap), "Allowed: what may be read.")
 
         return self._replies.give("list", "", give)
 
@@ -164,18 +193,22 @@ class History:
         """`sessions_history` and `sessions_list` for a model that acts for the caller."""
         return history_tool(self.text), list_tool(self.sessions_text)
 
-    def _row(self, info: SessionInfo) -> tuple[Json, bool]:
+    def _refusal(self, refused: RequestRefused, session: Any = "") -> Json:
+        asked = self._redactor.text(shorten(session))
+        return refusal(refused.status, refused.error, asked, self._cap)
+
+    def _row(self, info: SessionInfo) -> tuple[ListedSession, bool]:
         label = self._redactor.text(info.label)
-        row = {
-            "sessionKey": self._redactor.text(str(info.key)),
-            "label": cut(label, LABEL_CHARS_MAX).text,
-            "agent": info.key.agent,
-            "messages": info.messages,
-            "lastActive": info.last_active,
-        }
+        row = ListedSession(
+            session_key=self._redactor.text(str(info.key)),
+            label=cut(label, LABEL_CHARS_MAX).text,
+            agent=info.key.agent,
+            messages=info.messages,
+            last_active=info.last_active,
+        )
         return row, label != info.label
 
-    def _reply(self, key: SessionKey, request: HistoryRequest) -> str:
+    def _reply(self, key: SessionKey, request: HistoryRequest) -> HistoryPage:
         if request.output_ref:
             return self._outputs.reply(key, request)
         try:
@@ -186,8 +219,3 @@ class History:
                 raise
             raise RequestRefused("invalid", _REWOUND) from error
         return render_page(page, key, self._cap)
-
-
-def _parse(text: str) -> Json:
-    reply: Json = msgspec.json.decode(text) if text else {}
-    return reply

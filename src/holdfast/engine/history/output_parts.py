@@ -6,9 +6,10 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import msgspec
+from msgspec import UNSET
 
-from holdfast.core.history.capped_json import encode_with_length, first_within, largest
+from holdfast.core.history.answers import HistoryOutput, HistoryPage
+from holdfast.core.history.capped_json import NoRoom, encode, fit, with_length
 from holdfast.core.history.page import MASKED, NOTICE
 from holdfast.engine.outputs import Outputs
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Json
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.history.request import HistoryRequest
@@ -36,7 +36,7 @@ class OutputReader:
         self._cap = cap
         self._scope = scope
 
-    def reply(self, key: SessionKey, request: HistoryRequest) -> str:
+    def reply(self, key: SessionKey, request: HistoryRequest) -> HistoryPage:
         """A part of an offloaded payload, as much as fits."""
         redactor = _ComparingRedactor(self._redactor)
         outputs = Outputs(self._store, self._blobs, redactor=cast("Redactor", redactor))
@@ -44,39 +44,43 @@ class OutputReader:
         part = outputs.read(
             key, request.output_ref, offset=request.offset or None, max_chars=request.chars
         )
-        reply = partial(self._as_json, key, found, part, is_redacted=redactor.is_redacted)
-        chars = largest(
-            len(part.text), lambda count: len(encode_with_length(reply(count))) <= self._cap
-        )
-        smaller = ({"truncated": True, "messages": []}, {"truncated": True})
-        return first_within(
-            (encode_with_length(reply(chars)), *map(msgspec.json.encode, smaller)), self._cap
-        )
+        make = partial(self._page, key, found, part, is_redacted=redactor.is_redacted)
+        smaller = (HistoryPage(truncated=True, messages=[]), HistoryPage(truncated=True))
+        try:
+            return fit(make, len(part.text), self._cap)
+        except NoRoom:
+            fitting = (page for page in smaller if len(encode(page)) <= self._cap)
+            return next(fitting, HistoryPage())
 
-    def _as_json(
+    def _page(
         self, key: SessionKey, found: FoundOutput, part: Excerpt, chars: int, *, is_redacted: bool
-    ) -> Json:
+    ) -> HistoryPage:
         is_cut = part.is_cut or chars < len(part.text)
-        output: Json = {"path": found.sha256 or found.ref}
-        if found.sha256:
-            output |= {"sha256": found.sha256, "sha256Verified": True}
-        output |= {"bytes": found.bytes, "kind": found.kind, "truncated": is_cut}
-        output |= {"text": part.text[:chars], "offset": part.offset}
-        # Where nothing fits, the same offset again would lead nowhere.
-        output["nextOffset"] = part.offset + chars if is_cut and chars else None
-        if part.note and not part.text:
-            output["note"] = part.note
-        return {
-            "sessionKey": self._redactor.text(str(key)),
-            "scope": self._scope,
-            "notice": f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
-            "messages": [],
-            "output": output,
-            "truncated": is_cut,
-            "droppedMessages": False,
-            "contentTruncated": is_cut,
-            "contentRedacted": is_redacted,
-        }
+        output = HistoryOutput(
+            path=found.sha256 or found.ref,
+            sha256=found.sha256 or UNSET,
+            sha256_verified=True if found.sha256 else UNSET,
+            bytes=found.bytes,
+            kind=found.kind,
+            truncated=is_cut,
+            text=part.text[:chars],
+            offset=part.offset,
+            # Where nothing fits, the same offset again would lead nowhere.
+            next_offset=part.offset + chars if is_cut and chars else None,
+            note=part.note if part.note and not part.text else UNSET,
+        )
+        page = HistoryPage(
+            session_key=self._redactor.text(str(key)),
+            scope=self._scope,
+            notice=f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
+            messages=[],
+            output=output,
+            truncated=is_cut,
+            dropped_messages=False,
+            content_truncated=is_cut,
+            content_redacted=is_redacted,
+        )
+        return with_length(page)
 
 
 class _ComparingRedactor:

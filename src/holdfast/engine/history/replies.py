@@ -1,13 +1,13 @@
-"""Replies to a caller: each is recorded, and a refusal is a reply like any other."""
+"""Answers to a caller: each is recorded, a refusal too."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from holdfast.core.history.access import OPERATOR, Access, decide
-from holdfast.core.history.capped_json import refusal
+from holdfast.core.history.capped_json import NoRoom, encode
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import (
@@ -33,20 +33,27 @@ if TYPE_CHECKING:
 
     from holdfast.core.history.access import Action, Caller
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.history.request import RefusalStatus
     from holdfast.ports import Audit, Clock
 
 _NAME_CHARS: Final = 160
 """The most characters of a requested name in a refusal."""
+T = TypeVar("T")
 _UNRECORDED: Final = (
     "the access could not be written to the audit log, so nothing is returned; the operator must "
     "make the log writable"
 )
 
 
-class GivenReply(NamedTuple):
-    """A reply, the reason why it may be given, and what it is about."""
+def shorten(target: Any) -> str:
+    """Return the name of what was asked for, short enough for a refusal and for the audit log."""
+    return cut(str(target), _NAME_CHARS).text
 
-    text: str
+
+class GivenReply(NamedTuple, Generic[T]):
+    """An answer, the reason why it may be given, and what it is about."""
+
+    value: T
     reason: str
     target: str = ""
     """For the audit log, where the request did not name it: erasing a session takes out its key."""
@@ -73,56 +80,44 @@ class AuditedReplies:
         self._clock = clock
         self._cap = max_bytes
 
-    def give(
-        self,
-        action: Action,
-        target: Any,
-        give: Callable[[], GivenReply],
-        *,
-        field: str = "sessionKey",
-    ) -> str:
-        """The reply that `give` makes with the reason why it may, or a refusal in its place.
-
-        A refusal repeats the target in `field`.
-        """
-        name = cut(str(target), _NAME_CHARS).text
-        is_allowed, found = False, GivenReply("", "")
+    def give(self, action: Action, target: Any, give: Callable[[], GivenReply[T]]) -> T:
+        """The answer that `give` makes with the reason why it may. Raises `RequestRefused`."""
+        refused: RequestRefused | None = None
+        found: GivenReply[T] | None = None
         try:
             found = give()
-            text, reason = found.text, found.reason
-            is_allowed = True
-        except RequestRefused as refused:
-            reason = refused.error
-            text = self._refuse(refused.status, refused.error, name, field)
+        except RequestRefused as error:
+            refused = error
+        except NoRoom:
+            refused = RequestRefused("error", f"the answer has no room in {self._cap:,} bytes")
         except (HoldfastError, OSError, RecursionError) as error:
-            status, reason = self._explain(error)
-            text = self._refuse(status, reason, name, field)
+            refused = RequestRefused(*self._explain(error))
+        reason = refused.error if refused is not None else found.reason if found else ""
         access = Access(
             ts=self._clock(),
             action=action,
             agent=self._caller.agent,
             session=self._caller.session,
             owner=self._caller.owner,
-            target=self._redactor.text(found.target or name),
-            is_allowed=is_allowed,
+            target=self._redactor.text((found and found.target) or shorten(target)),
+            is_allowed=found is not None,
             reason=self._redactor.text(reason),
-            bytes=len(text.encode()) if is_allowed else 0,
-            hits=found.hits,
-            shown=tuple(map(self._redactor.text, found.shown)),
+            bytes=len(encode(found.value)) if found is not None else 0,
+            hits=found.hits if found is not None else None,
+            shown=tuple(map(self._redactor.text, found.shown)) if found is not None else (),
         )
         try:
             self._audit.note(access)
         except (StoreError, OSError) as error:
             if self._caller != OPERATOR:
-                return self._refuse("error", _UNRECORDED, name, field)
+                raise RequestRefused("error", _UNRECORDED) from error
             warnings.warn(f"not in the audit log: {error}", HoldfastWarning, stacklevel=3)
-        return text
+        if refused is not None:
+            raise RequestRefused(refused.status, self._redactor.text(reason)) from refused
+        assert found is not None
+        return found.value
 
-    def _refuse(self, status: str, error: str, name: str, field: str) -> str:
-        error, name = self._redactor.text(error), self._redactor.text(name)
-        return refusal(status, error, name, self._cap, field=field)
-
-    def _explain(self, error: Exception) -> tuple[str, str]:
+    def _explain(self, error: Exception) -> tuple[RefusalStatus, str]:
         """The status and reason of an error. Only the operator learns details about the store."""
         if isinstance(error, NoSuchSession) and self._caller != OPERATOR:
             # Its hint would name sessions that the caller may not see.

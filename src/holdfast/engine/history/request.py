@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,10 +32,16 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
-class RequestRefused(Exception):
-    """Becomes a reply; it never leaves the engine."""
+RefusalStatus = Literal["forbidden", "not_found", "invalid", "conflict", "error"]
 
-    def __init__(self, status: str, error: str) -> None:
+
+class RequestRefused(Exception):
+    """The answer that is a refusal: its kind, and a sentence for whoever asked. A door renders it.
+
+    `forbidden` never tells whether the thing exists; `error` is a failure on our side.
+    """
+
+    def __init__(self, status: RefusalStatus, error: str) -> None:
         super().__init__(error)
         self.status, self.error = status, error
 

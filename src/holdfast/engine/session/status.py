@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.models.window import Window  # noqa: TC001 - the schema of an answer needs it
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.models.spending import Spent
     from holdfast.core.models.totals import SessionTotals
-    from holdfast.core.models.window import Window
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import ContextUnit
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The status of a session at one moment."""
 
     session: str
@@ -42,6 +43,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The size of the messages at which the next compaction comes."""
     warn_at: int
     """The size of the messages from which on `warnings` says that it is near."""
+    fill: float
+    """The share of the way to the next compaction that is used up."""
+    share: float
+    """The share of the window that the next request takes."""
     messages: int
     """Messages in view."""
     turns: int
@@ -73,16 +78,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """Troubles that a person should know of."""
 
-    @property
-    def fill(self) -> float:
-        """The share of the way to the next compaction that is used up."""
-        return self.messages_tokens / self.compact_at if self.compact_at else 1.0
-
-    @property
-    def share(self) -> float:
-        """The share of the window that the next request takes."""
-        return self.tokens / self.window.tokens
-
 
 def status_of(
     plan: Plan,
@@ -97,18 +92,21 @@ def status_of(
 ) -> Status:
     """Build the status from the next request, the totals so far and what they cost."""
     limits = plan.limits
+    tokens = plan.tokens.total - plan.tokens.messages + plan.tokens_before
     return Status(
         session=session,
         agent=agent,
         label=label,
         model=plan.target.model,
         window=plan.window,
-        tokens=plan.tokens.total - plan.tokens.messages + plan.tokens_before,
+        tokens=tokens,
         basis=plan.tokens.basis,
         budget=plan.budget.tokens,
         messages_tokens=plan.tokens_before,
         compact_at=limits.compact_at,
         warn_at=limits.warn_at,
+        fill=plan.tokens_before / limits.compact_at if limits.compact_at else 1.0,
+        share=tokens / plan.window.tokens,
         messages=sum(len(unit.parts) for unit in plan.units),
         turns=totals.turns,
         calls=spent.calls,

@@ -1,16 +1,18 @@
-"""The one way out of a workspace: every reply is decided, masked, bounded and audited here."""
+"""The one way out of a workspace: every answer is decided, masked, bounded and audited here."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import decide_change
-from holdfast.core.history.capped_json import encode_with_length, first_within, fit_text
+from holdfast.core.history.capped_json import fit_text
 from holdfast.core.history.page import scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.history.lookup import SessionLookup
 from holdfast.engine.history.replies import AuditedReplies
 from holdfast.engine.history.request import RequestRefused
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 
     from holdfast.core.history.access import Action, Caller
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Json
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.history.replies import GivenReply
     from holdfast.ports import Clock, SessionStore
 
 MAY_READ: Final = "Allowed: what may be read."
 """The reason in the audit log where a call is about everything that the caller may read."""
-_SNAKE: Final = lazy_pattern("_([a-z])")
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class WorkspaceBase:
@@ -56,19 +58,10 @@ class WorkspaceBase:
             caller, store.audit, redactor=self.redactor, clock=clock, max_bytes=max_bytes
         )
 
-    def reply(
-        self,
-        action: Action,
-        target: str,
-        give: Callable[[], GivenReply],
-        *,
-        field: str = "sessionKey",
-    ) -> str:
-        """The reply that `give` makes with the reason why it may, or a refusal; audited.
-
-        A refusal repeats the target in `field`.
-        """
-        return self._replies.give(action, target, give, field=field)
+    def audit(self, action: Action, target: str, give: Callable[[], GivenReply[T]]) -> T:
+        """Return the answer that `give` makes with the reason why it may. Raises
+        `RequestRefused`; the audit log has either."""
+        return self._replies.give(action, target, give)
 
     def resolve(self, session: str) -> tuple[SessionKey, str]:
         """A session that the caller may read, and the reason. Raises `RequestRefused`."""
@@ -83,16 +76,25 @@ class WorkspaceBase:
             raise RequestRefused("forbidden", verdict.reason)
         return key, verdict.reason
 
-    def encode(self, reply: Json, text: str = "") -> str:
-        """A reply as JSON, masked and within the cap; its field `text` gives way first."""
-        masked = self.redactor.value({**reply, "scope": self.scope})
-        if text:
-            return fit_text(masked, text, self.cap)
-        return first_within((encode_with_length(masked), b'{"truncated":true}'), self.cap)
+    def mask(self, value: T) -> T:
+        """Return a value with the secrets in every text of it masked."""
+        shown: Any = value
+        match value:
+            case str():
+                shown = self.redactor.text(value)
+            case msgspec.Struct():
+                names = value.__struct_fields__
+                shown = replace(value, **{name: self.mask(getattr(value, name)) for name in names})
+            case list():
+                shown = [self.mask(each) for each in value]
+            case tuple():
+                shown = tuple(self.mask(each) for each in value)
+            case dict():
+                shown = self.redactor.value(value)
+            case _:  # a number, a truth value, or nothing
+                pass
+        return cast("T", shown)
 
-
-def camel(fields: Any) -> Json:
-    """The fields of a struct with the names that replies have: `next_offset` is `nextOffset`."""
-    return {
-        _SNAKE.sub(lambda found: found[1].upper(), name): value for name, value in fields.items()
-    }
+    def fit(self, answer: S, text: str) -> S:
+        """Return an answer, masked, whose field `text` is shortened to fit the cap."""
+        return fit_text(self.mask(answer), text, self.cap)

@@ -9,6 +9,8 @@ import msgspec
 
 from holdfast.core.checkpoint.render import render
 from holdfast.core.dialects.registry import target
+from holdfast.core.flow.events import CompactionFinished
+from holdfast.core.history.answers import Result
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import (
     CHECKPOINT_CHARS,
@@ -22,7 +24,7 @@ from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.options import SessionOptions, check_window
 from holdfast.engine.session.session import Session
-from holdfast.engine.workspace.base import camel
+from holdfast.engine.session.status import Status
 from holdfast.engine.workspace.facts import (
     NEAR_RECORDS,
     TurnTerms,
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.core.checkpoint.state import State
-    from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
@@ -65,6 +66,50 @@ class ContextSettings(msgspec.Struct, frozen=True):
     """The context window in tokens; None for the model's."""
 
 
+class SessionStatus(Status, Result, frozen=True, kw_only=True):
+    """The size of the next request of a session, its cost so far, and its next compaction."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+
+
+class CompactionReport(CompactionFinished, Result, frozen=True, kw_only=True):
+    """The result of a compaction, or of its preview."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    truncated: bool = False
+    """True where the summary had no room as a whole."""
+
+
+class CheckpointText(Result, frozen=True, kw_only=True):
+    """A checkpoint of a session as text."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    notice: str = NOTICE
+    """A warning to a model: this is data."""
+    record: str | None
+    """The record that holds it; null where it is not stored."""
+    text: str
+    """Requests, open tasks, decisions, failures and files."""
+    truncated: bool = False
+    """True where the text had no room as a whole."""
+
+
+class ResumeText(Result, frozen=True, kw_only=True):
+    """A session as text for a model that goes on with it."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    text: str
+    """Its summary, then its newest messages."""
+    omitted_messages: int
+    """Number of older messages that had no room."""
+    truncated: bool = False
+    """True where the text had no room as a whole."""
+
+
 class WorkspaceContext:
     """Reports on the context of sessions and compacts it; reads and stores checkpoints."""
 
@@ -91,22 +136,16 @@ class WorkspaceContext:
         terms = self.turn_terms(key)
         return self._open(key, None).request() if terms is not None and terms.is_stated else None
 
-    def status(self, session: str, *, window: int | None = None) -> str:
+    def status(self, session: str, *, window: int | None = None) -> SessionStatus:
         """The size of the next request of a session, and when its next compaction is due."""
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[SessionStatus]:
             key, reason = self._base.resolve(session)
             status = self._open(key, window).status()
-            reply = {
-                "sessionKey": str(key),
-                **camel(msgspec.to_builtins(status)),
-                "model": status.model or None,
-                "fill": round(status.fill, 4),
-                "share": round(status.share, 4),
-            }
-            return GivenReply(self._base.encode(reply), reason)
+            answer = SessionStatus(**msgspec.structs.asdict(status), session_key=str(key))
+            return GivenReply(self._base.mask(answer), reason)
 
-        return self._base.reply("status", session, give)
+        return self._base.audit("status", session, give)
 
     def compact(
         self,
@@ -116,13 +155,13 @@ class WorkspaceContext:
         preview: bool = False,
         wait: float = TURN_WAIT_SECONDS,
         make: Callable[[], CompactionFinished] | None = None,
-    ) -> str:
+    ) -> CompactionReport:
         """Compact the view of a session now. A preview only reports what that would do.
 
         `make` compacts in place of the workspace, which asks no model unless it was given one.
         """
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[CompactionReport]:
             find = self._base.resolve if preview else self._base.resolve_to_change
             key, reason = find(session)
             result = (
@@ -130,21 +169,21 @@ class WorkspaceContext:
                 if make is not None
                 else self._open(key, None).compact(focus, preview=preview, wait=wait)
             )
-            reply = {"sessionKey": str(key), **camel(msgspec.to_builtins(result))}
-            return GivenReply(self._base.encode(reply, "summary"), reason)
+            answer = CompactionReport(**msgspec.structs.asdict(result), session_key=str(key))
+            return GivenReply(self._base.fit(answer, "summary"), reason)
 
-        return self._base.reply("compact", session, give)
+        return self._base.audit("compact", session, give)
 
-    def checkpoint(self, session: str, *, max_chars: int = CHECKPOINT_CHARS) -> str:
+    def checkpoint(self, session: str, *, max_chars: int = CHECKPOINT_CHARS) -> CheckpointText:
         """The newest stored checkpoint of a session; without one, its state now."""
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[CheckpointText]:
             key, reason = self._base.resolve(session)
             found = checkpoints.load(self._base.store, key)
             state = found.state or checkpoints.take(self._base.store, key).state
             return GivenReply(self._show(key, state, found.record, max_chars), reason)
 
-        return self._base.reply("checkpoint", session, give)
+        return self._base.audit("checkpoint", session, give)
 
     def save_checkpoint(
         self,
@@ -152,10 +191,10 @@ class WorkspaceContext:
         *,
         fields: Mapping[str, Any] | None = None,
         max_chars: int = CHECKPOINT_CHARS,
-    ) -> str:
+    ) -> CheckpointText:
         """Store a checkpoint of a session: its state now, with the given fields."""
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[CheckpointText]:
             key, reason = self._base.resolve_to_change(session)
             given = self._base.redactor.value(dict(fields or {}))
             taken = checkpoints.take(
@@ -164,30 +203,26 @@ class WorkspaceContext:
             record = checkpoints.save(self._base.store, key, taken.state)
             return GivenReply(self._show(key, taken.state, record, max_chars), reason)
 
-        return self._base.reply("checkpoint", session, give)
+        return self._base.audit("checkpoint", session, give)
 
-    def resume(self, session: str, *, max_chars: int = RESEED_CHARS) -> str:
+    def resume(self, session: str, *, max_chars: int = RESEED_CHARS) -> ResumeText:
         """A session as text for a model that goes on with it: summary, then newest messages."""
 
-        def give() -> GivenReply:
+        def give() -> GivenReply[ResumeText]:
             base = self._base
             key, reason = base.resolve(session)
             told = reseed(
                 base.store, key, identity=base.caller, cap=max_chars, redactor=base.redactor
             )
-            reply = {"sessionKey": str(key), "text": told.text, "omittedMessages": told.omitted}
-            return GivenReply(base.encode(reply, "text"), reason)
+            answer = ResumeText(session_key=str(key), text=told.text, omitted_messages=told.omitted)
+            return GivenReply(base.fit(answer, "text"), reason)
 
-        return self._base.reply("reseed", session, give)
+        return self._base.audit("reseed", session, give)
 
-    def _show(self, key: SessionKey, state: State, record: str, max_chars: int) -> str:
-        reply = {
-            "sessionKey": str(key),
-            "notice": NOTICE,
-            "record": record or None,
-            "text": render(state, max_chars, redactor=self._base.redactor),
-        }
-        return self._base.encode(reply, "text")
+    def _show(self, key: SessionKey, state: State, record: str, max_chars: int) -> CheckpointText:
+        text = render(state, max_chars, redactor=self._base.redactor)
+        answer = CheckpointText(session_key=str(key), record=record or None, text=text)
+        return self._base.fit(answer, "text")
 
     def _open(self, key: SessionKey, window: int | None) -> _ReadSession:
         """The session, open. No model is asked for notes that are due."""

@@ -1,8 +1,8 @@
 """Everything that one caller may do with the sessions and notes of a store.
 
 Surfaces that serve several callers ask this and decide nothing themselves. Each call is decided,
-carried out, masked, bounded and audited, in that order, and its reply is JSON, also where it is a
-refusal: `{"status": …, "error": …}`.
+carried out, masked, bounded and audited, in that order. Its answer is a value; a refusal is raised
+as `RequestRefused`.
 """
 
 from __future__ import annotations
@@ -70,13 +70,11 @@ class CallerWorkspace:
 
     def sessions(self) -> list[SessionInfo]:
         """The sessions that the caller may read, the most recently active first; audited."""
-        found: list[SessionInfo] = []
 
-        def give() -> GivenReply:
-            found.extend(self._base.lookup.visible())
-            return GivenReply("", MAY_READ)
+        def give() -> GivenReply[list[SessionInfo]]:
+            return GivenReply(self._base.lookup.visible(), MAY_READ)
 
-        return found if not self._base.reply("list", "", give) else []
+        return self._base.audit("list", "", give)
 
     def find(self, session: str, *, to_change: bool = False) -> SessionKey:
         """A session that the caller may read, or change. Raises `RequestRefused`. Not audited."""
@@ -86,6 +84,11 @@ class CallerWorkspace:
     def mask_value(self, value: Any) -> Any:
         """A JSON-like value with its secrets masked."""
         return self._base.redactor.value(value)
+
+    @property
+    def cap(self) -> int:
+        """The most bytes that an answer may have as JSON."""
+        return self._base.cap
 
     def mask(self, text: str) -> str:
         """A text with its secrets masked, for names that a surface shows by itself."""

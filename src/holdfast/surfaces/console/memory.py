@@ -26,10 +26,10 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import size_text
 from holdfast.surfaces.http.memory import NoteBody, NotesOfAgent, NotesQuery, memory_of
-from holdfast.surfaces.http.route import JsonBody, Route, text_answer
+from holdfast.surfaces.http.route import JsonBody, Route
 
 if TYPE_CHECKING:
-    from holdfast.core.log.records import Json
+    from holdfast.core.memory.hits import Hit, NeighbourTurn
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _HITS: Final = 12
@@ -146,7 +146,7 @@ def _delete_form(agent: str, path: str, version: str) -> Html:
 def delete_notes(call: HttpCall) -> HttpAnswer:
     """Move a file of notes to the trash."""
     form: DeleteForm = call.body
-    text_answer(memory_of(call, form).discard(form.path, form.version))
+    memory_of(call, form).discard(form.path, form.version)
     return see_other(f"/memory?{_query(form.agent)}")
 
 
@@ -154,73 +154,66 @@ def edit_notes(call: HttpCall) -> HttpAnswer:
     """Write a file of notes."""
     form: EditForm = call.body
     before, after = (value.replace("\r\n", "\n") for value in (form.before, form.text))
-    text_answer(memory_of(call, form).edit(form.path, before, after))
+    memory_of(call, form).write(form.path, after, version_of(before.encode()))
     return see_other(f"/memory?{_query(form.agent, form.path)}")
-
-
-def _decode(text: str) -> Json:
-    found: Json = msgspec.json.decode(bytes(text_answer(text).value))
-    return found
 
 
 def _passage(call: HttpCall, citation: str) -> Html:
     memory, agent = memory_of(call, call.query), call.query.agent
-    found = _decode(memory.get(citation))
+    found = memory.get(citation)
     text = memory.source(citation) if call.client.may("write") else None
     # A browser sends other line ends than it was given.
     is_short = text is not None and len(text) <= _EDIT_CHARS_MAX and "\r" not in text
     return tag(
         "section",
         tag("h2", gist(citation, 120)),
-        long_text(str(found.get("text", ""))),
+        long_text(found.text),
         _edit_form(agent, citation, text) if text is not None and is_short else None,
         _delete_form(agent, citation, version_of(text.encode())) if text is not None else None,
     )
 
 
 def _hits(call: HttpCall, query: MemoryQuery) -> Html:
-    found = _decode(memory_of(call, query).search(query.q, scope=query.scope, limit=_HITS))
-    hits = found.get("hits", [])
-    shown = [_hit(query.agent, hit) for hit in hits]
+    found = memory_of(call, query).search(query.q, scope=query.scope, limit=_HITS)
+    shown = [_hit(query.agent, hit) for hit in found.hits]
     return tag(
         "section",
-        tag("h2", f"{len(hits)} passages"),
-        tag("p", found["searchNotice"], class_="dim") if found.get("searchNotice") else None,
+        tag("h2", f"{found.count} passages"),
+        tag("p", found.search_notice, class_="dim") if found.search_notice else None,
         tag("ol", *shown, class_="hits") if shown else tag("p", "Nothing was found."),
     )
 
 
-def _hit(agent: str, hit: Json) -> Html:
-    citation = str(hit.get("citation", ""))
+def _hit(agent: str, hit: Hit) -> Html:
     return tag(
         "li",
-        tag("a", gist(citation, 120), href=f"/memory?{_query(agent, citation)}"),
-        *[_turn(turn, "Before") for turn in hit.get("turnsBefore", ())],
-        tag("p", gist(str(hit.get("text", "")), 600)),
-        *[_turn(turn, "After") for turn in hit.get("turnsAfter", ())],
+        tag("a", gist(hit.citation, 120), href=f"/memory?{_query(agent, hit.citation)}"),
+        *[_turn(turn, "Before") for turn in hit.turns_before],
+        tag("p", gist(hit.text, 600)),
+        *[_turn(turn, "After") for turn in hit.turns_after],
         tag("p", *_source(hit), class_="dim"),
     )
 
 
-def _source(hit: Json) -> list[object]:
+def _source(hit: Hit) -> list[object]:
     """Who said it, when, how well it fits, and the way to where it was said."""
-    found: list[object] = [gist(str(hit.get("role", "")), 60)]
-    if isinstance(hit.get("ts"), int | float):
-        found += [" · ", moment(float(hit["ts"]))]
-    found += [f" · score {float(hit.get('score', 0)):.2f}"]
-    if hit.get("supersededBy"):
-        found += [f" · superseded by {gist(str(hit['supersededBy']), 120)}"]
-    agent, _, session = str(hit.get("session", "")).partition("/")
+    found: list[object] = [gist(hit.role, 60)]
+    if hit.ts is not None:
+        found += [" · ", moment(hit.ts)]
+    found += [f" · score {hit.score:.2f}"]
+    if hit.superseded_by:
+        found += [f" · superseded by {gist(hit.superseded_by, 120)}"]
+    agent, _, session = (hit.session or "").partition("/")
     if is_name(agent) and is_name(session):
-        key, record = SessionKey(agent, session), str(hit.get("record", ""))
-        place = f"/records/{quote(record, safe='')}" if record else ""
-        label = "its record" if record else f"noted in {key}"
+        key = SessionKey(agent, session)
+        place = f"/records/{quote(hit.record, safe='')}" if hit.record else ""
+        label = "its record" if hit.record else f"noted in {key}"
         found += [" · ", tag("a", label, href=session_path(key, place))]
     return found
 
 
-def _turn(turn: Json, when: str) -> Html:
-    return tag("p", f"{when}, {turn['role']}: {gist(turn['text'], 200)}", class_="dim")
+def _turn(turn: NeighbourTurn, when: str) -> Html:
+    return tag("p", f"{when}, {turn.role}: {gist(turn.text, 200)}", class_="dim")
 
 
 def _query(agent: str, citation: str = "") -> str:
@@ -245,7 +238,7 @@ def _files(call: HttpCall) -> Html:
 
 def add_note(call: HttpCall) -> HttpAnswer:
     """Save a note."""
-    text_answer(memory_of(call, call.body).add(call.body.text))
+    memory_of(call, call.body).add(call.body.text)
     return see_other(f"/memory?{_query(call.body.agent)}")
 
 

@@ -14,6 +14,8 @@ from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.workspace.context import CheckpointText, CompactionReport, SessionStatus
+from holdfast.engine.workspace.outputs import OutputPart
 from holdfast.errors import HoldfastError
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
@@ -23,7 +25,6 @@ from holdfast.surfaces.http.route import (
     JsonBody,
     JsonObject,
     Route,
-    text_answer,
 )
 from holdfast.surfaces.request_preview import (
     RequestTerms,
@@ -105,7 +106,7 @@ class OutputQuery(HttpQuery, frozen=True):
 
 def _status(call: HttpCall) -> HttpAnswer:
     key = call.session()
-    return text_answer(call.workspace.context.status(str(key), window=call.query.window))
+    return HttpAnswer(call.workspace.context.status(str(key), window=call.query.window))
 
 
 def _context(call: HttpCall) -> HttpAnswer:
@@ -178,10 +179,10 @@ def read_policy(text: str, now: Policy) -> Policy:
 
 async def _compact(call: HttpCall) -> HttpAnswer:
     body: CompactBody = call.body
-    return await compact_session(call, body.focus, preview=body.preview)
+    return HttpAnswer(await compact_session(call, body.focus, preview=body.preview))
 
 
-async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) -> HttpAnswer:
+async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) -> CompactionReport:
     """Compact the session in the address. Where the settings name its agent, that is done as its
     turns do it: with their model. A preview asks no model."""
     key = await run_in_thread(lambda: call.session(to_change=not preview))
@@ -189,11 +190,10 @@ async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) 
     is_turn = not preview and terms is not None and terms.is_stated
     make = await _compact_as_turn(call, key, focus) if is_turn else None
 
-    def answer() -> HttpAnswer:
-        compact = call.workspace.context.compact
-        return text_answer(compact(str(key), focus=focus, preview=preview, wait=0, make=make))
-
-    return await run_in_thread(answer)
+    compact = call.workspace.context.compact
+    return await run_in_thread(
+        lambda: compact(str(key), focus=focus, preview=preview, wait=0, make=make)
+    )
 
 
 async def _compact_as_turn(
@@ -214,13 +214,13 @@ async def _compact_as_turn(
 
 
 def _checkpoint(call: HttpCall) -> HttpAnswer:
-    return text_answer(call.workspace.context.checkpoint(str(call.session())))
+    return HttpAnswer(call.workspace.context.checkpoint(str(call.session())))
 
 
 def _save_checkpoint(call: HttpCall) -> HttpAnswer:
     key = call.session(to_change=True)
-    text = call.workspace.context.save_checkpoint(str(key), fields=call.body.fields)
-    return text_answer(text, 201)
+    found = call.workspace.context.save_checkpoint(str(key), fields=call.body.fields)
+    return HttpAnswer(found, 201)
 
 
 def _record(call: HttpCall) -> HttpAnswer:
@@ -242,7 +242,7 @@ def _output(call: HttpCall) -> HttpAnswer:
     ref = call.path["ref"]
     if not is_name(ref):
         raise Problem(404, "there is no such output", hint="a ref is letters and digits")
-    return text_answer(call.workspace.outputs.read(ref, session=str(key), **given))
+    return HttpAnswer(call.workspace.outputs.read(ref, session=str(key), **given))
 
 
 _SESSION: Final = "/v1/sessions/{agent}/{session}"
@@ -252,7 +252,7 @@ ROUTES: Final = (
         f"{_SESSION}/status",
         "The size of the next request, and when a compaction is due",
         _status,
-        JsonObject,
+        SessionStatus,
         query=StatusQuery,
         problems=(422,),
     ),
@@ -271,7 +271,7 @@ ROUTES: Final = (
         f"{_SESSION}/compact",
         "Compact the context now, or preview it",
         _compact,
-        JsonObject,
+        CompactionReport,
         scope="write",
         body=CompactBody,
         problems=(409,),
@@ -281,14 +281,14 @@ ROUTES: Final = (
         f"{_SESSION}/checkpoint",
         "The newest checkpoint, or the state now",
         _checkpoint,
-        JsonObject,
+        CheckpointText,
     ),
     Route(
         "POST",
         f"{_SESSION}/checkpoint",
         "Store a checkpoint",
         _save_checkpoint,
-        JsonObject,
+        CheckpointText,
         scope="write",
         body=CheckpointBody,
         status=201,
@@ -307,7 +307,7 @@ ROUTES: Final = (
         f"{_SESSION}/outputs/{{ref}}",
         "An offloaded output, whole or in part",
         _output,
-        JsonObject,
+        OutputPart,
         query=OutputQuery,
     ),
 )

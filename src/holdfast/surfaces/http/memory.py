@@ -8,19 +8,16 @@ import msgspec
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
-from holdfast.core.text.typed import decode_typed
-from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import (
-    Given,
-    HttpAnswer,
-    HttpInput,
-    HttpQuery,
-    JsonBody,
-    JsonObject,
-    Name,
-    Route,
-    text_answer,
+from holdfast.engine.workspace.memory import (
+    DeletedNotes,
+    NoteFileList,
+    NoteFileText,
+    NoteVersion,
+    PassageText,
+    SavedNote,
+    SearchResult,
 )
+from holdfast.surfaces.http.route import HttpAnswer, HttpInput, HttpQuery, JsonBody, Name, Route
 
 if TYPE_CHECKING:
     from holdfast.engine.workspace.memory import WorkspaceMemory
@@ -103,61 +100,6 @@ class NoteFileBody(JsonBody, frozen=True):
     """That the text was made from; empty for a file that does not exist yet."""
 
 
-class NoteFileText(Given, frozen=True):
-    """Lines of a file of notes, as they are written."""
-
-    path: str
-    """The path of the file."""
-    first_line: int
-    """The number of the first line of `text`."""
-    lines: int
-    """Of the whole file."""
-    text: str
-    """The lines."""
-    version: str
-    """To be sent with a change; empty where the file holds a secret or is no text."""
-    truncated: bool
-    """True where a single line did not fit."""
-    next_line: int | None = None
-    """Read on here; null at the end."""
-
-
-class NoteVersion(Given, frozen=True):
-    """A file of notes that was written."""
-
-    path: str
-    """The path of the file."""
-    version: str
-    """The version that it has now."""
-
-
-class DeletedNotes(Given, frozen=True):
-    """A file of notes that was moved to the trash."""
-
-    path: str
-    """The path that the file had."""
-    kept_as: str
-    """Its path in the trash, from which the operator can bring it back."""
-
-
-class NoteFileRow(Given, frozen=True):
-    """A file of notes."""
-
-    path: str
-    """The path of the file."""
-    size: int
-    """Its size in bytes."""
-
-
-class NoteFileList(Given, frozen=True):
-    """Files of notes, in the order of their paths."""
-
-    files: list[NoteFileRow]
-    """The files of this page."""
-    next_after: str | None = None
-    """The `after` of the next page; null at the end."""
-
-
 class NoteListQuery(NotesQuery, frozen=True):
     """A page of the files of notes."""
 
@@ -175,56 +117,40 @@ def memory_of(call: HttpCall, given: NotesOfAgent) -> WorkspaceMemory:
 def _search(call: HttpCall) -> HttpAnswer:
     """Searches the notes of one agent, and the sessions of all that the client may read."""
     query: SearchQuery = call.query
-    found = memory_of(call, query).search(query.q, scope=query.scope, limit=query.limit)
-    return text_answer(found)
+    return HttpAnswer(memory_of(call, query).search(query.q, scope=query.scope, limit=query.limit))
 
 
 def _get(call: HttpCall) -> HttpAnswer:
-    try:
-        return text_answer(memory_of(call, call.query).get(call.query.citation))
-    except Problem as problem:
-        if problem.status != 400:
-            raise
-        raise Problem(404, problem.detail) from problem
+    return HttpAnswer(memory_of(call, call.query).get(call.query.citation))
 
 
 def _files(call: HttpCall) -> HttpAnswer:
     query: NoteListQuery = call.query
-    every = sorted((file.path, file.size) for file in memory_of(call, query).files())
-    files = [NoteFileRow(*row) for row in every if row[0] > query.after]
-    shown = files[: query.limit]
-    return HttpAnswer(NoteFileList(shown, shown[-1].path if len(files) > len(shown) else None))
+    return HttpAnswer(memory_of(call, query).list_files(query.limit, query.after))
 
 
 def _read_file(call: HttpCall) -> HttpAnswer:
     """The text is as it is written, with the comments that say where a note came from. Secrets are
     masked."""
     query: NoteFileQuery = call.query
-    text = memory_of(call, query).file(query.path, query.first_line, query.lines)
-    return _answer_as(text, NoteFileText)
+    return HttpAnswer(memory_of(call, query).file(query.path, query.first_line, query.lines))
 
 
 def _write_file(call: HttpCall) -> HttpAnswer:
     """Text that holds a secret is refused, and so is a version that the file no longer has."""
     body: NoteFileBody = call.body
-    return _answer_as(
-        memory_of(call, call.query).write(call.query.path, body.text, body.version), NoteVersion
-    )
+    memory = memory_of(call, call.query)
+    return HttpAnswer(memory.write(call.query.path, body.text, body.version))
 
 
 def _delete_file(call: HttpCall) -> HttpAnswer:
     """Searches no longer find what was in it."""
     query: DeleteNotesQuery = call.query
-    return _answer_as(memory_of(call, query).discard(query.path, query.version), DeletedNotes)
-
-
-def _answer_as(text: str, kind: type[Given]) -> HttpAnswer:
-    """Return a workspace's reply as the type that the document promises."""
-    return HttpAnswer(decode_typed(bytes(text_answer(text).value), kind))
+    return HttpAnswer(memory_of(call, query).discard(query.path, query.version))
 
 
 def _add(call: HttpCall) -> HttpAnswer:
-    return text_answer(memory_of(call, call.body).add(call.body.text), 201)
+    return HttpAnswer(memory_of(call, call.body).add(call.body.text), 201)
 
 
 ROUTES: Final = (
@@ -233,7 +159,7 @@ ROUTES: Final = (
         "/v1/memory/search",
         "Search notes and sessions",
         _search,
-        JsonObject,
+        SearchResult,
         query=SearchQuery,
     ),
     Route(
@@ -241,7 +167,7 @@ ROUTES: Final = (
         "/v1/memory/passage",
         "Read the text at a citation",
         _get,
-        JsonObject,
+        PassageText,
         query=CitationQuery,
     ),
     Route(
@@ -251,7 +177,6 @@ ROUTES: Final = (
         _files,
         NoteFileList,
         query=NoteListQuery,
-        action="list",
     ),
     Route(
         "GET",
@@ -287,7 +212,7 @@ ROUTES: Final = (
         "/v1/notes",
         "Save a note",
         _add,
-        JsonObject,
+        SavedNote,
         scope="write",
         body=NoteBody,
         status=201,

@@ -106,7 +106,7 @@ class HttpCall:
             found = self.workspace.find(str(asked), to_change=to_change)
         except RequestRefused as refused:
             if refused.status == "error":
-                raise refusal(refused.status, refused.error) from refused
+                raise
             raise no_session() from refused  # also where it could be short for several
         if found != asked:
             raise no_session()
@@ -167,18 +167,11 @@ class Route:
         return self.path.removeprefix("/v1/").split("/")[0] if "/v1/" in self.path else "server"
 
 
-def text_answer(text: str, status: int = 200) -> HttpAnswer:
-    """Return a workspace's reply; a refusal becomes a problem."""
-    reply = msgspec.json.decode(text) if text else {}
-    if isinstance(reply, dict) and "error" in reply and reply.get("status") in REFUSALS:
-        raise refusal(reply["status"], str(reply["error"]))
-    return HttpAnswer(msgspec.Raw(text.encode()) if text else {}, status)
-
-
-def refusal(status: str, sentence: str) -> Problem:
-    if status in ("forbidden", "not_found"):
-        return no_session() if status == "forbidden" else Problem(404, sentence)
-    return Problem(REFUSALS[status], sentence)
+def refusal(refused: RequestRefused) -> Problem:
+    """Return a refusal of the engine as an answer."""
+    if refused.status == "forbidden":
+        return no_session()
+    return Problem(REFUSALS[refused.status], refused.error)
 
 
 def no_session() -> Problem:

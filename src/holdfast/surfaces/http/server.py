@@ -19,6 +19,7 @@ from starlette.routing import Route as StarletteRoute
 
 from holdfast.core.history.access import Access
 from holdfast.core.text.typed import convert_typed, decode_typed
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import (
@@ -35,7 +36,7 @@ from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
 from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_cookie
 from holdfast.surfaces.http.metrics import Metrics
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token, problem_of
-from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth
+from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -193,6 +194,8 @@ class HttpServer:
             response = _respond(answer, is_head=request.method == "HEAD")
         except Problem as problem:
             response = _respond_failure(route, problem, request)
+        except RequestRefused as refused:
+            response = _respond_failure(route, refusal(refused), request)
         except HoldfastError as error:
             response = _respond_failure(route, problem_of(error), request)
         except Exception:

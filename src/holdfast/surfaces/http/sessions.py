@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.history.answers import HistoryPage
 from holdfast.core.log.ids import SessionKey, free_key, is_name
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
@@ -22,9 +23,7 @@ from holdfast.providers.models import model as find_model
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,
-    JsonObject,
     Route,
-    text_answer,
 )
 from holdfast.surfaces.http.session_types import (
     ForkBody,
@@ -228,8 +227,8 @@ def _history(call: HttpCall) -> HttpAnswer:
     """The newest messages last; `cursor` of a page gives the page before it."""
     query: HistoryQuery = call.query
     key = call.session()
-    return text_answer(
-        call.workspace.history.text(
+    return HttpAnswer(
+        call.workspace.history.page(
             str(key),
             limit=query.limit,
             include_tools=query.include_tools,
@@ -325,7 +324,7 @@ ROUTES: Final = (
         f"{_SESSION}/messages",
         "Read what was said, a page at a time",
         _history,
-        JsonObject,
+        HistoryPage,
         query=HistoryQuery,
     ),
 )

@@ -13,6 +13,7 @@ from holdfast.engine.history.request import RequestRefused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.history.answers import Result
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
 URI_CHARS_MAX: Final = 2_000
@@ -27,7 +28,7 @@ class ResourceKind(msgspec.Struct, frozen=True):
     template: str
     title: str
     description: str
-    read: Callable[[CallerWorkspace, str], str]
+    read: Callable[[CallerWorkspace, str], Result]
 
     @property
     def name(self) -> str:
@@ -42,16 +43,16 @@ class ListedResource(msgspec.Struct, frozen=True):
     description: str
 
 
-def _read_session(workspace: CallerWorkspace, key: str) -> str:
-    return workspace.history.text(key)
+def _read_session(workspace: CallerWorkspace, key: str) -> Result:
+    return workspace.history.page(key)
 
 
-def _read_output(workspace: CallerWorkspace, name: str) -> str:
+def _read_output(workspace: CallerWorkspace, name: str) -> Result:
     session, _, ref = name.rpartition("/")
     return workspace.outputs.read(ref, session=session)
 
 
-def _read_note(workspace: CallerWorkspace, path: str) -> str:
+def _read_note(workspace: CallerWorkspace, path: str) -> Result:
     return workspace.memory.get(path)
 
 
@@ -85,8 +86,8 @@ KINDS: Final = (
 _KINDS: Final = {kind.scheme: kind for kind in KINDS}
 
 
-def read_resource(workspace: CallerWorkspace, uri: str) -> str:
-    """The reply to a read as JSON; a refusal is one, too. Raises `RequestRefused`."""
+def read_resource(workspace: CallerWorkspace, uri: str) -> Result:
+    """Return the answer to a read. Raises `RequestRefused`."""
     scheme, separator, rest = uri.partition("://")
     kind = _KINDS.get(scheme)
     name = scrub(unquote(rest))

@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from holdfast import __version__
 from holdfast.core.history.access import Caller
+from holdfast.core.history.capped_json import refusal, text_within
 from holdfast.core.text.fences import fence_context
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -29,6 +30,7 @@ from holdfast.surfaces.mcp.tools import TOOLS
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
+    from holdfast.core.history.answers import Result
     from holdfast.core.log.records import Json
     from holdfast.surfaces.mcp.tools import McpTool
 
@@ -121,12 +123,11 @@ class _Handlers:
             why = "this server only reads" if tool is not None else f"tools: {known}"
             raise _bad_params(f"there is no tool of that name here; {why}")
         given = params.arguments or {}
-        try:
-            text = await self._work(client, lambda workspace: tool.call(workspace, given))
-        except RequestRefused as refused:
-            reply = {"status": refused.status, "error": refused.error}
-            text = msgspec.json.encode(reply).decode()
-        return _tool_result(text)
+
+        def answer(workspace: CallerWorkspace) -> types.CallToolResult:
+            return _answer_call(workspace, lambda: tool.call(workspace, given))
+
+        return await self._work(client, answer)
 
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -171,12 +172,10 @@ class _Handlers:
         client = self._client(context)
         uri = await self._work(client, lambda workspace: workspace.mask(params.uri))
         try:
-            text = await self._work(client, lambda workspace: read_resource(workspace, params.uri))
+            found = await self._work(client, lambda workspace: read_resource(workspace, params.uri))
         except RequestRefused as refused:
             raise _bad_params(refused.error, uri=uri) from None
-        reply = _decode(text)
-        if "status" in reply:
-            raise _bad_params(str(reply.get("error", "refused")), uri=uri)
+        text = msgspec.json.encode(found).decode()
         content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=text)
         return types.ReadResourceResult(contents=[content])
 
@@ -208,17 +207,14 @@ class _Handlers:
         session = given.pop("session", "")
         if given or not session:
             raise _bad_params(f"the prompt `{_PROMPT}` takes one argument: `session`")
-        text = await self._work(client, lambda workspace: workspace.context.resume(session))
-        reply = _decode(text)
-        if "status" in reply:
-            raise _bad_params(str(reply.get("error", "refused")))
-        key = str(reply.get("sessionKey", ""))
+        try:
+            found = await self._work(client, lambda workspace: workspace.context.resume(session))
+        except RequestRefused as refused:
+            raise _bad_params(refused.error) from None
+        key = found.session_key
+        parts = (_RESUME.format(key=key), fence_context(found.text, f"session {key}"))
         messages = [
-            types.PromptMessage(role="user", content=types.TextContent(text=part))
-            for part in (
-                _RESUME.format(key=key),
-                fence_context(str(reply.get("text", "")), f"session {key}"),
-            )
+            types.PromptMessage(role="user", content=types.TextContent(text=part)) for part in parts
         ]
         return types.GetPromptResult(description=f"Resume the session {key}.", messages=messages)
 
@@ -262,10 +258,6 @@ class _Handlers:
                 return work(workspace)
             except RequestRefused as refused:
                 raise RequestRefused(refused.status, workspace.mask(refused.error)) from None
-            except msgspec.ValidationError as error:
-                raise RequestRefused(
-                    "invalid", workspace.mask(f"the arguments are invalid: {error}")
-                ) from None
 
         try:
             return await anyio.to_thread.run_sync(run)
@@ -299,19 +291,23 @@ def _describe(tool: McpTool) -> types.Tool:
     )
 
 
-def _tool_result(text: str) -> types.CallToolResult:
-    """A reply as text and as data. A refusal is an error that the model can read."""
-    reply = _decode(text)
+def _answer_call(workspace: CallerWorkspace, call: Callable[[], Result]) -> types.CallToolResult:
+    """Return the answer as text and as data. A refusal is an error that the model can read."""
+    refused: RequestRefused | None = None
+    reply: Json
+    try:
+        reply = msgspec.to_builtins(call())
+    except RequestRefused as error:
+        refused = error
+    except msgspec.ValidationError as error:
+        refused = RequestRefused("invalid", f"the arguments are invalid: {error}")
+    if refused is not None:
+        reply = refusal(refused.status, workspace.mask(refused.error), "", workspace.cap)
     return types.CallToolResult(
-        content=[types.TextContent(text=text)],
+        content=[types.TextContent(text=text_within(reply, workspace.cap))],
         structured_content=reply,
-        is_error="status" in reply,
+        is_error=refused is not None,
     )
-
-
-def _decode(text: str) -> Json:
-    reply: Json = msgspec.json.decode(text) if text else {}
-    return reply
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:

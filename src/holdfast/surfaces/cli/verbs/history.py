@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.history.capped_json import text_within
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
@@ -65,19 +66,17 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 
 def _history(args: argparse.Namespace, app: App) -> int:
-    reading = _reading(args, app)
-    text = reading.text(
-        args.session,
-        limit=args.limit,
-        include_tools=args.include_tools,
-        query=args.query,
-        cursor=args.cursor,
-        around=args.around,
-    )
-    reply: Json = msgspec.json.decode(text) if text else {}
+    asked = {
+        "limit": args.limit,
+        "include_tools": args.include_tools,
+        "query": args.query,
+        "cursor": args.cursor,
+        "around": args.around,
+    }
+    reply = _reading(args, app).read(args.session, **asked)
     if app.out.is_json:
         # No newline, because the limit counts every byte.
-        app.out.text(text)
+        app.out.text(text_within(reply, args.max_bytes))
     elif "status" in reply:
         app.out.refuse(str(reply.get("error", "")))
     else:

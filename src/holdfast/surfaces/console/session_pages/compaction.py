@@ -303,13 +303,12 @@ async def compact_now(call: HttpCall) -> HttpAnswer:
     key = await run_in_thread(lambda: call.session(to_change=True))
     if form.record:
         await run_in_thread(undo_change, replace(call, body=UndoForm(form.record)))
-    reply = await compact_session(call, form.focus)
-    made = msgspec.json.decode(bytes(reply.value))
-    if made.get("outcome") != "applied":
+    made = await compact_session(call, form.focus)
+    if made.outcome != "applied":
         undone = f"; the compaction `{form.record}` stays undone" if form.record else ""
         raise Problem(
             409,
-            f"nothing was compacted: {made.get('detail') or made.get('outcome')}{undone}",
+            f"nothing was compacted: {made.detail or made.outcome}{undone}",
             hint="the page of the context shows what takes the room",
         )
     return layout.see_other(session_path(key, "/compaction"))

@@ -29,7 +29,7 @@ from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import RecordView
 from holdfast.surfaces.http.context import OutputQuery, terms_now
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 from holdfast.surfaces.http.turns import MessageBody, SendQuery, cancel_turn, send_message
 
 if TYPE_CHECKING:
@@ -255,10 +255,9 @@ def show_output(call: HttpCall) -> HttpAnswer:
         for name in ("offset", "lines", "pattern", "max_chars")
         if (value := getattr(query, name)) is not None
     }
-    raw = text_answer(call.workspace.outputs.read(ref, session=str(key), **given)).value
-    part = msgspec.json.decode(bytes(raw))
+    part = call.workspace.outputs.read(ref, session=str(key), **given)
     title, top = heading(call, key, "-")
-    following = part.get("nextOffset")
+    following = part.next_offset
     here = session_path(key, f"/outputs/{ref}")
     return page(
         title,
@@ -273,7 +272,7 @@ def show_output(call: HttpCall) -> HttpAnswer:
             action=here,
             class_="bar",
         ),
-        long_text(str(part.get("text", ""))),
+        long_text(part.text),
         tag("p", tag("a", "Next part", href=f"{here}?offset={following}")) if following else None,
     )
 

@@ -1,0 +1,97 @@
+"""Parameters that several operations have: their help, their bounds and their defaults."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from holdfast.core.limits import (
+    EXCERPT_CHARS_MAX,
+    EXCERPT_CHARS_MIN,
+    HISTORY_LIMIT_MESSAGES,
+    HISTORY_LIMIT_MESSAGES_MAX,
+    ID_CHARS_MAX,
+    PATTERN_CHARS_MAX,
+    RECALL_LIMIT,
+    RECALL_LIMIT_MAX,
+    RECALL_QUERY_CHARS_MAX,
+)
+
+TEXT_CHARS_MAX: Final = 2_000
+"""A statement; a longer text is a document, which belongs in a file."""
+NOTE_CHARS_MAX: Final = 8_000
+"""A note is one statement; some list the steps of a recipe."""
+WINDOW_TOKENS_MAX: Final = 100_000_000
+"""Fifty times the largest window there is."""
+_LINES_CHARS_MAX: Final = 50
+_OFFSET_MAX: Final = 2**53
+"""The largest whole number that every client reads exactly."""
+
+SessionName = Annotated[
+    str, Meta(description="The session: its id, agent/id, its label, or `current`.")
+]
+AgentName = Annotated[
+    str,
+    Meta(
+        description="The agent whose notes are meant; each has its own. By default the caller's.",
+        max_length=ID_CHARS_MAX,
+        # As text: msgspec would compile a pattern of its own at every start.
+        extra_json_schema={"pattern": "^([A-Za-z0-9][A-Za-z0-9_-]*)?$"},
+    ),
+]
+RecallQuery = Annotated[
+    str,
+    Meta(
+        description="A question, words, or an exact name or number.",
+        min_length=1,
+        max_length=RECALL_QUERY_CHARS_MAX,
+    ),
+]
+HitLimit = Annotated[
+    int,
+    Meta(
+        description=f"How many hits at most ({RECALL_LIMIT} unless given).",
+        ge=1,
+        le=RECALL_LIMIT_MAX,
+    ),
+]
+MessageLimit = Annotated[
+    int,
+    Meta(
+        description="How many user and assistant messages at most "
+        f"({HISTORY_LIMIT_MESSAGES} unless given).",
+        ge=1,
+        le=HISTORY_LIMIT_MESSAGES_MAX,
+    ),
+]
+CharLimit = Annotated[
+    int,
+    Meta(
+        description="How many characters to show at most.",
+        ge=EXCERPT_CHARS_MIN,
+        le=EXCERPT_CHARS_MAX,
+    ),
+]
+Offset = Annotated[
+    Annotated[int, Meta(ge=0, le=_OFFSET_MAX)] | None,
+    Meta(description="Where to start, in characters from 0. Not with lines."),
+]
+Lines = Annotated[
+    Annotated[str, Meta(max_length=_LINES_CHARS_MAX)] | None,
+    Meta(
+        description='Which lines, counting from 1: "120:180", "120:", ":50", or "-50:" for '
+        "the last 50."
+    ),
+]
+Pattern = Annotated[
+    Annotated[str, Meta(max_length=PATTERN_CHARS_MAX)] | None,
+    Meta(
+        description="A regular expression: the lines that match, numbered, with two lines "
+        "around each."
+    ),
+]
+WindowTokens = Annotated[
+    Annotated[int, Meta(ge=1, le=WINDOW_TOKENS_MAX)] | None,
+    Meta(description="The window in tokens to plan for, if not the model's own."),
+]

@@ -1,0 +1,24 @@
+"""Every operation, found by its class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.engine.operations import context, history, memory
+from holdfast.engine.operations.operation import Operation
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MODULES: Final[tuple[ModuleType, ...]] = (history, context, memory)
+
+OPERATIONS: Final[tuple[type[Operation], ...]] = tuple(
+    kind
+    for module in _MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type)
+    and issubclass(kind, Operation)
+    and kind.__module__ == module.__name__
+    and hasattr(kind, "title")
+)
+"""In the order in which a door lists them."""
