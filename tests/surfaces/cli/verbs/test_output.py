@@ -67,8 +67,8 @@ def test_output_is_an_excerpt_in_json(cli: Cli) -> None:
     ref = offload(cli, TEXT.encode())
     done = cli("output", ref, "--lines", "2:3", "--json")
     assert done.json["text"] == "0002 something happened\n0003 something happened\n"
-    assert done.json["first_line"] == 2
-    assert done.json["total_lines"] == 2_000
+    assert done.json["firstLine"] == 2
+    assert done.json["totalLines"] == 2_000
     assert done.err == ""
 
 
