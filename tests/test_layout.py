@@ -63,6 +63,7 @@ ACROSS = frozenset(
             "surfaces/test_leaks",
             "surfaces/test_memory_audit",
             "surfaces/test_owners_commands",
+            "surfaces/test_any_log",
             "surfaces/test_every_number",
             "surfaces/test_every_store",
             "surfaces/test_parity",

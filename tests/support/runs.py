@@ -82,6 +82,7 @@ SLOW_FILES = (
     "surfaces/proxy/*.py",
     "surfaces/telegram/test_api.py",
     "surfaces/telegram/test_channel_long_chat.py",
+    "surfaces/test_any_log.py",
     "surfaces/test_every_number.py",
     "surfaces/test_every_store.py",
     "surfaces/test_leaks.py",

@@ -133,7 +133,7 @@ def refer(record: Record, renamed: dict[str, str]) -> Record:
         if record.covers is not None and any(name in renamed for name in record.covers):
             first, last = record.covers
             changes["covers"] = (renamed.get(first, first), renamed.get(last, last))
-        if record.turn is not None and any(kept.get("id") in renamed for kept in record.turn):
+        if record.turn is not None and any(str(kept.get("id")) in renamed for kept in record.turn):
             changes["turn"] = [_rename(kept, renamed) for kept in record.turn]
     if isinstance(record, Prune):
         changes["decisions"] = [

@@ -107,5 +107,5 @@ def before_newest(records: Sequence[Record]) -> list[Record]:
 
 def _without(compaction: Compaction, ids: set[str]) -> Compaction:
     """A compaction without its copies of these messages."""
-    kept = [copy for copy in compaction.turn or () if copy.get("id") not in ids]
+    kept = [copy for copy in compaction.turn or () if str(copy.get("id")) not in ids]
     return msgspec.structs.replace(compaction, turn=kept or None)

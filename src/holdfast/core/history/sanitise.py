@@ -131,8 +131,8 @@ def is_result(record: Record) -> bool:
         return True
     if not isinstance(record, User) or not isinstance(record.content, list):
         return False
-    kinds = {block.get("type") for block in record.content}
-    return kinds == {"tool_result"}
+    kinds = [block.get("type") for block in record.content]
+    return bool(kinds) and all(kind == "tool_result" for kind in kinds)
 
 
 def without_results(record: Record) -> Record:

@@ -156,7 +156,7 @@ class _EditedItems:
         places = self._from.places.get(part.record, ())
         items = self._from.wires.get(part.record) or [self._from.items[at] for at in places]
         kinds = {block.kind for block in part.blocks if isinstance(block, Other)}
-        self._out += [item for item in items if item.get("type") in kinds][-1:]
+        self._out += [item for item in items if str(item.get("type")) in kinds][-1:]
 
     def add_record(self, record: str) -> None:
         for index in self._from.places[record]:

@@ -59,7 +59,7 @@ class MessageTurns:
             async with self._keep_claim(message):
                 async with limit:
                     reply = await self._answer(message, key)
-                channel = self._gateway.channels.get(message.body.get("channel", ""))
+                channel = self._gateway.channels.get(str(message.body.get("channel", "")))
                 if channel is not None:
                     await channel.on_answer(message, reply)
             await self._finish(message, "answered", record=reply.record)
@@ -123,7 +123,7 @@ class MessageTurns:
     async def _reset(self, key: SessionKey, message: QueuedMessage, reason: ResetReason) -> None:
         """Begin a fresh session. It is announced before: after a crash both are done again."""
         sessions = self._gateway.sessions
-        channel = self._gateway.channels.get(message.body.get("channel", ""))
+        channel = self._gateway.channels.get(str(message.body.get("channel", "")))
         if channel is not None:
             await channel.on_reset(message, reason)
         async with sessions.use(key) as session:
@@ -180,7 +180,7 @@ class MessageTurns:
 
     async def _fail(self, message: QueuedMessage, reason: str) -> None:
         log.warning("message %d of %s failed: %s", message.id, message.session, reason)
-        channel = self._gateway.channels.get(message.body.get("channel", ""))
+        channel = self._gateway.channels.get(str(message.body.get("channel", "")))
         if channel is not None:
             await channel.on_failure(message, reason)
         await self._finish(message, "failed", reason=reason)

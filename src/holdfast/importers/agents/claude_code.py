@@ -141,7 +141,7 @@ class _Node(msgspec.Struct, gc=False):
 
 def detect(source: Source) -> bool:
     return any(
-        value.get("type") in _OURS
+        str(value.get("type")) in _OURS
         and ("sessionId" in value or "parentUuid" in value or "leafUuid" in value)
         and ("message" in value or "uuid" in value or "leafUuid" in value)
         for value in source.head

@@ -35,7 +35,7 @@ def detect(source: Source) -> bool:
         return False
     is_titled = "working_dir" in head[0] and bool({"description", "message_count"} & {*head[0]})
     return any(map(_is_message, head)) and (
-        is_titled or any(part.get("type") in _OWN for line in head for part in _parts(line))
+        is_titled or any(str(part.get("type")) in _OWN for line in head for part in _parts(line))
     )
 
 

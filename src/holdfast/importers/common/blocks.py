@@ -106,7 +106,7 @@ def blocks_of(value: object) -> list[Json]:
 
 def is_known(block: Json) -> bool:
     """Return whether a block is of a kind that some provider's API defines."""
-    return block.get("type") is None or block.get("type") in KNOWN_BLOCKS
+    return block.get("type") is None or str(block.get("type")) in KNOWN_BLOCKS
 
 
 def pass_over(draft: Draft, body: Json, read: Collection[str]) -> None:

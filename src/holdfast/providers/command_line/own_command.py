@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SESSION_VARIABLE: Final = "HOLDFAST_BACKEND_SESSION"
 """Names the session to resume; empty where a new one is to begin."""
-_KINDS: Final = frozenset({"session", "text", "error"})
+_KINDS: Final = ("session", "text", "error")
 _TEXT_CHARS_MAX: Final = 8_000_000
 """The longest answer: more than any window holds."""
 

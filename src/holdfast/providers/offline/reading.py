@@ -71,7 +71,7 @@ def newest_results(messages: Sequence[Json]) -> list[ShownResult]:
 
 
 def read_result(block: Json, named: dict[str, tuple[str, str]]) -> ShownResult:
-    call, name = named.get(block.get("tool_use_id", ""), ("a tool", "a tool"))
+    call, name = named.get(str(block.get("tool_use_id", "")), ("a tool", "a tool"))
     content = block.get("content")
     pieces = content if isinstance(content, list) else []
     text = content if isinstance(content, str) else text_of(pieces)

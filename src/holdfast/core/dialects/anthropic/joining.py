@@ -144,7 +144,7 @@ def _is_client_call(block: Json) -> bool:
 
 
 def _is_call(block: Json, names: frozenset[str]) -> bool:
-    return _is_client_call(block) and block.get("name") in names
+    return _is_client_call(block) and str(block.get("name")) in names
 
 
 def _without_call(ended: Json) -> Json:

@@ -30,7 +30,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
     "refusal": "refusal",
 }
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
-_CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _TRANSFORMATIONS: Final[Mapping[str, bool]] = {
     "thinking_dropped": True,
     "thinking_mismatch_allowed": False,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.messages import Block, Piece
 
-_TEXTS: Final = frozenset(("text", "input_text", "output_text"))
+_TEXTS: Final = ("text", "input_text", "output_text")
 
 
 def shorten_reply(items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:

@@ -69,7 +69,7 @@ class Rounds(ABC):
     def call_ids(self, body: Json, names: Container[str]) -> list[str]:
         """The ids of all calls of some tools in a reply, those that broke off among them."""
         calls = self._calls_by_name(body)
-        return [str(call.get("id")) for call in calls if call.get("name") in names]
+        return [str(call.get("id")) for call in calls if str(call.get("name")) in names]
 
     def calls_to_answer(
         self, calls: Sequence[ToolCall], body: Json, names: Container[str]

@@ -129,7 +129,7 @@ class GeminiJoiner:
 
 def _is_call(part: Json, names: frozenset[str]) -> bool:
     call = part.get("functionCall", part.get("function_call"))
-    return as_object(call).get("name") in names
+    return str(as_object(call).get("name")) in names
 
 
 def _with_parts(event: Json, candidate: Json, parts: list[Any]) -> Json:
@@ -189,7 +189,7 @@ class GeminiRounds(Rounds):
     ) -> list[Json]:
         del calls
         found = [as_object(part.get("functionCall")) for part in _reply_parts(body)]
-        return [call for call in found if call.get("name") in names]
+        return [call for call in found if str(call.get("name")) in names]
 
     def _calls_by_name(self, body: Json) -> list[Json]:
         del body

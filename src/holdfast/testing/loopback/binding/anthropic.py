@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CONTROLS: Final = "thinking-binding-controls-2026-08-01"
 """The beta header that lets a request say what happens to bound blocks, and reports it."""
 _CLEAR_AT: Final = "mid-conversation-system-clear-at-2026-08-21"
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_THINKING: Final = ("thinking", "redacted_thinking")
 _FIELDS: Final = {
     "thinking": frozenset({"type", "thinking", "signature"}),
     "redacted_thinking": frozenset({"type", "data"}),
