@@ -74,10 +74,11 @@ HEADING = re.compile(r"^(?:#{1,4} *)?\**\d+\. \**([A-Z][^:\n]{3,60}):?\**:?\s*$"
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n")
 WORD = re.compile(r"[^\W_]+(?:['’][a-z]+)?")
 NAME_LISTS = re.compile(
-    r"^## (?:Names that came up|Files changed|Files read|Exact names)[^\n]*\n(?:(?!## ).*\n?)*",
+    r"^## (?:Names that came up|Files changed|Files read|Exact names)[^\n]*\n(?:(?!## |</).+\n?)*",
     re.MULTILINE,
 )
-"""Sections of ours that are lists of names or files: a statement cannot stand in them."""
+"""Sections of ours that are lists of names or files: a statement cannot stand in them. They end
+with an empty line or the fence around the carry-over; what stays whole begins behind it."""
 EPILOGUE = "\nIf you need specific details from before compaction"
 """What the tool adds behind every summary says nothing about the session."""
 REFUSED = "the user said:\n"

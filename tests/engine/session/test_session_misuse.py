@@ -161,3 +161,16 @@ def test_a_mistake_in_the_callers_function_is_his(store: SessionStore, mistake: 
     session.add_user("again")
     with pytest.raises(ModelError):
         session.call(refuse)
+
+
+def test_notes_by_patterns_are_refused_with_what_to_use_instead(store: SessionStore) -> None:
+    """Sessions of version 0.1 picked sentences by English patterns."""
+    with pytest.raises(BadSetting, match="`notes` cannot be 'extract'") as refused:
+        Session.open("a", store=store, model="offline", notes="extract")  # type: ignore[arg-type]
+    hint = str(refused.value.hint)
+    assert "`recall`" in hint
+    assert 'notes="model"' in hint
+    with pytest.raises(BadSetting) as other:
+        Session.open("a", store=store, model="offline", notes="all")  # type: ignore[arg-type]
+    assert "recall" not in str(other.value.hint)
+    assert not list(store.keys())

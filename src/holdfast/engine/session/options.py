@@ -60,9 +60,9 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:
                 known = ", ".join(f'"{word}"' for word in words)
-                raise BadSetting(
-                    f"`{name}` cannot be {shorten(getattr(self, name))}", hint=f"pass {known}"
-                )
+                value = getattr(self, name)
+                gone = _GONE.get((name, value), "") if isinstance(value, str) else ""
+                raise BadSetting(f"`{name}` cannot be {shorten(value)}", hint=f"pass {known}{gone}")
         if not isinstance(self.background_summary, bool):
             raise BadSetting(
                 f"`background_summary` cannot be {shorten(self.background_summary)}",
@@ -118,6 +118,11 @@ _WORDS: Final = {
     "recall": ("notes", "sessions", "all"),
     "found_secrets": get_args(FoundSecrets),
 }
+_GONE: Final = {
+    ("notes", "extract"): "; what the user said is found by `recall`, without any notes, and "
+    '`notes="model"` has the model write what lasts',
+}
+"""Hints for values that version 0.1 had: the ways that take their place."""
 
 
 def read_options(given: OptionKeywords) -> SessionOptions:
