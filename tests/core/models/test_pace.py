@@ -78,15 +78,20 @@ def test_the_choice_is_near_the_best_fixed_lifetime(offer: CacheOffer) -> None:
 
 
 def test_the_pace_decides() -> None:
-    """Five minutes while a person is quick, an hour while he takes ten minutes, and back."""
-    assert set(life(CLAUDE, [60.0] * 10)[1]) == {"5m"}
+    """Five minutes once a person proves to be quick, an hour while he takes ten minutes, and
+    back."""
+    quick = life(CLAUDE, [60.0] * 10)[1]
+    assert quick[0] == "1h"
+    assert set(quick[12:]) == {"5m"}
     assert life(CLAUDE, [600.0] * 3)[1][-1] == "1h"
-    assert life(CLAUDE, [600.0] * 4 + [30.0] * 60)[1][-1] == "5m"
+    assert life(CLAUDE, [600.0] * 2 + [30.0] * 100)[1][-1] == "5m"
     assert set(life(OLD_GPT, [60.0] * 3)[1]) == {"24h"}
 
 
-def test_the_first_call_asks_for_what_is_cheapest_to_write() -> None:
-    names = {"5m": CLAUDE, "30m": GPT, "24h": OLD_GPT}
+def test_the_first_call_counts_on_one_pause() -> None:
+    """An hour costs less than five minutes and a rewrite; half a day costs more than both."""
+    names = {"1h": CLAUDE, "30m": GPT, "24h": OLD_GPT}
+    assert (GPT_12H.start, OLD_GPT.start) == (GPT.start, ONE_DAY)
     for name, offer in names.items():
         first = choose_lifetime((), 0.0, offer)
         assert first is not None
@@ -101,6 +106,31 @@ def test_a_long_pause_now_and_then_is_weighed() -> None:
     cost, asked = life(CLAUDE, pauses)
     assert cost <= 1.15 * min(life(CLAUDE, pauses, each)[0] for each in CLAUDE.lifetimes)
     assert sum(a != b for a, b in pairwise(asked)) <= 2 * 3
+
+
+@pytest.mark.parametrize("offer", [CLAUDE, GPT])
+def test_no_cache_loses_its_prefix_at_each_call(offer: CacheOffer) -> None:
+    """Also where the times of a log are all the same: nothing is kept for no time at all."""
+    calls = [PastCall(100.0, 20_000 + 1_000 * count) for count in range(30)]
+    found = choose_lifetime(calls, 100.0, offer)
+    assert found is not None
+    assert found != NOT_CACHED
+
+
+def test_a_long_session_does_not_begin_again() -> None:
+    """Only the newest calls are looked at, and the oldest of them is not the first."""
+    quick = life(CLAUDE, [30.0] * 70)[1]
+    assert len(quick) > CALLS_MAX
+    assert set(quick[12:]) == {"5m"}
+
+
+def test_one_long_pause_is_enough_where_it_costs_a_rewrite() -> None:
+    """A loop of ten calls, then a person who is away for ten minutes: what was written at first
+    lives for an hour, and only what is new is written behind it."""
+    pauses = [20.0] * 2 + [600.0] + [20.0] * 2
+    cost, asked = life(CLAUDE, pauses)
+    best = min(life(CLAUDE, pauses, each)[0] for each in CLAUDE.lifetimes)
+    assert cost <= 1.02 * best, asked
 
 
 def test_nothing_that_is_not_documented_is_asked_for() -> None:

@@ -10,11 +10,13 @@ from tests.support.runs import RUN
 
 from holdfast import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
-from holdfast.core.models.messages import Text, ToolAnswer
+from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.window import Window
+from holdfast.core.projection.past import find_superseded
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.units import ContextUnit, MessagePart
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.models import target
 from holdfast.ports import ANY_HEAD
@@ -152,3 +154,78 @@ def test_message_of_the_turn_is_not_quoted_beside_itself() -> None:
         shown = life.add(User(content=f"Next, part {number}."), *a_step(rng, number))
         life.add(Assistant(content="Done."))
         assert shown.count(question) == 1
+
+
+def step_of(number: int, *calls: tuple[str, dict[str, str]], failed: bool = False) -> ContextUnit:
+    """A reply with its calls, and a result for each."""
+    made = tuple(
+        ToolCall(f"c{number}-{place}", name, arguments)
+        for place, (name, arguments) in enumerate(calls)
+    )
+    parts = [MessagePart(f"a{number}", "assistant", "assistant", made)]
+    for call in made:
+        answer = ToolAnswer(call.id, call.name, (Text("something"),))
+        parts.append(MessagePart(f"r{call.id}", "tool_result", "user", (answer,), is_failed=failed))
+    return ContextUnit(tuple(parts))
+
+
+READ: Final = ("read_file", {"path": "src/a.py"})
+OTHER: Final = ("read_file", {"path": "src/b.py"})
+EDIT: Final = ("edit_file", {"path": "src/a.py", "new_string": "x = 1"})
+TEST: Final = ("bash", {"command": "pytest tests/test_a.py -q"})
+AGAIN: Final = ("bash", {"command": "cd work && pytest tests/test_a.py -x"})
+
+
+@pytest.mark.parametrize(
+    ("steps", "again", "outdated"),
+    [
+        ([[READ], [OTHER], [READ]], {0}, set()),
+        ([[READ], [EDIT]], set(), {0}),
+        ([[EDIT], [READ]], set(), set()),
+        ([[READ, OTHER], [EDIT]], set(), set()),
+        ([[READ, OTHER], [OTHER], [READ]], {0}, set()),
+        ([[EDIT], [EDIT]], {0}, set()),
+        ([[TEST], [AGAIN]], set(), set()),
+        ([[TEST], [TEST]], {0}, set()),
+        ([[]], set(), set()),
+    ],
+)
+def test_a_later_step_supersedes_what_it_shows_again_or_changes(
+    steps: list[list[tuple[str, dict[str, str]]]], again: set[int], outdated: set[int]
+) -> None:
+    """All calls of a step must have been made again, or all its files changed since."""
+    units = [step_of(number, *calls) for number, calls in enumerate(steps)]
+    assert find_superseded(units, 0) == (again, outdated)
+    assert find_superseded(units, len(units)) == (set(), set())
+
+
+def test_a_newer_run_refutes_one_that_failed() -> None:
+    """With other options, and whatever came of it; not where the newer one is another command."""
+    failed = step_of(0, TEST, failed=True)
+    assert find_superseded([failed, step_of(1, AGAIN)], 0).again == {0}
+    assert find_superseded([failed, step_of(1, READ)], 0).again == set()
+    both = step_of(0, TEST, READ, failed=True)
+    assert find_superseded([both, step_of(1, AGAIN)], 0).again == set()
+
+
+@pytest.mark.parametrize("steps_between", [2, 9])
+def test_a_changed_file_is_shortened_when_it_was_not_used_for_long(steps_between: int) -> None:
+    """The edit says little about the rest of the file, and an agent edits what it has just read."""
+    records: list[Record] = [User(content="Go.", id="u", ts=1.0)]
+    # The path of the second is in no result, so that nothing else is superseded or used.
+    calls = [READ, EDIT, *(("look", {"at": f"thing {n}"}) for n in range(steps_between))]
+    for number, (name, arguments) in enumerate(calls):
+        call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
+        records.append(Assistant(content=[call], id=f"a{number}", ts=2.0))
+        text = "word " * (4_000 if number == 0 else 10)
+        records.append(ToolResult(content=text, tool_use_id=f"c{number}", id=f"r{number}", ts=3.0))
+    request = ProjectionRequest(
+        [*records, User(content="And now?", id="last", ts=4.0)],
+        Window(32_000, "asked"),
+        TARGET,
+        prompt_cache=PromptCache(idle_seconds=301.0),
+        policy=Policy(cold_prune=0.05),
+        floor=0,
+    )
+    plan = project(request, ProjectionCache())
+    assert bool(plan.decisions) == (steps_between > Policy().quiet_steps)

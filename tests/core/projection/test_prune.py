@@ -236,7 +236,7 @@ def actions(records: list[Record], window: int = 64_000, **options: Any) -> dict
         Window(window),
         target("anthropic"),
         prompt_cache=PromptCache(idle_seconds=9_999.0),
-        policy=Policy(cold_prune=0.01, quiet_steps=0, **options),
+        policy=Policy(cold_prune=0.01, keep=0.01, quiet_steps=0, **options),
     )
     plan = project(request)
     return {line.record: line.action for line in plan.ledger if line.kind == "tool_result"}

@@ -51,10 +51,12 @@ def lifetime(request: Json) -> str:
 
 
 def test_the_lifetime_follows_the_pauses(tmp_path: Path) -> None:
-    """Five minutes for a quick person; an hour for one who takes ten minutes, from the second time
-    on, in whatever process; five minutes again when he has become quick."""
+    """An hour at first; five minutes once a person proves to be quick; an hour for one who takes
+    ten minutes, from the second time on, in whatever process."""
     life = Life(tmp_path, CLAUDE)
-    assert [lifetime(life.say(30.0)) for _ in range(4)] == ["5m"] * 4
+    first = [lifetime(life.say(30.0)) for _ in range(12)]
+    assert (first[0], first[-1]) == ("1h", "5m")
+    assert sum(a != b for a, b in pairwise(first)) == 1
     slow = [lifetime(life.say(600.0)) for _ in range(4)]
     assert slow[1:] == ["1h"] * 3
     quick = [lifetime(life.say(20.0)) for _ in range(40)]

@@ -4,6 +4,9 @@ A longer lifetime costs more for each token that is written and saves a whole re
 pause that it outlives. Which one is cheaper depends on how often such pauses come, so each lifetime
 is charged for the calls that were made, and the cheapest is taken. Recent calls count more. Nothing
 is foreseen: the pause before a call is over when the call is made.
+
+A session that has no past is charged for one pause to come. Most sessions have one, and by then
+everything that was written for a few minutes is lost. With each call that belief counts for less.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ _MARGIN: Final = 1.1
 """A lifetime is left once it was dearer than the cheapest by this factor."""
 _GROWTH: Final = 1 / 16
 """The share of a request that is new, where no size was reported."""
+_BELIEF_CALLS: Final = 2
+"""Calls after which the pause that every session is charged for counts for half."""
 
 
 class PastCall(NamedTuple):
@@ -54,10 +59,28 @@ class CacheOffer(msgspec.Struct, frozen=True):
 
     @property
     def start(self) -> CacheLifetime | None:
-        """Return the lifetime before anything is known of the pace: the cheapest to write, and the
-        longest of those. The first calls of a session mostly follow one another quickly."""
-        sold = [each for each in self.lifetimes if each.request != "none"]
-        return min(sold, key=lambda each: (each.write, -each.seconds), default=None)
+        """Return the lifetime before anything is known of the pace: the cheapest to write with one
+        pause to come, and the longest of those."""
+        paid = dict(zip(self.lifetimes, self.next_losses(), strict=True))
+        return self._least({each: each.write + loss for each, loss in paid.items()})
+
+    @property
+    def cheapest(self) -> CacheLifetime | None:
+        """Return the lifetime that is the cheapest to write, and the longest of those."""
+        return self._least({each: each.write for each in self.lifetimes})
+
+    def _least(self, costs: dict[CacheLifetime, float]) -> CacheLifetime | None:
+        sold = [each for each in self.lifetimes if each.seconds > 0]
+        return min(sold, key=lambda each: (costs[each], -each.seconds), default=None)
+
+    def next_losses(self) -> list[float]:
+        """Return what one more pause would cost with each lifetime, as a share of the request: the
+        longer a lifetime is, the rarer are the pauses that outlive it."""
+        shortest = min((each.seconds for each in self.lifetimes if each.seconds > 0), default=0.0)
+        return [
+            (each.write - self.read) * shortest / max(each.seconds, shortest, 1.0)
+            for each in self.lifetimes
+        ]
 
 
 def offer_of(traits: ModelTraits, price: Price | None, *, is_simulated: bool = False) -> CacheOffer:
@@ -114,30 +137,37 @@ def choose_lifetime(
     A longer one is taken up only where the prefix has to be written again anyway, because nothing
     extends the life of what was written before.
     """
-    start, lifetimes = offer.start, offer.lifetimes
+    lifetimes = offer.lifetimes
     if len(lifetimes) == 1:
         return lifetimes[0]
+    # Where older calls are left out, the oldest one at hand is not the first of its session.
+    is_whole = len(calls) < CALLS_MAX
+    start = offer.start if is_whole else offer.cheapest
     if start is None or not calls:
         return start
     terms = [(each.seconds, each.write) for each in lifetimes]
+    losses = offer.next_losses()
     shortest = min(each.seconds for each in lifetimes if each.seconds > 0)
     costs = [0.0] * len(terms)
     chosen = lifetimes.index(start)
     # The first write is the same whatever comes, so no lifetime is charged for it.
-    for before, call in pairwise((*calls, PastCall(now, calls[-1].tokens))):
+    steps = pairwise((*calls, PastCall(now, calls[-1].tokens)))
+    for count, (before, call) in enumerate(steps, 1):
         pause = call.at - before.at
         size = float(call.tokens or before.tokens or 1)
         old = float(before.tokens or size * (1 - _GROWTH))
         read = old * offer.read
+        belief = _BELIEF_CALLS / (_BELIEF_CALLS + count) if is_whole else 0.0
         for place, (seconds, write) in enumerate(terms):
             # A prefix that has gone cold is written again, and so is one that was shortened. What
             # was shortened after a pause that this lifetime outlives was so because it was cold.
-            is_lost = pause > seconds or (size < old and pause <= shortest)
+            is_lost = not seconds or pause > seconds or (size < old and pause <= shortest)
             paid = size * write if is_lost else read + max(0.0, size - old) * write
             costs[place] = _FADE * costs[place] + paid
-        least = min(costs)
-        if costs[chosen] > _MARGIN * least:
-            best = len(costs) - 1 - costs[::-1].index(least)  # of equal ones the longest
+        totals = [paid + belief * size * loss for paid, loss in zip(costs, losses, strict=True)]
+        least = min(totals)
+        if totals[chosen] > _MARGIN * least:
+            best = len(totals) - 1 - totals[::-1].index(least)  # of equal ones the longest
             if best < chosen or pause > terms[chosen][0]:
                 chosen = best
     return lifetimes[chosen]

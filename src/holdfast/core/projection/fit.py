@@ -194,7 +194,8 @@ def _step_sizes(
             is_allowed if index in prunes else None,
             quiet[index - first],
             policy.quiet_steps,
-            is_superseded=index in superseded,
+            is_superseded=index in superseded.again
+            or (index in superseded.outdated and quiet[index - first] > policy.quiet_steps),
         )
         for index in range(first, len(draft.units))
     ]

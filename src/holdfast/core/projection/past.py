@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from holdfast.core.extract.names import identifiers
+from holdfast.core.extract.shell_commands import command_in, same_command
+from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
-from holdfast.core.models.messages import Other, ToolCall, arguments_json
+from holdfast.core.models.messages import Other, ToolAnswer, ToolCall, arguments_json
 from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY, is_opaque
@@ -217,22 +219,59 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     return [steps[-1] - steps[index + 1] for index in used]
 
 
-def find_superseded(units: Sequence[ContextUnit], first: int) -> set[int]:
-    """Return the steps from `first` on whose calls were all made again later: a file that was read
-    again, a test that was run again."""
-    later: set[tuple[str, str]] = set()
-    found = set()
+class Superseded(NamedTuple):
+    """Steps whose results a later step replaced, by index."""
+
+    again: set[int]
+    """Every call was made again, or failed and was run again."""
+    outdated: set[int]
+    """They show only files that were changed since: the change is in view, the rest may still be
+    of use."""
+
+
+def find_superseded(units: Sequence[ContextUnit], first: int) -> Superseded:
+    """Return the steps from `first` on whose results were replaced by later ones."""
+    calls: set[tuple[str, str]] = set()
+    runs: set[str] = set()
+    changed: set[str] = set()
+    found = Superseded(set(), set())
     for index in range(len(units) - 1, first - 1, -1):
-        calls = {
-            (block.name, arguments_json(block.arguments))
-            for part in units[index].parts
-            for block in part.blocks
-            if type(block) is ToolCall
-        }
-        if calls and calls <= later:
-            found.add(index)
-        later |= calls
+        made = [b for part in units[index].parts for b in part.blocks if type(b) is ToolCall]
+        failed = _failed_calls(units[index])
+        is_again, is_outdated = bool(made), bool(made)
+        keys: list[tuple[str, str]] = []
+        commands: list[str] = []
+        paths: list[str] = []
+        for call in made:
+            keys.append((call.name, arguments_json(call.arguments)))
+            touches = find_touches(call.name, call.arguments)
+            command = command_in(call.name, call.arguments)
+            run = same_command(command) if command else ""
+            is_again &= keys[-1] in calls or (call.id in failed and run in runs)
+            is_outdated &= bool(touches) and all(
+                touch.path in changed and not touch.is_change for touch in touches
+            )
+            commands += [run] if run else []
+            paths += [touch.path for touch in touches if touch.is_change]
+        if is_again:
+            found.again.add(index)
+        elif is_outdated:
+            found.outdated.add(index)
+        calls.update(keys)
+        runs.update(commands)
+        changed.update(paths)
     return found
+
+
+def _failed_calls(unit: ContextUnit) -> set[str]:
+    """The ids of the calls of a unit whose results say that they failed."""
+    return {
+        block.call_id
+        for part in unit.parts
+        if part.is_failed
+        for block in part.blocks
+        if type(block) is ToolAnswer
+    }
 
 
 def names_called(unit: ContextUnit) -> list[str]:

@@ -11,6 +11,7 @@ call to `choose` sees. The numbers behind the defaults are in docs/defaults.md.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -64,8 +65,8 @@ class Policy(msgspec.Struct, frozen=True):
     keep: float = 0.55
     """A cut that the window demands leaves this much, carry-over included."""
     cold_prune: float = 0.1
-    """From here on a cold cache is used to shorten results that were superseded, or not used for
-    long; 1 for never."""
+    """From here on a cold cache is used to shorten results that were superseded, and above `keep`
+    also what was not used for long; 1 for never."""
     cold_cut: float = 1.0
     """From here on a cold cache is used to cut; 1 for never."""
     quiet_steps: int = 4
@@ -188,7 +189,7 @@ class StepSize(msgspec.Struct, frozen=True, gc=False):
     quiet: int = 0
     """Steps since it came, or since a later step last used something it holds."""
     is_superseded: bool = False
-    """True if a later step made the same calls again."""
+    """True if a later step replaced what it shows."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -234,7 +235,9 @@ def choose(
         return _cut(steps, policy, budget, protected, _cold_reason(cache, total / budget))
     least = int(_MIN_YIELD * budget)
     if cache.is_cold and total > policy.cold_prune * budget:
-        pruned = _prune(steps, policy, policy.quiet_steps)
+        # Below what a cut would leave there is room for what may still be of use.
+        has_room = total <= policy.keeps(budget)
+        pruned = _prune(steps, policy, math.inf if has_room else policy.quiet_steps)
         return _decide(steps, pruned, 0, _cold_reason(cache, total / budget), least)
     over = _over_step(cache, static + total) if policy.cold_prune < 1 else 0
     if over:
@@ -261,11 +264,16 @@ def _for_room(
     over: int,
 ) -> Decision | None:
     """Shorten old results where that is enough to go on with, and takes away what is `over`; else
-    cut."""
+    cut.
+
+    The prefix is written again in any case, so all that was not used for long is shortened: the
+    next epoch begins later. Where that is too little, what was trimmed is cleared.
+    """
     enough = max(int(_ENOUGH * budget), over)
-    pruned = _prune(steps, policy, policy.quiet_steps, enough)
-    if pruned.frees >= enough:
-        return _decide(steps, pruned, 0, reason, 1)
+    for most in (None, enough):
+        pruned = _prune(steps, policy, policy.quiet_steps, most)
+        if pruned.frees >= enough:
+            return _decide(steps, pruned, 0, reason, 1)
     return _cut(steps, policy, budget, protected, reason)
 
 
@@ -297,7 +305,7 @@ class _Pruned(msgspec.Struct, frozen=True):
 
 
 def _prune(
-    steps: Sequence[StepSize], policy: Policy, quiet: int, enough: int | None = None
+    steps: Sequence[StepSize], policy: Policy, quiet: float, enough: int | None = None
 ) -> _Pruned:
     """Shorten results that were superseded, or quiet for longer than `quiet`: first the ones that
     were quiet for longest, until `enough` tokens are free.
