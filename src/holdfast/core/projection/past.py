@@ -237,7 +237,7 @@ def find_superseded(units: Sequence[ContextUnit], first: int) -> Superseded:
     found = Superseded(set(), set())
     for index in range(len(units) - 1, first - 1, -1):
         made = [b for part in units[index].parts for b in part.blocks if type(b) is ToolCall]
-        failed = _failed_calls(units[index])
+        failed = _failures_in(units[index])
         is_again, is_outdated = bool(made), bool(made)
         keys: list[tuple[str, str]] = []
         commands: list[str] = []
@@ -263,7 +263,7 @@ def find_superseded(units: Sequence[ContextUnit], first: int) -> Superseded:
     return found
 
 
-def _failed_calls(unit: ContextUnit) -> set[str]:
+def _failures_in(unit: ContextUnit) -> set[str]:
     """The ids of the calls of a unit whose results say that they failed."""
     return {
         block.call_id
