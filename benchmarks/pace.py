@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -89,13 +89,17 @@ def session(pause: float, tokens: int) -> list[Record]:
     ]
 
 
+class Course(Protocol):
+    """A policy on its way through a session."""
+
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest: ...
+
+
 class PlayedOnce:
     """A policy whose requests are kept, by the calls at which the cache was cold."""
 
     def __init__(self, policy: Holdfast) -> None:
         self.name = policy.name
-        self.courses = 0
-        """The courses that were really played."""
         self._policy = policy
         self._requests: dict[tuple[int, bytes], PolicyRequest] = {}
 
@@ -108,12 +112,10 @@ class PlayedOnce:
     def play(self, course: _Recalled) -> PolicyRequest:
         """Play a course from its beginning, or from where it was played to."""
         if course.played is None:
-            self.courses += 1
             course.played = self._policy.start(course.transcript, course.terms)
-        while course.done < len(course.moments):
-            call, idle = course.moments[course.done]
+        for call, idle in course.moments[course.done :]:
             found = course.played.request(call, idle=idle)
-            course.done += 1
+        course.done = len(course.moments)
         self._requests[course.key] = found
         return found
 
@@ -125,7 +127,7 @@ class _Recalled:
         self.transcript, self.terms = transcript, terms
         self.moments: list[tuple[ReplayCall, float | None]] = []
         self.done = 0
-        self.played: Any = None
+        self.played: Course | None = None
         self._once = once
         self._colds = b""
         step = terms.rules.step_tokens or 0

@@ -164,7 +164,7 @@ def step_of(number: int, *calls: tuple[str, dict[str, str]], failed: bool = Fals
     )
     parts = [MessagePart(f"a{number}", "assistant", "assistant", made)]
     for call in made:
-        answer = ToolAnswer(call.id, call.name, (Text("something"),))
+        answer = ToolAnswer(call.id, (Text("something"),), name=call.name)
         parts.append(MessagePart(f"r{call.id}", "tool_result", "user", (answer,), is_failed=failed))
     return ContextUnit(tuple(parts))
 
