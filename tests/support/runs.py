@@ -45,6 +45,7 @@ SLOW_FILES = (
     "engine/test_every_prefix.py",
     "importers/common/test_harness.py",
     "importers/test_real_transcripts.py",
+    "integrations/test_lives.py",
     "integrations/test_round_trips.py",
     "lives/test_lives.py",
     "providers/command_line/test_model.py",

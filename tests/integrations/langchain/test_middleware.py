@@ -120,3 +120,17 @@ def test_other_errors_are_the_models_own() -> None:
         middleware.wrap_model_call(request, fail)
     assert raised.value is error
     assert len(calls) == 1
+
+
+def test_agent_with_a_system_prompt_is_answered() -> None:
+    """LangChain's text of a system message is a type of its own."""
+    from langchain.agents.middleware import ModelRequest
+    from langchain_core.messages import SystemMessage
+
+    middleware = adapter.HoldfastMiddleware(window=WINDOW)
+    prompt = SystemMessage("Be brief.")
+    request: Any = ModelRequest(model=None, messages=history(120), system_message=prompt)
+    sent = middleware.wrap_model_call(request, lambda given: given.messages)
+    assert middleware.plan is not None
+    assert middleware.plan.prompt.system == "Be brief."
+    check_pairs(sent)

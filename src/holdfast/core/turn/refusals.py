@@ -51,7 +51,7 @@ _CONTENT_ACTIONS: Final = frozenset(
         "decide_by_own_estimate",
     )
 )
-_REASONING: Final = frozenset(
+REASONING_ACTIONS: Final = frozenset(
     (
         "strip_or_restore_thinking_and_retry_once",
         "restore_signature_or_use_documented_skip_value",
@@ -83,7 +83,7 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
     if len(done) >= REPAIRS_MAX or not _is_about_content(failure):
         return None
     parts = plan.parts_sent
-    if failure.action in _REASONING and has_reasoning(parts):
+    if failure.action in REASONING_ACTIONS and has_reasoning(parts):
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
     given_up = find_given_up(plan.records)
     earlier = words_of(parts, given_up) if given_up and not done else {}

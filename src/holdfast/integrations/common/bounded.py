@@ -2,26 +2,27 @@
 
 The framework sends a growing list; a request must fit. Its messages become records, Holdfast
 projects them, and what is left alone goes out as the framework had it. A cut is remembered while
-the list goes on, so that the prefix of the next request is the same.
+the list goes on, so that the prefix of the next request is the same; and so is the request that
+each reply was made from, so that reasoning which is bound to another one is left out.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.failures.classify import learned_window
-from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune
+from holdfast.core.log.records import Assistant, Epoch
+from holdfast.core.models.generation import traits_of
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.turn.refusals import (
+    REASONING_ACTIONS,
     REPAIRS_MAX,
     Repair,
     find_repair,
@@ -63,9 +64,30 @@ _LIMIT_MARGIN: Final = 0.9
 
 _NAMED: Final = "m"
 """The beginning of the ids that messages get here."""
+_REQUESTS_MAX: Final = 20_000
+"""Requests that are remembered for the reasoning of their replies. The reasoning of an older one
+goes back while nothing of its conversation is cut."""
 
-_Decision = tuple[str, "Record"]
-"""The record after which something was decided, and the decision."""
+
+class _Decision(msgspec.Struct, frozen=True):
+    """A decision about a conversation."""
+
+    after: str
+    """The newest message that it was made for."""
+    digest: str
+    """Of the list up to that message: it is about no other list."""
+    base: str
+    """The decision before it; empty for the first."""
+    record: Record
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    """The request that a reply was made from, as far as its list of messages does not say it."""
+
+    epoch: str
+    """The newest decision about the list; empty where it went out whole."""
+    head: str
+    """A digest of system prompt and tools."""
 
 
 class BoundedView(msgspec.Struct, frozen=True):
@@ -81,11 +103,14 @@ class BoundedView(msgspec.Struct, frozen=True):
     parts is left out."""
     added: dict[str, tuple[MessagePart, ...]]
     """Parts to send after a record: the answers of interrupted calls."""
+    stale: frozenset[str] = frozenset()
+    """Replies whose reasoning is left out: it was made behind another prefix."""
 
     @property
     def is_unchanged(self) -> bool:
         """True where the list can be sent as it is."""
-        return not self.start and not self.changed and not self.added and not self.opening
+        is_whole = not self.start and not self.opening and not self.stale
+        return is_whole and not self.changed and not self.added
 
 
 class ListBounds:
@@ -102,6 +127,10 @@ class ListBounds:
         self._window = window_of(target.model) if window is None else Window(window)
         self._policy = policy_of(policy or "balanced")
         self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
+        self._count = 0
+        """Decisions so far: each has an id of its own."""
+        self._requests: OrderedDict[str, _Origin] = OrderedDict()
+        """The newest requests, by a digest of their lists."""
 
     @property
     def window(self) -> Window:
@@ -116,15 +145,16 @@ class ListBounds:
         tools: Sequence[Tool] = (),
         output_tokens: int | None = None,
         at_most: int | None = None,
+        model: str = "",
     ) -> BoundedView:
         """Return a view of records, which have ids of `name_records`, that fits.
 
-        With `at_most`, one of at most so many tokens: a larger one was refused. Raises
-        `CannotFit`.
+        With `at_most`, one of at most so many tokens: a larger one was refused. `model` is the
+        model that is asked, where the bounds were made for none. Raises `CannotFit`.
         """
         conversation = records[0].id if records else ""
-        known = self._decided.get(conversation, [])
-        path, standing = _insert(records, known)
+        digests = _digests(records)
+        path, standing = _insert(records, digests, self._decided.get(conversation, []))
         request = ProjectionRequest(
             records=path,
             window=self._window,
@@ -138,42 +168,85 @@ class ListBounds:
             has_stored_ids=False,
         )
         plan = project(request, cache_for(self._target))
-        after = records[-1].id if records else ""
-        self._remember(conversation, standing, [(after, found) for found in plan.decisions])
-        return _view(plan, records)
+        standing = [*standing, *self._remember(records, standing, plan.decisions)]
+        epoch = standing[-1].record.id if standing else ""
+        now = _Origin(epoch, _digest_head(system, tools))
+        stale = self._find_stale(records, digests, now, model or self._target.model)
+        stale |= _dropped(records, standing)
+        return _view(plan, records, frozenset(stale))
 
     @property
-    def has_refusals(self) -> bool:
-        """True where something is left out of a conversation because a provider refused it."""
-        known = self._decided.values()
-        return any(isinstance(made, Epoch) for decided in list(known) for _after, made in decided)
+    def has_decisions(self) -> bool:
+        """True where a conversation was cut, or something is left out of one."""
+        return any(self._decided.values())
 
     def decide(self, plan: Plan, decision: Record) -> None:
         """Remember a decision about the conversation of a plan, behind its newest message."""
-        said = [record for record in plan.records if record.id.startswith(_NAMED)]
+        said, standing = self._standing(plan)
         if said:
-            standing = self._decided.get(said[0].id, [])
-            self._remember(said[0].id, standing, [(said[-1].id, decision)])
+            self._remember(said, standing, [decision])
 
     def forget(self, plan: Plan, count: int) -> None:
         """Take the newest decisions about the conversation of a plan back."""
-        said = next((rec.id for rec in plan.records if rec.id.startswith(_NAMED)), "")
-        standing = self._decided.get(said, [])
-        if count and standing:
-            refused = [made for made in standing if isinstance(made[1], Epoch)][-count:]
-            self._remember(said, [made for made in standing if made not in refused], [])
+        said, standing = self._standing(plan)
+        refused = [made for made in standing if isinstance(made.record, Epoch)]
+        if count and refused:
+            known = self._decided.get(said[0].id, [])
+            self._decided[said[0].id] = [made for made in known if made not in refused[-count:]]
+
+    def _standing(self, plan: Plan) -> tuple[list[Record], list[_Decision]]:
+        """Return the messages of a plan, and the decisions about them."""
+        said = [record for record in plan.records if record.id.startswith(_NAMED)]
+        known = self._decided.get(said[0].id, []) if said else []
+        _path, standing = _insert(said, _digests(said), known)
+        return said, standing
 
     def _remember(
-        self, conversation: str, standing: Sequence[_Decision], fresh: Sequence[_Decision]
-    ) -> None:
-        named = [
-            (after, _with_id(decision, number))
-            for number, (after, decision) in enumerate(fresh, len(standing))
-        ]
-        self._decided.pop(conversation, None)  # the newest is last, also while others are evicted
-        self._decided[conversation] = [*standing, *named]
+        self, records: Sequence[Record], standing: Sequence[_Decision], fresh: Sequence[Record]
+    ) -> list[_Decision]:
+        """Remember decisions about a list; those about other branches of it stay."""
+        if not records:
+            return []
+        base = standing[-1].record.id if standing else ""
+        after, digest = records[-1].id, _digests(records)[-1]
+        made: list[_Decision] = []
+        for decision in fresh:
+            self._count += 1
+            named = msgspec.structs.replace(decision, id=f"d{self._count}", ts=1.0)
+            made.append(_Decision(after, digest, base, named))
+            base = named.id
+        conversation = records[0].id
+        known = self._decided.pop(conversation, [])  # the newest is last, also amid evictions
+        self._decided[conversation] = [*known, *made]
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
+        return made
+
+    def _find_stale(
+        self, records: Sequence[Record], digests: Sequence[str], now: _Origin, reader: str
+    ) -> set[str]:
+        """Return the replies whose reasoning is bound to another request than this one, and
+        remember this one.
+
+        A reply was made from the request whose list ends where it begins. One whose request is not
+        known is left alone while the list goes out whole: then it did before, too.
+        """
+        stale: set[str] = set()
+        origin = None
+        for record, digest in zip(records, digests, strict=False):
+            if not isinstance(record, Assistant):
+                origin = None
+            elif (known := self._requests.get(digest)) is not None:
+                origin = known  # else the record goes on with a reply of several
+                self._requests[digest] = self._requests.pop(digest, known)
+            if isinstance(record, Assistant) and _is_bound(record, reader):
+                is_other = bool(now.epoch) if origin is None else origin != now
+                stale |= {record.id} if is_other else set()
+        self._requests.pop(digests[-1], None)
+        self._requests[digests[-1]] = now
+        while len(self._requests) > _REQUESTS_MAX:
+            self._requests.popitem(last=False)
+        return stale
 
 
 class Refusals:
@@ -203,7 +276,7 @@ class Refusals:
         if failure.is_overflow:
             return NextRequest(_smaller_size(failure, plan, output_tokens))
         is_too_large = failure.kind == "payload_too_large"
-        repair = _without_media(plan) if is_too_large else None
+        repair = _without_media(plan) if is_too_large else self._without_reasoning(failure)
         if repair is None and is_too_large:
             return NextRequest(int(_SMALLER_SHARE * plan.tokens.total))
         repair = repair or find_repair(failure, _as_answered(plan), self._repairs)
@@ -216,6 +289,14 @@ class Refusals:
         self._standing += 1
         self._bounds.decide(plan, repair_record(plan, repair))
         return NextRequest()
+
+    def _without_reasoning(self, failure: Failure) -> Repair | None:
+        """Return the repair of a refusal of reasoning, once. Whether a framework's list has some
+        that the provider reads, the plan does not know."""
+        is_done = any(repair.drops_reasoning for repair in self._repairs)
+        if is_done or failure.action not in REASONING_ACTIONS:
+            return None
+        return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
 
     def _bring_back(self, plan: Plan) -> None:
         """Bring back what was left out for nothing."""
@@ -267,41 +348,59 @@ def name_records(records: Sequence[Record], spelled: Sequence[str]) -> list[Reco
     return named
 
 
+def _digests(records: Sequence[Record]) -> list[str]:
+    """Return a digest of the list before each record, and at last that of the whole."""
+    found = [""]
+    for record in records:
+        found.append(hashlib.sha256(f"{found[-1]} {record.id}".encode()).hexdigest()[:32])
+    return found
+
+
 def _insert(
-    records: Sequence[Record], known: Sequence[_Decision]
+    records: Sequence[Record], digests: Sequence[str], known: Sequence[_Decision]
 ) -> tuple[list[Record], list[_Decision]]:
-    """Return records with the decisions among them; those about other messages are dropped, with
-    those that were made at once: a cut with the shortening of a result that is gone."""
-    ids = {record.id for record in records}
+    """Return records with the decisions about them, and these; those about others stay aside."""
+    among = set(digests)
     standing: list[_Decision] = []
-    for after, made in groupby(known, key=itemgetter(0)):
-        together = list(made)
-        if after not in ids or not all(_names(decision) <= ids for _after, decision in together):
-            break
-        standing += together
+    base = ""
+    for made in known:
+        if made.base == base and made.digest in among:
+            standing.append(made)
+            base = made.record.id
     path: list[Record] = []
     for record in records:
         path.append(record)
-        path += [decision for after, decision in standing if after == record.id]
+        path += [made.record for made in standing if made.after == record.id]
     return path, standing
 
 
-def _names(decision: Record) -> set[str]:
-    """Return the records that a decision is about."""
-    if isinstance(decision, Compaction):
-        return {*(decision.covers or ()), *filter(None, [decision.first_kept])}
-    if isinstance(decision, Prune):
-        return {pruned.record for pruned in decision.decisions}
-    if isinstance(decision, Epoch):
-        return {*decision.media, *decision.left_out}
-    return set()
+def _is_bound(reply: Assistant, reader: str) -> bool:
+    """Return whether reasoning of a reply is valid behind its own prefix alone. Where a framework
+    does not say who made it, the model that is asked did."""
+    maker = traits_of(reply.provider or "", reply.model or reader)
+    return maker.is_bound or traits_of("", reader).is_bound
 
 
-def _with_id(decision: Record, number: int) -> Record:
-    return msgspec.structs.replace(decision, id=f"d{number}", ts=1.0)
+def _dropped(records: Sequence[Record], standing: Sequence[_Decision]) -> set[str]:
+    """Return the replies whose reasoning a provider refused."""
+    refused = [
+        made.after
+        for made in standing
+        if isinstance(made.record, Epoch) and made.record.drops_reasoning
+    ]
+    if not refused:
+        return set()
+    end = next(place for place, record in enumerate(records) if record.id == refused[-1])
+    return {record.id for record in records[: end + 1] if isinstance(record, Assistant)}
 
 
-def _view(plan: Plan, records: Sequence[Record]) -> BoundedView:
+def _digest_head(system: str, tools: Sequence[Tool]) -> str:
+    head = [system, [[tool.name, tool.description, tool.parameters] for tool in tools]]
+    data = msgspec.json.encode(head, order="deterministic", enc_hook=repr)
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _view(plan: Plan, records: Sequence[Record], stale: frozenset[str]) -> BoundedView:
     places = {record.id: place for place, record in enumerate(records)}
     first = next((unit.first for unit in plan.units_kept if unit.first in places), None)
     start = 0
@@ -320,4 +419,4 @@ def _view(plan: Plan, records: Sequence[Record]) -> BoundedView:
             before = part.record
             if is_mended or sent != part:
                 changed[before] = (*changed.get(before, ()), sent)
-    return BoundedView(plan, tuple(plan.opening_units), start, changed, added)
+    return BoundedView(plan, tuple(plan.opening_units), start, changed, added, stale)

@@ -7,6 +7,7 @@ import base64
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects.common.writing import SILENT
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import ToolResult, Unknown, encode
 from holdfast.core.models.messages import Image, Text, Thinking, Tool, ToolAnswer, ToolCall
@@ -40,8 +41,8 @@ class PluginMethods:
     Contents that fit are passed on untouched; the session keeps all events. Others are shortened
     or cut, a call always with its result, and a carry-over stands for what was cut. A request
     that the provider refuses is sent again, up to five times: smaller, or without the media or
-    words that it refuses. `plan` is the
-    plan of the newest request.
+    words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
+    cut. `plan` is the plan of the newest request.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class PluginMethods:
             tools=_tools(config),
             output_tokens=getattr(config, "max_output_tokens", None),
             at_most=at_most,
+            model=str(llm_request.model or ""),
         )
         self.plan = view.plan
         if view.is_unchanged:
@@ -175,6 +177,8 @@ def _write(
         changed = view.changed.get(name)
         if changed is not None:
             parts = [made for part in changed for made in _parts(part.blocks, parts)]
+        if name in view.stale:
+            parts = _without_reasoning(parts)
         kept.setdefault(place, []).extend(parts)
         for part in view.added.get(name, ()):
             after.setdefault(place, []).extend(_contents(part))
@@ -187,6 +191,22 @@ def _write(
             sent.append(content if is_whole else types.Content(role=content.role, parts=parts))
         sent += after.get(place, [])
     return sent
+
+
+def _without_reasoning(parts: Sequence[Any]) -> list[Any]:
+    """Return the parts of a reply without thoughts and their signatures."""
+    from google.genai import types
+
+    bare: list[Any] = []
+    for part in parts:
+        if part.thought:
+            continue
+        if part.thought_signature is None:
+            bare.append(part)
+            continue
+        unsigned = part.model_copy(update={"thought_signature": None})
+        bare += [unsigned] if unsigned.model_dump(exclude_none=True) else []
+    return bare or [types.Part(text=SILENT)]
 
 
 def _contents(part: MessagePart) -> list[Any]:

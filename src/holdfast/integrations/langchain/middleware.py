@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.dialects.common.writing import data_uri
+from holdfast.core.dialects.common.block_atoms import THINKING
+from holdfast.core.dialects.common.writing import SILENT, data_uri
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
 
 
+_SERVER: Final = ("reasoning", "__openai_function_call_ids__")
+"""Fields beside a reply with reasoning, and with ids that a server joins to it."""
+
+
 class MiddlewareMethods:
     """Keeps every request of an agent within the model's window. An `AgentMiddleware`.
 
     Messages that fit are passed on untouched; the state of the agent keeps all of them. A request
     that the provider refuses is sent again, up to five times: smaller, or without the media or
-    words that it refuses. `plan` is the
-    plan of the newest request.
+    words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
+    cut. `plan` is the plan of the newest request.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class MiddlewareMethods:
             try:
                 return handler(fitted)
             except Exception as error:
-                found = self._next_try(refusals, request, error)
+                found = self._next_try(refusals, request, fitted.messages, error)
                 if found is None:
                     raise
                 now = found
@@ -66,7 +71,9 @@ class MiddlewareMethods:
             try:
                 return await handler(fitted)
             except Exception as error:
-                found = await asyncio.to_thread(self._next_try, refusals, request, error)
+                found = await asyncio.to_thread(
+                    self._next_try, refusals, request, fitted.messages, error
+                )
                 if found is None:
                     raise
                 now = found
@@ -78,6 +85,7 @@ class MiddlewareMethods:
         system: str = "",
         tools: Sequence[Tool] = (),
         at_most: int | None = None,
+        model: str = "",
     ) -> list[Any]:
         """Return messages that fit: with `at_most`, into so many tokens for the whole request."""
         if not messages:
@@ -86,7 +94,7 @@ class MiddlewareMethods:
         records = [Unknown(type="peer_item") if record is None else record for record in found]
         spelled = [_spell(message, record) for message, record in zip(messages, found, strict=True)]
         named = name_records(records, spelled)
-        view = self._bounds.fit(named, system=system, tools=tools, at_most=at_most)
+        view = self._bounds.fit(named, system=system, tools=tools, at_most=at_most, model=model)
         self.plan = view.plan
         if view.is_unchanged:
             return list(messages)
@@ -95,6 +103,8 @@ class MiddlewareMethods:
             name = named[place].id
             if name in view.changed:
                 sent += _messages(view.changed[name], messages[place])
+            elif name in view.stale:
+                sent.append(_without_reasoning(messages[place]))
             else:
                 sent.append(messages[place])
             sent += _messages(view.added.get(name, ()))
@@ -104,22 +114,25 @@ class MiddlewareMethods:
         system = getattr(request.system_message, "text", None)
         messages = self.fit(
             request.messages,
-            system=system if isinstance(system, str) else "",
+            system=str(system) if isinstance(system, str) else "",  # a text of theirs is no JSON
             tools=_tools(request.tools or ()),
             at_most=at_most,
+            model=_name_of(request.model),
         )
         return request.override(messages=messages)
 
-    def _next_try(self, refusals: Refusals, request: Any, error: Exception) -> NextRequest | None:
+    def _next_try(
+        self, refusals: Refusals, request: Any, before: list[Any], error: Exception
+    ) -> NextRequest | None:
         """Return the next try; None where no other request would help, or none can be made."""
         found = None if self.plan is None else refusals.answer(error, self.plan)
         if found is None:
             return None
         try:
-            self._fit(request, found.at_most)
+            fitted = self._fit(request, found.at_most)
         except CannotFit:
             return None
-        return found
+        return None if fitted.messages == before else found
 
 
 @cache
@@ -164,6 +177,33 @@ def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
         elif text:
             made.append(HumanMessage(_compose(part.blocks, text)))
     return made
+
+
+def _without_reasoning(message: Any) -> Any:
+    """Return a reply without its reasoning, and without the ids by which a server knows that it
+    had some."""
+    content = message.content
+    if isinstance(content, list):
+        content = [_without_id(block) for block in content if not _is_reasoning(block)]
+        content = content or ("" if message.tool_calls else SILENT)
+    more = {name: value for name, value in message.additional_kwargs.items() if name not in _SERVER}
+    return message.model_copy(update={"content": content, "additional_kwargs": more})
+
+
+def _is_reasoning(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in THINKING
+
+
+def _without_id(block: Any) -> Any:
+    if not isinstance(block, dict) or block.get("type") not in ("text", "function_call"):
+        return block
+    return {name: value for name, value in block.items() if name != "id"}
+
+
+def _name_of(model: Any) -> str:
+    """Return the name of the model that a request is for; empty where its class does not say it."""
+    found = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
+    return next((name for name in found if isinstance(name, str)), "")
 
 
 def _compose(blocks: Sequence[Block], text: str) -> Any:

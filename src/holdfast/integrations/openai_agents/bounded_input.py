@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.dialects import openai_responses
+from holdfast.core.dialects.openai_responses.items import ResponsesItems
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.units import ContextUnit, messages_of
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.integrations.common.bounded import BoundedView
 
-_DIALECT: Final = "openai-responses"
+_DIALECT: Final = openai_responses.ENTRY.own.name
+_ITEMS: Final = ResponsesItems()
 
 
 class BoundedInput:
@@ -30,7 +33,8 @@ class BoundedInput:
         run_config = RunConfig(call_model_input_filter=BoundedInput(window=128_000))
 
     Items that fit are passed on untouched. Others are shortened or cut, a call always with its
-    result, and a carry-over stands for what was cut. The session keeps everything. `plan` is the
+    result, and a carry-over stands for what was cut; reasoning that a model binds to what stood
+    before it is left out behind it. The session keeps everything. `plan` is the
     plan of the newest request, with a ledger of every item.
     """
 
@@ -52,7 +56,11 @@ class BoundedInput:
         given = data.model_data
         tools = read_tools(getattr(data.agent, "tools", None) or ())
         system = given.instructions or ""
-        items = await asyncio.to_thread(self.fit, given.input, system=system, tools=tools)
+        model = getattr(data.agent, "model", None)
+        name = model if isinstance(model, str) else getattr(model, "model", None)
+        items = await asyncio.to_thread(
+            self.fit, given.input, system=system, tools=tools, model=name or ""
+        )
         return ModelInputData(input=items, instructions=given.instructions)
 
     def fit(
@@ -63,6 +71,7 @@ class BoundedInput:
         tools: Sequence[Tool] = (),
         output_tokens: int | None = None,
         at_most: int | None = None,
+        model: str = "",
     ) -> list[Any]:
         """Return items that fit: with `at_most`, into so many tokens for the whole request."""
         if not items:
@@ -70,7 +79,12 @@ class BoundedInput:
         spelled = [spell_item(item) for item in items]
         records = name_records(records_from_items(items), spelled)
         view = self.bounds.fit(
-            records, system=system, tools=tools, output_tokens=output_tokens, at_most=at_most
+            records,
+            system=system,
+            tools=tools,
+            output_tokens=output_tokens,
+            at_most=at_most,
+            model=model,
         )
         self.plan = view.plan
         if view.is_unchanged:
@@ -87,6 +101,9 @@ class BoundedInput:
             if name in view.changed:
                 parts = view.changed[name]
                 sent += self._render([ContextUnit((part,)) for part in parts])
+            elif name in view.stale:
+                bare = _ITEMS.without_reasoning(items[place])
+                sent += [] if bare is None else [bare]
             else:
                 sent.append(items[place])
             sent += self._render([ContextUnit((part,)) for part in view.added.get(name, ())])

@@ -52,8 +52,9 @@ class Retry:
         self._can_shrink = isinstance(arguments[_INPUT], list) and not is_kept_there
 
     async def begin(self) -> None:
-        """Leave out of the first request what was refused in earlier ones."""
-        if not self._can_shrink or not self._bounds.bounds.has_refusals:
+        """Make the first request as earlier ones were: cut where they were cut, and without what
+        was refused in them."""
+        if not self._can_shrink or not self._bounds.bounds.has_decisions:
             return
         try:
             items = await asyncio.to_thread(self._refit)

@@ -7,7 +7,7 @@ from base64 import b64decode
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dialects.common.writing import media_type
+from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
@@ -32,8 +32,9 @@ class BoundedHistory:
         Agent(model, capabilities=[ProcessHistory(BoundedHistory(window=128_000))])
 
     Messages that fit are passed on untouched; a conversation store keeps all of them. Others are
-    shortened or cut, a call always with its result, and a carry-over stands for what was cut.
-    Instructions and the schemas of tools count. `plan` is the plan of the newest request.
+    shortened or cut, a call always with its result, and a carry-over stands for what was cut;
+    reasoning that a model binds to what stood before it is left out behind a cut. Instructions and
+    the schemas of tools count. `plan` is the plan of the newest request.
     """
 
     def __init__(
@@ -49,10 +50,15 @@ class BoundedHistory:
 
     def __call__(self, ctx: Any, messages: list[Any]) -> list[Any]:
         """Return messages that fit beside the tools of a run. Raises `CannotFit`."""
-        return self.fit(messages, tools=read_tools(ctx))
+        return self.fit(messages, tools=read_tools(ctx), model=read_model(ctx))
 
     def fit(
-        self, messages: list[Any], *, tools: Sequence[Tool] = (), at_most: int | None = None
+        self,
+        messages: list[Any],
+        *,
+        tools: Sequence[Tool] = (),
+        at_most: int | None = None,
+        model: str = "",
     ) -> list[Any]:
         """Return messages that fit: with `at_most`, into so many tokens for the whole request.
         Raises `CannotFit`."""
@@ -68,7 +74,13 @@ class BoundedHistory:
                 spelled.append(_spell(record))
                 owners.append((place, parts))
         named = name_records(records, spelled)
-        view = self.bounds.fit(named, system=_instructions(messages), tools=tools, at_most=at_most)
+        view = self.bounds.fit(
+            named,
+            system=_instructions(messages),
+            tools=tools,
+            at_most=at_most,
+            model=model,
+        )
         self.plan = view.plan
         if view.is_unchanged:
             return messages
@@ -95,6 +107,12 @@ def read_tools(ctx: Any) -> list[Tool]:
     ]
 
 
+def read_model(ctx: Any) -> str:
+    """Return the name of the model that a run asks; empty where it has none."""
+    name = getattr(getattr(ctx, "model", None), "model_name", "")
+    return name if isinstance(name, str) else ""
+
+
 def _write(
     messages: Sequence[Any],
     ids: Sequence[str],
@@ -108,6 +126,8 @@ def _write(
         changed = view.changed.get(name)
         if changed is not None:
             parts = [made for part in changed for made in _parts(part, parts)]
+        elif name in view.stale:
+            parts = _without_reasoning(parts)
         kept.setdefault(place, []).extend(parts)
         for part in view.added.get(name, ()):
             after.setdefault(place, []).extend(_messages(part))
@@ -166,6 +186,23 @@ def _parts(part: MessagePart, originals: Sequence[Any]) -> list[Any]:
             kind: Any = theirs.TextPart if part.role == "assistant" else theirs.UserPromptPart
             made.append(kind(block.text))
     return made
+
+
+def _without_reasoning(parts: Sequence[Any]) -> list[Any]:
+    """Return the parts of a response without its reasoning, and without the ids by which a server
+    knows that it had some."""
+    from pydantic_ai import messages as theirs
+
+    kept = [part for part in parts if part.part_kind != "thinking"]
+    if len(kept) == len(parts):
+        return kept
+    bare = [
+        dataclasses.replace(part, id=None, provider_details=None)
+        if part.part_kind in ("text", "tool-call")
+        else part
+        for part in kept
+    ]
+    return bare or [theirs.TextPart(SILENT)]
 
 
 def _text(blocks: Sequence[Block]) -> str:

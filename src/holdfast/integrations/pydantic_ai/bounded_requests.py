@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
 from holdfast.integrations.common.bounded import NextRequest, Refusals
-from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory, read_tools
+from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory, read_model, read_tools
 
 if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
@@ -29,12 +29,13 @@ class _Attempt:
         self._refusals = Refusals(history.bounds)
         self._now = NextRequest()
         self._sent: tuple[Plan, list[Any]] | None = None
-        self._given: tuple[list[Any], list[Tool]] = ([], [])
+        self._given: tuple[list[Any], list[Tool], str] = ([], [], "")
 
-    def fit(self, messages: list[Any], tools: list[Tool]) -> list[Any]:
+    def fit(self, messages: list[Any], tools: list[Tool], model: str) -> list[Any]:
         """Return the messages of the next request."""
-        self._given = (messages, tools)
-        found = self._history.fit(messages, tools=tools, at_most=self._now.at_most)
+        self._given = (messages, tools, model)
+        at_most = self._now.at_most
+        found = self._history.fit(messages, tools=tools, at_most=at_most, model=model)
         if self._history.plan is not None:
             self._sent = (self._history.plan, found)
         return found
@@ -88,7 +89,8 @@ class RequestBounds:
         while len(self._attempts) > _STEPS_MAX:
             self._attempts.pop(next(iter(self._attempts)), None)
         messages = list(request_context.messages)
-        fitted = await asyncio.to_thread(attempt.fit, messages, read_tools(ctx))
+        about = (read_tools(ctx), read_model(ctx))
+        fitted = await asyncio.to_thread(attempt.fit, messages, *about)
         request_context.messages = list(fitted)
         return request_context
 

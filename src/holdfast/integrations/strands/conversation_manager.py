@@ -12,7 +12,7 @@ import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.dialects.common.writing import media_type
+from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
@@ -43,8 +43,8 @@ class ManagerMethods:
 
     Messages that fit are left alone. Others are shortened or cut, a call always with its result,
     and a carry-over stands for what was cut. A request that the provider refuses as too large is
-    made smaller until it fits; what it refuses of media or words is left out. `plan` is the plan of
-    the newest request.
+    made smaller until it fits; what it refuses of media or words is left out, and so is reasoning
+    that a model binds to what stood before a cut. `plan` is the plan of the newest request.
     """
 
     removed_message_count: int
@@ -144,7 +144,13 @@ class ManagerMethods:
             records += made
             owners += [place] * len(made)
         named = name_records(records, [encode(record).decode() for record in records])
-        view = self._bounds.fit(named, system=_system(agent), tools=_tools(agent), at_most=at_most)
+        view = self._bounds.fit(
+            named,
+            system=_system(agent),
+            tools=_tools(agent),
+            at_most=at_most,
+            model=_model_of(agent),
+        )
         self.plan = view.plan
         if not view.is_unchanged:
             self._write(messages, owners, [record.id for record in named], view)
@@ -153,17 +159,21 @@ class ManagerMethods:
         self, messages: list[Any], owners: Sequence[int], ids: Sequence[str], view: BoundedView
     ) -> None:
         start = owners[view.start] if view.start < len(owners) else len(messages)
-        changed: dict[int, list[Any]] = {}
-        for name, place in zip(ids, owners, strict=True):
-            if name in view.changed or name in view.added:
-                changed.setdefault(place, [])
+        changed = {
+            place
+            for name, place in zip(ids, owners, strict=True)
+            if name in view.changed or name in view.added
+        }
+        stale = {place for name, place in zip(ids, owners, strict=True) if name in view.stale}
         kept: list[Any] = []
         for place in range(start, len(messages)):
-            if place not in changed:
+            if place in changed:
+                own = [name for name, owner in zip(ids, owners, strict=True) if owner == place]
+                kept += _rebuild(messages[place], own, view)
+            elif place in stale:
+                kept.append(_without_reasoning(messages[place]))
+            else:
                 kept.append(messages[place])
-                continue
-            own = [name for name, owner in zip(ids, owners, strict=True) if owner == place]
-            kept += _rebuild(messages[place], own, view)
         if start:
             opening = [part for unit in view.opening for part in unit.parts]
             removed = max(0, start - len(self._opening))
@@ -187,6 +197,19 @@ def manager_class() -> type:
         (ManagerMethods, ConversationManager),
         {"__doc__": ManagerMethods.__doc__, "__module__": "holdfast.integrations.strands"},
     )
+
+
+def _without_reasoning(message: Any) -> Any:
+    """Return a reply without its reasoning."""
+    kept = [block for block in message["content"] if "reasoningContent" not in block]
+    return {**message, "content": kept or [{"text": SILENT}]}
+
+
+def _model_of(agent: Any) -> str:
+    """Return the name of the model that an agent asks; empty where its class does not say it."""
+    config = agent.model.get_config() if hasattr(agent, "model") else None
+    name = config.get("model_id") if isinstance(config, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _rebuild(message: Any, ids: Sequence[str], view: BoundedView) -> list[Any]:
