@@ -172,7 +172,7 @@ class ListBounds:
         epoch = standing[-1].record.id if standing else ""
         now = _Origin(epoch, _digest_head(system, tools))
         stale = self._find_stale(records, digests, now, model or self._target.model)
-        stale |= _dropped(records, standing)
+        stale |= _replies_before_refusal(records, standing)
         return _view(plan, records, frozenset(stale))
 
     @property
@@ -381,7 +381,7 @@ def _is_bound(reply: Assistant, reader: str) -> bool:
     return maker.is_bound or traits_of("", reader).is_bound
 
 
-def _dropped(records: Sequence[Record], standing: Sequence[_Decision]) -> set[str]:
+def _replies_before_refusal(records: Sequence[Record], standing: Sequence[_Decision]) -> set[str]:
     """Return the replies whose reasoning a provider refused."""
     refused = [
         made.after
