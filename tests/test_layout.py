@@ -51,6 +51,7 @@ ACROSS = frozenset(
         "integrations/test_proxy_clients",
         *("integrations/test_round_trips", "integrations/test_appends"),
         *("integrations/test_foreign_records", "integrations/test_shared_sessions"),
+        "integrations/test_lives",
         *("importers/apis/test_lists_of_messages", "importers/test_runs_and_dialogues"),
         *("stores/test_conformance", "stores/test_corpus", "stores/test_safety"),
         *("stores/test_power_cut", "stores/test_read_errors"),
