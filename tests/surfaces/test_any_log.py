@@ -23,6 +23,7 @@ from tests.surfaces.test_every_number import READ, SLASH_CHANGES, TOOLS_READ, fi
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -109,7 +110,7 @@ def check_commands(root: Path, values: dict[str, str], capfd: Any) -> None:
 def check_session(store: SessionStore, key: SessionKey) -> None:
     """Use a session in every way: slash commands, tools, turns, a cut and the ways back."""
     for name, given in TOOLS_READ.items():
-        with suppress(HoldfastError):
+        with suppress(HoldfastError, RequestRefused):
             TOOLS[name].call(CallerWorkspace(store, OPERATOR), filled(given, values_of(store, key)))
     model = ScriptedModel(otherwise="fine", window=32_000)
     try:

@@ -10,6 +10,7 @@ from holdfast.errors import (
     AccessDenied,
     AmbiguousName,
     BadSetting,
+    BlobMissing,
     CannotFit,
     HoldfastError,
     KeyReused,
@@ -59,6 +60,7 @@ _STATUS: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (NoSuchRecord, 404),
     (NoSuchOutput, 404),
     (NoSuchNote, 404),
+    (BlobMissing, 404),  # it was deleted: to ask again does not help
     (SessionExists, 409),
     (KeyReused, 409),
     (TurnInProgress, 409),
