@@ -55,9 +55,9 @@ def command_in(tool: str, arguments: Json) -> str:
     """The command that a call runs; empty where it runs none."""
     value = next((arguments[key] for key in _KEYS if arguments.get(key)), None)
     command = _join_arguments(value)
-    if not _SHELLS.search(tool[:200]) and (find_touches(tool, arguments) or _is_code(arguments)):
-        return ""
-    return command
+    if not command or _SHELLS.search(tool[:200]):
+        return command
+    return "" if find_touches(tool, arguments) or _is_code(arguments) else command
 
 
 def exit_code(result: ToolResult) -> int | None:

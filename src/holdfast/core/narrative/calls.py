@@ -24,7 +24,7 @@ _REMOVED_CHARS: Final = 140
 _ADDED_CHARS: Final = 480
 _VALUES_MAX: Final = 24
 """Arguments of a call that are looked at."""
-_SCANNED_CHARS: Final = 20_000
+_SCANNED_CHARS: Final = 8_000
 """Of one argument, from its start."""
 _TRIVIAL: Final = lazy_pattern(r"[\W_]*")
 _DIFF_LINE: Final = lazy_pattern(r"[+-](?![+-]{2})")

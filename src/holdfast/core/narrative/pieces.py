@@ -42,11 +42,12 @@ _COST_CHARS: Final = 20
 class Worth:
     """The worth of the words of a session."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[set[str]]) -> None:
+        """`texts` are the words of each, in order of time."""
         counts: dict[str, int] = {}
         self._last: dict[str, int] = {}
-        for at, text in enumerate(texts):
-            for word in words_of(text):
+        for at, words in enumerate(texts):
+            for word in words:
                 counts[word] = counts.get(word, 0) + 1
                 self._last[word] = at
         of = len(texts) + 1

@@ -334,13 +334,19 @@ def _tell_others(
     calls = [at for at in tokens if lines[at].kind == "call"]
     words = [at for at in tokens if lines[at].kind != "call"]
     last = max(1, len(lines) - 1)
-    worth = Worth([f"{_text_of(line)} {line.outcome}" for line in lines])
+    said = [words_of(_text_of(line)) for line in lines]
+    worth = Worth(
+        [
+            words | words_of(line.outcome) if line.outcome else words
+            for words, line in zip(said, lines, strict=True)
+        ]
+    )
     rooms = []
     for at in words:
         line = lines[at]
         weight = _WEIGHTS[line.role]
         if line.role == "aside":
-            weight *= _share_of_news(lines, at, worth)
+            weight *= _share_of_news(line.text, said, at, worth)
         rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
     for at in calls:
         if outcome := _outcome(lines[at]):
@@ -372,13 +378,12 @@ def _text_of(line: StoryLine) -> str:
     return line.text.partition(" ")[2] if line.kind == "call" else line.text
 
 
-def _share_of_news(lines: Sequence[StoryLine], at: int, worth: Worth) -> float:
+def _share_of_news(text: str, said: Sequence[set[str]], at: int, worth: Worth) -> float:
     """The share of its weight that a short line keeps: of one that mostly says what its neighbours
     say, as an announced call, next to nothing."""
-    near = [*lines[max(0, at - _NEAR_BEFORE) : at], *lines[at + 1 : at + 1 + _NEAR_AFTER]]
-    said = words_of(" ".join(map(_text_of, near)))
-    text = lines[at].text
-    share = worth.of(words_of(text) - said, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
+    near = [*said[max(0, at - _NEAR_BEFORE) : at], *said[at + 1 : at + 1 + _NEAR_AFTER]]
+    news = said[at].difference(*near)
+    share = worth.of(news, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
     return min(1.0, share) if share >= _NEWS_MIN else _NO_NEWS
 
 
