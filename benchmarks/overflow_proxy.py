@@ -19,6 +19,7 @@ import holdfast
 from holdfast import Assistant, JsonlStore, ToolResult, User
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.records import text_of
+from holdfast.stores import ANY_OWNER
 from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
 from holdfast.surfaces.proxy.running import ProxyThread
@@ -169,7 +170,7 @@ class Proxied:
         self._proxy.__exit__()
         self._server.shutdown()
         self._server.server_close()
-        for info in self._store.sessions():
+        for info in self._store.sessions(owner=ANY_OWNER):
             for entry in self._store.read_all(info.key):
                 record: Any = entry.record
                 if isinstance(record, User | Assistant | ToolResult):

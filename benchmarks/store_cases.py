@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import Assistant, JsonlStore, Record, SessionKey, ToolResult, User
 from holdfast.records import Compaction
-from holdfast.stores import ANY_HEAD
+from holdfast.stores import ANY_HEAD, NamedOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -293,7 +293,7 @@ def page_row(bench: Bench, stores: dict[int, SessionStore], note: str = "") -> R
     def page(count: int) -> object:
         key = SessionKey("main", f"s{random.randrange(count)}")
         stores[count].append(key, nth(bench, 1), expect=ANY_HEAD, durability="buffered")
-        found = stores[count].sessions(owner="ann", limit=50)
+        found = stores[count].sessions(owner=NamedOwner("ann"), limit=50)
         assert (len(found), found[0].key) == (50, key)
         return found
 

@@ -34,7 +34,7 @@ from benchmarks.store_cases import (
 from benchmarks.store_copying import compare_copying
 
 from holdfast import JsonlStore, SessionKey
-from holdfast.stores import ANY_HEAD, PostgresStore
+from holdfast.stores import ANY_HEAD, NamedOwner, PostgresStore
 from holdfast.stores.postgres import grouping
 from holdfast.testing import PostgresServer
 
@@ -361,7 +361,7 @@ def _listing(bench: Bench, server: PostgresServer) -> Row:
         for count in (bench.plan.many_sessions, 1_000):
             schema = f"many{count}"
             store = stores[count] = stack.enter_context(_open(server, schema))
-            store.create(SessionKey("main", "s0"), owner="ann")
+            store.create(SessionKey("main", "s0"), owner=NamedOwner("ann"))
             _multiply(connection, schema, count, lines=())
         row = page_row(bench, stores, note="last used in the last 10 days")
         return replace(row, what=f"PostgreSQL: {row.what}")
@@ -407,7 +407,7 @@ def _sums(bench: Bench, server: PostgresServer) -> Row:
     sessions, records = bench.plan.many_sessions // 5, 50
     lines = tuple(line for turn in _lines(bench) for line in turn)[:records]
     with _open(server, "sums") as store, _connect(server) as connection:
-        store.create(SessionKey("main", "s0"), owner="ann")
+        store.create(SessionKey("main", "s0"), owner=NamedOwner("ann"))
         _multiply(connection, "sums", sessions, lines)
         query = """SELECT pg_total_relation_size('sums.logs'),
           pg_total_relation_size('sums.records'), sum(length(line) + 1) FROM sums.records"""

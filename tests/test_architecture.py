@@ -60,6 +60,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "limits",
             "text",
             "media",
+            "owners",
             "log",
             "adoption",
             "secrets",

@@ -5,7 +5,6 @@
 from holdfast.core.flow.effects import Deny as Deny
 from holdfast.core.flow.events import Event as Event
 from holdfast.core.history.access import (
-    Access as Access,
     Caller as Caller,
     OPERATOR as OPERATOR,
 )
@@ -34,6 +33,7 @@ from holdfast.core.secrets.vault import (
 from holdfast.engine.erasing import (
     ErasureReport as ErasureReport,
     erase as erase,
+    erase_owner as erase_owner,
 )
 from holdfast.engine.history.history import History as History
 from holdfast.engine.history.reseed import reseed as reseed

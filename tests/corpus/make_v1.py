@@ -34,6 +34,7 @@ from holdfast.core.log.records import (
     Unknown,
     User,
 )
+from holdfast.core.owners import NamedOwner
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl.store import JsonlStore
@@ -252,7 +253,7 @@ def owned(root: Path) -> None:
         parent_session=f"{AGENT}/employer",
         parent_record="19a7ad5b9fa0abcdef",
         reason="spawn",
-        owner="ann@example.org",
+        owner=NamedOwner("ann@example.org"),
     )
     made.append(User(content="look it up"), Assistant(content="done"))
     made.store.close()

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.memory.notes import SILENT
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.fences import ASK
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
@@ -93,7 +94,7 @@ class Bench:
 
 
 def path_of(store: Any, name: str = "s") -> list[Record]:
-    info = next(one for one in store.sessions() if one.key.session == name)
+    info = next(one for one in store.sessions(owner=ANY_OWNER) if one.key.session == name)
     return list(store.read(info.key))
 
 

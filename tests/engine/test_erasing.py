@@ -27,6 +27,8 @@ from holdfast import (
     reseed,
 )
 from holdfast.core.log.records import Flush, Label
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
+from holdfast.engine.erasing import erase_owner
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.stores.compression import zstd
@@ -88,16 +90,16 @@ def live_in(store: SessionStore, root: str) -> None:
         """Return a lot."""
         return "qoutput " + "line of output\n" * 20_000
 
-    store.create(KEY, label="qtrashed as a label", owner=OWNER)
+    store.create(KEY, label="qtrashed as a label", owner=owner_of(OWNER))
     store.append(KEY, [User(content="qtrashed words")], expect=ANY_HEAD)
     store.remove(KEY)
-    store.create(OTHER, owner=OWNER)
+    store.create(OTHER, owner=owner_of(OWNER))
     store.append(OTHER, [User(content="other words stay")], expect=ANY_HEAD)
-    store.notes("main", OWNER).append("a note of the other", session=str(OTHER))
-    store.notes("main", OWNER).append("qhand written by a person")
+    store.notes("main", owner_of(OWNER)).append("a note of the other", session=str(OTHER))
+    store.notes("main", owner_of(OWNER)).append("qhand written by a person")
     store.blobs.put(b"a payload of nobody")
 
-    store.create(KEY, label="qlabel of the session", owner=OWNER)
+    store.create(KEY, label="qlabel of the session", owner=owner_of(OWNER))
     script = ScriptedModel([calls(("c1", "qtool", {})), "qreply is what it said"])
     with Session.open(
         KEY.session, model=script, store=store, tools=[qtool], owner=OWNER
@@ -115,7 +117,7 @@ def live_in(store: SessionStore, root: str) -> None:
     store.append(KEY, records, expect=ANY_HEAD)
     with Session.open(KEY.session, model=ScriptedModel([]), store=store, owner=OWNER) as session:
         assert session.key == KEY  # its notes go into files now
-    notes = store.notes("main", OWNER)
+    notes = store.notes("main", owner_of(OWNER))
     notes.append(["qdiscard in a file of its own"], session=str(KEY))
     notes.put("thrown.md", None, f"- qdiscard <!-- hf: 2026 {KEY} -->\n".encode())
     notes.discard("thrown.md")
@@ -125,13 +127,15 @@ def live_in(store: SessionStore, root: str) -> None:
         assert memory.search("qnote", scope="all")
     store.leases.release(KEY, store.leases.acquire(KEY, "a turn", 60.0))
     store.fork(KEY, FORK, at=None)
-    caller = Caller("main", OTHER.session, owner=OWNER, visibility="agent")
+    caller = Caller("main", OTHER.session, owner=owner_of(OWNER), visibility="agent")
     history = History(store, caller=caller)
     for name in (KEY.session, str(KEY), "qrelabel", "qlabel of the session"):
         history.text(session=name, query="quser")
-    History(store, caller=Caller("main", KEY.session, owner=OWNER)).text(session=OTHER.session)
+    History(store, caller=Caller("main", KEY.session, owner=owner_of(OWNER))).text(
+        session=OTHER.session
+    )
     reseed(store, KEY, identity=OPERATOR)
-    store.sessions()
+    store.sessions(owner=ANY_OWNER)
 
 
 @cache
@@ -179,7 +183,7 @@ def test_an_erased_session_leaves_no_word(root: Path) -> None:
     """Every byte of every file: only the fork, which is reported, has the same words."""
     before = everything(root)
     with JsonlStore(root) as store:
-        report = erase(store, KEY)
+        report = erase(store, KEY, owner=ANY_OWNER)
         found = files_with(root, WORDS)
         fork = {f"agents/main/sessions/{FORK.session}.jsonl"}
         payloads = {name for name in found if name.startswith("blobs/")}
@@ -190,12 +194,12 @@ def test_an_erased_session_leaves_no_word(root: Path) -> None:
         assert {copy.where for copy in report.remaining if copy.kind == "reader"} == {str(OTHER)}
         assert any(copy.kind == "notes" for copy in report.remaining)
 
-        erase(store, FORK)
+        erase(store, FORK, owner=ANY_OWNER)
         assert files_with(root, WORDS) == {}
-        assert [note.text for note in store.notes("main", OWNER).notes()] == [
+        assert [note.text for note in store.notes("main", owner_of(OWNER)).notes()] == [
             *("a note of the other", "qhand written by a person")
         ]
-        assert [info.key for info in store.sessions()] == [OTHER]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [OTHER]
         assert not store.verify(OTHER).findings
         [*_old, last] = store.audit.entries().accesses
         assert (last.action, last.target[:7]) == ("erase", "erased:")
@@ -211,10 +215,10 @@ def test_an_erased_session_leaves_no_word_in_any_store(tmp_path: Path, contents:
     with JsonlStore(tmp_path) as store:
         live_in(store, str(tmp_path))
         assert words() == set(WORDS) - {"qquarantine", "qleftover"}
-        erase(store, KEY)
-        erase(store, FORK)
+        erase(store, KEY, owner=ANY_OWNER)
+        erase(store, FORK, owner=ANY_OWNER)
         assert words() == set()
-        assert [info.key for info in store.sessions()] == [OTHER]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [OTHER]
 
 
 @pytest.mark.files_only(COPIES)
@@ -222,29 +226,31 @@ def test_an_erased_owner_leaves_no_word(root: Path) -> None:
     """All sessions of an owner, living and removed, and all notes, also those written by hand."""
     with JsonlStore(root) as store:
         bob = SessionKey("main", "bobs")
-        store.create(bob, owner="bob")
-        store.notes("main", "bob").append("a note of bob", session=str(bob))
-        report = erase(store, owner=OWNER)
+        store.create(bob, owner=NamedOwner("bob"))
+        store.notes("main", NamedOwner("bob")).append("a note of bob", session=str(bob))
+        report = erase_owner(store, OWNER)
         assert len(report.sessions) == 4
         assert report.notes == 1  # the others went with their sessions
         assert files_with(root, (*WORDS, "qhand", OWNER, "other words")) == {}
-        assert [info.key for info in store.sessions()] == [bob]
-        assert [note.text for note in store.notes("main", "bob").notes()] == ["a note of bob"]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [bob]
+        assert [note.text for note in store.notes("main", NamedOwner("bob")).notes()] == [
+            "a note of bob"
+        ]
 
 
 @pytest.mark.files_only(COPIES)
 def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
     """The numbers of a dry run are those of the erasure."""
     with JsonlStore(root) as store:
-        store.sessions()
+        store.sessions(owner=ANY_OWNER)
         caches = ("-shm", "index.changes")  # what any listing writes to
         files = [path for path in root.rglob("*") if path.is_file()]
         files = [path for path in files if not path.name.endswith(caches)]
         before = [path.read_bytes() for path in files]
-        planned = erase(store, KEY, dry_run=True)
+        planned = erase(store, KEY, dry_run=True, owner=ANY_OWNER)
         assert [path.read_bytes() for path in files] == before
         assert planned.is_dry_run
-        done = erase(store, KEY)
+        done = erase(store, KEY, owner=ANY_OWNER)
         assert done.remaining == planned.remaining
         for told, gone in zip(planned.sessions, done.sessions, strict=True):
             assert (told.key, told.logs, told.bytes) == (gone.key, gone.logs, gone.bytes)
@@ -267,8 +273,8 @@ def test_an_erasure_waits_for_no_turn(root: Path) -> None:
         before = files_with(root, WORDS)
         store.leases.acquire(KEY, "a turn", 60.0)
         with pytest.raises(TurnInProgress):
-            erase(store, FORK, KEY)
-        assert {info.key for info in store.sessions()} >= {KEY, FORK}
+            erase(store, FORK, KEY, owner=ANY_OWNER)
+        assert {info.key for info in store.sessions(owner=ANY_OWNER)} >= {KEY, FORK}
         assert files_with(root, WORDS).keys() >= before.keys() - {"index.sqlite3-wal"}
 
 
@@ -276,14 +282,14 @@ def test_an_erasure_waits_for_no_turn(root: Path) -> None:
 def test_what_is_erased_cannot_be_named_again(root: Path) -> None:
     """A second erasure says that there is no such session; its id can be used for another."""
     with JsonlStore(root) as store:
-        erase(store, KEY)
+        erase(store, KEY, owner=ANY_OWNER)
         with pytest.raises(NoSuchSession):
-            erase(store, KEY)
+            erase(store, KEY, owner=ANY_OWNER)
         store.create(KEY)
-        with pytest.raises(UsageError):
+        with pytest.raises(NoSuchSession):
             erase(store, KEY, owner=OWNER)
         with pytest.raises(UsageError):
-            erase(store, owner="")
+            erase_owner(store, "")
 
 
 class Killed(BaseException):
@@ -318,7 +324,7 @@ def killed_erasures(lived: Path, folder: Path) -> Iterator[tuple[int, Path]]:
             for number, (place, name) in enumerate(STEPS):
                 patch.setattr(place, name, killer(number, at, getattr(place, name), count))
             with suppress(Killed):
-                erase(store, KEY)
+                erase(store, KEY, owner=ANY_OWNER)
                 return
         yield at, root
 
@@ -330,7 +336,7 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(lived: Path, tmp_pat
     for at, root in killed_erasures(lived, tmp_path):
         kills = at
         with JsonlStore(root) as store:
-            healthy = {info.key for info in store.sessions()}
+            healthy = {info.key for info in store.sessions(owner=ANY_OWNER)}
             restorable = {trashed.key for trashed in store.trash()}
             hashes = set(store.hash_candidates(of=KEY))
             if KEY in healthy | restorable:
@@ -338,12 +344,12 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(lived: Path, tmp_pat
                 assert any(sha256 in store.blobs for sha256 in hashes), at
                 assert files_with(root, ("qnote",)).keys() - {"index.sqlite3"}, at
             if KEY in healthy | restorable or KEY in store.erasures():
-                erase(store, KEY)
-            for copy in [info.key for info in store.sessions() if info.reason]:
+                erase(store, KEY, owner=ANY_OWNER)
+            for copy in [info.key for info in store.sessions(owner=ANY_OWNER) if info.reason]:
                 assert copy == FORK, at
-                erase(store, copy)
+                erase(store, copy, owner=ANY_OWNER)
             assert files_with(root, WORDS) == {}, at
-            assert [info.key for info in store.sessions()] == [OTHER]
+            assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [OTHER]
         shutil.rmtree(root)
     assert kills > 30
 
@@ -363,9 +369,9 @@ def test_every_store_erases(store: SessionStore) -> None:
         store.append(key, results, expect=ANY_HEAD)
     History(store, caller=OPERATOR).text(session=KEY.session)
     History(store, caller=OPERATOR).text(session=OTHER.session)
-    report = erase(store, KEY, clock=lambda: 5.0)
+    report = erase(store, KEY, clock=lambda: 5.0, owner=ANY_OWNER)
     assert (report.sessions[0].blobs, report.sessions[0].accesses) == (1, 1)
-    assert [info.key for info in store.sessions()] == [OTHER]
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [OTHER]
     assert store.trash() == []
     assert set(store.blobs) == {shared}
     accesses = store.audit.entries().accesses

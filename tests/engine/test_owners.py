@@ -18,6 +18,7 @@ from holdfast import AsyncSession, History, Memory, Session
 from holdfast.core.history.access import Caller
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Label, Mode, User
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.engine.session.opening import find_session, session_id_of
 from holdfast.engine.session.options import SessionOptions
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchSession, UsageError
@@ -102,7 +103,12 @@ def stored(sessions: list[tuple[str, str, str, bool]]) -> MemoryStore:
     for name, owner, label, is_late in sessions:
         try:
             key = find_session(
-                store, name, "main", create=True, label="" if is_late else label, owner=owner
+                store,
+                name,
+                "main",
+                create=True,
+                label="" if is_late else label,
+                owner=owner_of(owner),
             )
         except (AccessDenied, UsageError):
             continue  # the id is somebody else's, or differs only in case
@@ -124,7 +130,7 @@ def open_session(store: MemoryStore, name: str, owner: str) -> str:
 def open_async(store: MemoryStore, name: str, owner: str) -> str:
     async def run() -> str:
         session = await AsyncSession.open(
-            name, model="offline", store=store, agent="main", owner=owner or None
+            name, model="offline", store=store, agent="main", owner=owner
         )
         return words(store, session.key)
 
@@ -137,17 +143,17 @@ def open_simulated(store: MemoryStore, name: str, owner: str) -> str:
 
 
 def read_history(store: MemoryStore, name: str, owner: str) -> str:
-    caller = Caller("main", None, owner=owner, visibility="all", agents=("*",))
+    caller = Caller("main", None, owner=owner_of(owner), visibility="all", agents=("*",))
     return str(History(store, caller=caller).read(name))
 
 
 def history_text(store: MemoryStore, name: str, owner: str) -> str:
-    caller = Caller("main", "tg_1", owner=owner, visibility="agent")
+    caller = Caller("main", "tg_1", owner=owner_of(owner), visibility="agent")
     return History(store, caller=caller).text(name)
 
 
 def read_memory(store: MemoryStore, name: str, owner: str) -> str:
-    caller = Caller("main", None, owner=owner, visibility="agent")
+    caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
     found = name
     with Memory(store, None, caller=caller) as memory:
         found += " ".join(hit.text for hit in memory.search("of ann bob", scope="sessions"))
@@ -159,7 +165,7 @@ def read_memory(store: MemoryStore, name: str, owner: str) -> str:
 
 
 def find_in_chat(store: MemoryStore, name: str, owner: str) -> str:
-    chat = ChatContext(store, "main", model(), SessionOptions(), owner=owner)
+    chat = ChatContext(store, "main", model(), SessionOptions(), owner=owner_of(owner))
     return words(store, chat.find(name))
 
 
@@ -215,10 +221,10 @@ def test_labels_change_nothing_about_what_a_name_opens(
         for label in labels:
             store.append(key, [Label(label=label)], expect=ANY_HEAD)
     try:
-        key = find_session(store, name, "main", create=True)
+        key = find_session(store, name, "main", create=True, owner=NO_OWNER)
     except UsageError:
         return  # an id that differs only in case
-    assert key == SessionKey("main", session_id_of(name))
+    assert key == SessionKey("main", session_id_of(name, NO_OWNER))
 
 
 def test_a_label_is_not_an_id() -> None:
@@ -237,14 +243,14 @@ def test_a_label_is_not_an_id() -> None:
 
 def test_without_an_owner_only_sessions_without_one_are_opened() -> None:
     store = MemoryStore()
-    store.create(SessionKey("main", "anns"), owner="ann")
+    store.create(SessionKey("main", "anns"), owner=NamedOwner("ann"))
 
     with pytest.raises(AccessDenied, match="does not belong to a caller without an owner"):
         Session.open("anns", model=model(), store=store)
-    opened = Session.open("anns", model=model(), store=store, any_owner=True)
+    opened = Session.open("anns", model=model(), store=store, owner=ANY_OWNER)
     assert opened.key.session == "anns"
-    with pytest.raises(UsageError, match="exclude each other"):
-        Session.open("anns", model=model(), store=store, owner="ann", any_owner=True)
+    with pytest.raises(UsageError, match="`owner` cannot be None"):
+        Session.open("anns", model=model(), store=store, owner=None)  # type: ignore[arg-type]
     assert Session.open(model=model(), store=store).key.session != "anns"
 
 
@@ -252,8 +258,8 @@ def test_a_forged_continuation_is_not_followed() -> None:
     """A record that names another owner's session as the next one leads nowhere."""
     store = MemoryStore()
     anns, bobs = SessionKey("main", "anns"), SessionKey("main", "bobs")
-    store.create(anns, owner="ann")
-    store.create(bobs, owner="bob")
+    store.create(anns, owner=NamedOwner("ann"))
+    store.create(bobs, owner=NamedOwner("bob"))
     store.append(anns, [Mode(mode="fresh", continued_in="bobs")], expect=ANY_HEAD)
 
     assert Session.open("anns", model=model(), store=store, owner="ann").key == anns
@@ -267,12 +273,12 @@ def test_sessions_that_come_of_others_keep_the_owner() -> None:
     session.set_mode("fresh")
     session.say("and on")
     store.fork(session.key, SessionKey("main", "copy"), at=None)
-    chat = ChatContext(store, "main", model(), SessionOptions(), owner=None)
+    chat = ChatContext(store, "main", model(), SessionOptions(), owner=ANY_OWNER)
     chat.open(session.key)
     chat.start("new")
 
     assert len(list(store.keys())) >= 5
-    assert {info.owner for info in store.sessions()} == {"ann"}
+    assert {info.owner for info in store.sessions(owner=ANY_OWNER)} == {NamedOwner("ann")}
 
 
 class OneOwner(MemoryStore):
@@ -288,7 +294,7 @@ def test_a_lookup_lists_the_sessions_of_its_owner_alone(path: str) -> None:
     """What an owner asks for does not cost what the others have."""
     with OneOwner() as store:
         for owner in ("ann", "bob"):
-            key = find_session(store, f"{owner}s", "main", create=True, owner=owner)
+            key = find_session(store, f"{owner}s", "main", create=True, owner=owner_of(owner))
             store.append(key, [User(content=f"of [{owner}]")], expect=ANY_HEAD)
         assert "of [ann]" in PROBES[path](store, "anns", "ann")
         with suppress(AccessDenied, UsageError):

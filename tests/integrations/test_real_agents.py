@@ -34,6 +34,7 @@ from holdfast import JsonlStore, Session, SessionKey
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.models.window import Window
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.outputs import Outputs
@@ -311,7 +312,7 @@ def test_the_agent_sdk_sends_previews_and_recalled_notes(tmp_path: Path) -> None
     assert len(results) == len(calls)
     with JsonlStore(tmp_path / "root") as store:
         outputs = Outputs(store, store.blobs)
-        (key,) = (info.key for info in store.sessions())
+        (key,) = (info.key for info in store.sessions(owner=ANY_OWNER))
         shell, file, tail = results.values()
         for text in (shell, tail):
             (ref,) = set(re.findall(r"ref=.{0,2}([0-9a-f]{16})", text))
@@ -664,7 +665,10 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
     assert (reasoning.refused, reasoning.dropped) == (0, {})
     assert name != "claude" or reasoning.valid > STEPS / 2
     with JsonlStore(root) as store:
-        logs = [[one.record for one in store.read_all(info.key)] for info in store.sessions()]
+        logs = [
+            [one.record for one in store.read_all(info.key)]
+            for info in store.sessions(owner=ANY_OWNER)
+        ]
     (records,) = [log for log in logs if said[0] in str([rec for rec in log if _is_user(rec)])]
     assert name == "gemini" or len(logs) == 1
     results = [rec for rec in records if isinstance(rec, ToolResult)]
@@ -762,7 +766,7 @@ def test_another_agent_through_the_proxy(tmp_path: Path, name: str) -> None:
             assert "answer-" in shown
         assert all(request.status == 200 for request in loopback.requests)
     with JsonlStore(root) as store:
-        logs = [list(store.read(info.key)) for info in store.sessions()]
+        logs = [list(store.read(info.key)) for info in store.sessions(owner=ANY_OWNER)]
     # The others are side requests: a title, memories to keep.
     (records,) = [log for log in logs if said[1] in str([rec for rec in log if _is_user(rec)])]
     assert sum(any(isinstance(rec, ToolResult) for rec in log) for log in logs) <= 1

@@ -29,6 +29,7 @@ from tests.lives.oracle import Fault, Sent, epoch_cause, judge
 from tests.surfaces.proxy.proxies import running_proxy
 
 from holdfast.core.log.records import Json
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Proxied:
         return tuple(
             sorted(
                 entry.record.id
-                for info in self.store.sessions()
+                for info in self.store.sessions(owner=ANY_OWNER)
                 for entry in self.store.read_all(info.key)
                 if epoch_cause(entry.record) is not None
             )

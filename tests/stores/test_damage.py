@@ -20,6 +20,7 @@ from tests.support.runs import examples, sample
 from holdfast import Session
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Label, Rewind, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.erasing import erase
 from holdfast.errors import NoSuchRecord, NoSuchSession
 from holdfast.ports import ANY_HEAD
@@ -155,8 +156,8 @@ def check_damaged(store: SessionStore, key: SessionKey, hurt: dict[int, str], ki
     sound = store.repair(key).key
     assert store.verify(sound).is_sound
     assert texts_of(store.read(sound)) == texts_of(store.read(key))
-    store.begin_erasure(key)
-    store.erasable(key)
+    store.begin_erasure(key, owner=ANY_OWNER)
+    store.erasable(key, owner=ANY_OWNER)
     store.finish_erasure(key)
     with pytest.raises(NoSuchSession):
         store.live(key)
@@ -234,5 +235,5 @@ def test_damaged_session_goes_on_and_can_be_erased(
         texts = texts_of(store.read(key))
         assert texts[-1] == "four"
         assert len(texts) >= 3
-        erase(store, key)
+        erase(store, key, owner=ANY_OWNER)
         assert list(store.keys()) == []

@@ -23,6 +23,7 @@ from holdfast import Session
 from holdfast.core.history.access import Access
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Rewind, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import (
     BadId,
     HoldfastError,
@@ -256,7 +257,7 @@ def test_links_out_of_the_root_are_not_listed(tmp_path: Path, outside: Path, par
         warnings.simplefilter("always")
         listed = []
         with suppress(StoreUnavailable):
-            listed = store.sessions()
+            listed = store.sessions(owner=ANY_OWNER)
         with suppress(StoreUnavailable):
             assert list(store.hash_candidates()) == []
         with suppress(StoreUnavailable):
@@ -305,7 +306,7 @@ def test_links_in_place_of_the_index_are_not_followed(
             os.link(victim, root / name)
         else:
             (root / name).symlink_to(victim if kind == "symlink" else tmp_path / "nothing")
-        assert [info.key for info in store.sessions()] == [KEY]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
     assert victim.read_bytes() == b"do not write here"
     assert stat.S_IMODE(victim.stat().st_mode) == 0o644
     assert not (tmp_path / "nothing").exists()
@@ -387,7 +388,7 @@ def test_home_with_a_backup_by_hard_links_goes_on(tmp_path: Path) -> None:
             assert store.blobs.get(sha256) == b"payload"
             store.audit.note(Access(1.0, "list", "main", None, "", "s", True, "own"))
             store.queues.put(NewMessage(queue="inbox", lane="s", body={}, key=text))
-            assert len(store.sessions()) == 1
+            assert len(store.sessions(owner=ANY_OWNER)) == 1
 
     use("one")
     for path in root.rglob("*"):
@@ -409,7 +410,7 @@ def test_home_with_a_backup_by_hard_links_goes_on(tmp_path: Path) -> None:
         assert texts_of(store.read(SessionKey("main", "s"))) == ["one", "two", "three"]
         assert [note.text for note in store.notes("main").notes()] == ["one", "two", "three"]
         assert len(store.audit.entries().accesses) == 3
-        assert store.queues.counts("inbox") == {"waiting": 3}
+        assert store.queues.counts("inbox", owner=ANY_OWNER) == {"waiting": 3}
 
 
 def test_hard_links_are_listed_as_damaged_without_being_read(tmp_path: Path, outside: Path) -> None:
@@ -419,10 +420,10 @@ def test_hard_links_are_listed_as_damaged_without_being_read(tmp_path: Path, out
     os.link(log_of(outside), log_of(root))
     log_of(outside).chmod(0o660)  # others can change it
     with JsonlStore(root) as store:
-        [info] = store.sessions()
+        [info] = store.sessions(owner=ANY_OWNER)
         assert (info.key, info.damaged, info.label, info.title) == (KEY, 1, "", "")
         log_of(outside).unlink()
-        [info] = store.sessions()
+        [info] = store.sessions(owner=ANY_OWNER)
         assert (info.damaged, info.label) == (0, SECRET)
 
 
@@ -433,7 +434,7 @@ def test_root_may_be_a_link(tmp_path: Path) -> None:
     with JsonlStore(tmp_path / "link") as store:
         store.create(KEY)
         store.append(KEY, [User(content="hello")], expect=ANY_HEAD)
-        assert [info.key for info in store.sessions()] == [KEY]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
         blobs = FileBlobs(tmp_path / "link")
         assert blobs.get(blobs.put(b"payload")) == b"payload"
     assert log_of(tmp_path / "real").exists()
@@ -479,7 +480,7 @@ def test_special_files_are_refused_without_hanging(
         log_of(root).parent.mkdir(parents=True)
         make(log_of(root))
         with JsonlStore(root) as store:
-            assert store.sessions() == []
+            assert store.sessions(owner=ANY_OWNER) == []
             with pytest.raises(PathRejected):
                 acts(store)[act]()
         assert not (root / "trash").exists() or os.listdir(root / "trash") == []
@@ -497,7 +498,7 @@ def test_special_files_in_place_of_the_index_are_done_without(
         store.create(KEY)
         make(root / "index.sqlite3")
         for _ in range(2):
-            assert [info.key for info in store.sessions()] == [KEY]
+            assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
 
 
 @pytest.mark.parametrize("part", ["agents", "agents/main", "agents/main/sessions", "trash"])
@@ -573,7 +574,7 @@ def test_swaps_between_check_and_open_never_lead_outside(
     assert refused
     assert snapshot(outside) == before
     assert set(acknowledged) <= {record.id for record in store.read(KEY)}
-    assert sum(info.key != KEY for info in store.sessions()) >= made
+    assert sum(info.key != KEY for info in store.sessions(owner=ANY_OWNER)) >= made
 
 
 # Modes
@@ -592,7 +593,7 @@ def test_modes_are_private_whatever_the_umask(root: Path, umask: int) -> None:
             store.repair(KEY)
             store.fork(KEY, SessionKey("main", "copy"), at=None)
             store.remove(SessionKey("main", "copy"))
-            store.sessions()
+            store.sessions(owner=ANY_OWNER)
             FileBlobs(root).put(b"payload")
             found = [root, *root.rglob("*")]
             modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in found}
@@ -643,7 +644,7 @@ def test_forbidden_root_is_read_and_says_why_it_cannot_be_written(public_root: P
     """Reading and listing work without write permission; every change is a clear error."""
     with unprivileged(), JsonlStore(public_root) as store:
         assert [record.kind for record in store.read(KEY)] == ["session", "user"]
-        assert [info.messages for info in store.sessions()] == [1]
+        assert [info.messages for info in store.sessions(owner=ANY_OWNER)] == [1]
         for change in (
             lambda: store.create(SessionKey("main", "new")),
             lambda: store.append(KEY, [User(content="x")], expect=ANY_HEAD),
@@ -665,7 +666,9 @@ def test_forbidden_log_does_not_hide_the_others(public_root: Path) -> None:
         store.create(SessionKey("main", "locked"), label="secret")
         log_of(public_root, SessionKey("main", "locked")).chmod(0o000)
     with unprivileged(), JsonlStore(public_root) as store:
-        listed = {info.key.session: (info.damaged, info.label) for info in store.sessions()}
+        listed = {
+            info.key.session: (info.damaged, info.label) for info in store.sessions(owner=ANY_OWNER)
+        }
     assert listed == {"work": (0, ""), "locked": (1, "")}
 
 
@@ -673,13 +676,14 @@ READ_ONLY = """
 import json, sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", "work")
 said = {}
 with JsonlStore(sys.argv[1]) as store:
     said["read"] = len(list(store.read(key)))
-    said["listed"] = len(store.sessions())
+    said["listed"] = len(store.sessions(owner=ANY_OWNER))
     for name, change in {
         "create": lambda: store.create(SessionKey("main", "new")),
         "append": lambda: store.append(key, [User(content="x")], expect=None),

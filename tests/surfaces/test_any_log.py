@@ -23,6 +23,7 @@ from tests.surfaces.test_every_number import READ, SLASH_CHANGES, TOOLS_READ, fi
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
@@ -114,7 +115,7 @@ def check_session(store: SessionStore, key: SessionKey) -> None:
             TOOLS[name].call(CallerWorkspace(store, OPERATOR), filled(given, values_of(store, key)))
     model = ScriptedModel(otherwise="fine", window=32_000)
     try:
-        session = Session.open(key.session, store=store, model=model, any_owner=True)
+        session = Session.open(key.session, store=store, model=model, owner=ANY_OWNER)
     except HoldfastError:
         return  # its header cannot be read: nobody knows whose it is
     with session:

@@ -15,6 +15,7 @@ from holdfast.commands import AsyncChatContext, ChatContext, run, run_async
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, Compaction, Label, User
+from holdfast.core.owners import NamedOwner
 from holdfast.errors import TurnInProgress, UsageError
 from holdfast.providers.models import async_model
 from holdfast.stores import MemoryStore
@@ -360,7 +361,7 @@ def test_a_cancelled_caller_stops_a_compaction() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             chat = AsyncChatContext(
-                store, "main", scene.model, SessionOptions(summary="model"), owner="ann"
+                store, "main", scene.model, SessionOptions(summary="model"), owner=NamedOwner("ann")
             )
             await chat.open_newest()
             said: list[Any] = [User(content="word " * 900), Assistant(content="word " * 900)] * 6
@@ -436,7 +437,7 @@ def test_a_chat_goes_on_with_the_sessions_that_its_commands_open() -> None:
                 assert (await chat.session.say(said)).text == "fine"
             assert chat.session.key == first.key
             assert chat.session is not first
-            assert len(store.sessions(owner="ann")) == 3
+            assert len(store.sessions(owner=NamedOwner("ann"))) == 3
             taken = await chat.take(first)
             assert taken is first
             assert "Model: " in (await run_async("/model offline", chat)).text

@@ -17,6 +17,7 @@ from tests.surfaces.http.servers import serving, token_for
 
 from holdfast import Memory, Session, SessionKey, User
 from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.engine.erasing import erase
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -37,16 +38,16 @@ if TYPE_CHECKING:
 
 QUERY = "quokka harbour"
 WORDS = ("quokka", "harbour", "marmalade", "zeppelin")
-CALLER = Caller("main", None, owner="ann", visibility="agent")
+CALLER = Caller("main", None, owner=NamedOwner("ann"), visibility="agent")
 
 
 def fill(store: SessionStore) -> str:
     """Two sessions and a note that answer, and a session of somebody else; return a citation."""
     for name, owner in (("one", "ann"), ("two", "ann"), ("his", "bob")):
-        store.create(SessionKey("main", name), owner=owner)
+        store.create(SessionKey("main", name), owner=owner_of(owner))
         said = [User(content=f"the quokka by the harbour, marmalade, {name}")]
         store.append(SessionKey("main", name), said, expect=ANY_HEAD)
-    store.notes("main", "ann").append(["a harbour for a zeppelin"])
+    store.notes("main", NamedOwner("ann")).append(["a harbour for a zeppelin"])
     return cite(store, "one")
 
 
@@ -56,7 +57,7 @@ def cite(store: SessionStore, name: str) -> str:
 
 
 def remember(store: SessionStore) -> Memory:
-    return Memory(store, store.notes("main", "ann"), caller=CALLER)
+    return Memory(store, store.notes("main", NamedOwner("ann")), caller=CALLER)
 
 
 def call_tool(store: SessionStore, name: str, citation: str) -> None:
@@ -187,7 +188,7 @@ def test_no_query_leaves_words_in_the_log(queries: list[str]) -> None:
         memory = Memory(store, None, caller=CALLER)
         assert memory.search(QUERY, scope="all") == []
         assert store.audit.entries().accesses == ()
-        store.create(SessionKey("main", "one"), owner="ann")
+        store.create(SessionKey("main", "one"), owner=NamedOwner("ann"))
         store.append(SessionKey("main", "one"), [User(content="\u16a0")], expect=ANY_HEAD)
         for query in queries:
             assert memory.search(query, scope="all") == []
@@ -202,7 +203,7 @@ def test_an_erasure_takes_out_what_was_shown(tmp_path: Path) -> None:
     with JsonlStore(tmp_path / "store") as store:
         fill(store)
         recall(store)
-        report = erase(store, SessionKey("main", "one"))
+        report = erase(store, SessionKey("main", "one"), owner=ANY_OWNER)
         assert [copy.where for copy in report.remaining if copy.kind == "reader"] == ["main/plans"]
         (access,) = about_memory(store)
         assert (access.hits, access.shown, access.session) == (3, ("main/two",), "plans")

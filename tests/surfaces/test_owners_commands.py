@@ -32,6 +32,7 @@ from holdfast.core.log.records import (
     ToolUse,
     User,
 )
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.session import opening
 from holdfast.engine.session import state as session_state
@@ -91,14 +92,14 @@ def plant(store: SessionStore, owner: str, word: str, ts: float) -> None:
         (work, f"{name} at work"),
     ]:
         ts += 100
-        store.create(key, label=label, owner=owner)
+        store.create(key, label=label, owner=owner_of(owner))
         store.append(key, records(word, store, ts), expect=ANY_HEAD)
     fresh = SessionKey("main", f"{name}-fresh")
-    store.create(fresh, owner=owner, parent_session=str(work), reason="reset")
+    store.create(fresh, owner=owner_of(owner), parent_session=str(work), reason="reset")
     seeds = [Compaction(summary=f"about a {word}", first_kept="", ts=ts + 50)]
     store.append(fresh, [*seeds, *records(word, store, ts + 60)], expect=ANY_HEAD)
     for agent in ("main", "other"):
-        notes = store.notes(agent, owner)
+        notes = store.notes(agent, owner_of(owner))
         notes.put("MEMORY.md", None, f"- {word} in a note\n".encode())
 
 
@@ -179,7 +180,14 @@ def walk(store: SessionStore, surface: Any, audience: Any, given: Iterable[str])
     model = ScriptedModel((), otherwise="fine")
     options = SessionOptions(summary="extract")
     chat = ChatContext(
-        store, "main", model, options, owner="ann", surface=surface, audience=audience, clock=CLOCK
+        store,
+        "main",
+        model,
+        options,
+        owner=NamedOwner("ann"),
+        surface=surface,
+        audience=audience,
+        clock=CLOCK,
     )
     answers = {}
     for command in COMMANDS:
@@ -206,7 +214,7 @@ def walk_on_loop(store: SessionStore, surface: Any, audience: Any, given: Iterab
             "main",
             model,
             options,
-            owner="ann",
+            owner=NamedOwner("ann"),
             surface=surface,
             audience=audience,
             clock=CLOCK,
@@ -287,7 +295,7 @@ def answers_of_ann(steps: list[tuple[str, str, str]], *, has_other: bool) -> lis
                 "main",
                 model,
                 SessionOptions(summary="extract"),
-                owner=owner,
+                owner=owner_of(owner),
                 audience="operator",
                 clock=CLOCK,
             )
@@ -317,7 +325,7 @@ def test_what_one_owner_does_changes_nothing_for_another(steps: list[tuple[str, 
 
 
 def _list_all(chat: ChatContext) -> Any:
-    return chat.store.sessions(agent=chat.agent)
+    return chat.store.sessions(agent=chat.agent, owner=ANY_OWNER)
 
 
 def _read_all(outputs: Outputs, _key: SessionKey) -> Iterator[Record]:
@@ -351,13 +359,13 @@ def test_the_walk_notices_a_leak(broken: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
     model = ScriptedModel((), otherwise="fine")
     with closing(stock(has_other=True)) as store:
-        chat = ChatContext(store, "main", model, SessionOptions(), owner="ann")
+        chat = ChatContext(store, "main", model, SessionOptions(), owner=NamedOwner("ann"))
         with pytest.raises(AccessDenied, match="does not belong to `ann`"):
             chat.open(BOB)
         with pytest.raises(AccessDenied):
             chat.take(Session(store, BOB, model))
         elsewhere = MemoryStore()
-        elsewhere.create(BOB, owner="ann")
+        elsewhere.create(BOB, owner=NamedOwner("ann"))
         with pytest.raises(UsageError, match="of another store"):
             chat.take(Session(elsewhere, BOB, model))
         chat.open(ANN)
@@ -366,10 +374,12 @@ def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
         run("/mode fresh", chat)
         chat.session.say("hello")
         chat.session.say("and again")
-        made = [info for info in store.sessions() if info.key.session not in _planted()]
+        made = [
+            info for info in store.sessions(owner=ANY_OWNER) if info.key.session not in _planted()
+        ]
         assert len(made) >= 3
-        assert {info.owner for info in made} == {"ann"}
-        operator = ChatContext(store, "main", model, SessionOptions(), owner=None)
+        assert {info.owner for info in made} == {NamedOwner("ann")}
+        operator = ChatContext(store, "main", model, SessionOptions(), owner=ANY_OWNER)
         assert operator.open(BOB).key == BOB
 
 
@@ -385,8 +395,8 @@ def test_a_chat_refuses_a_memory_of_other_owners() -> None:
         memory = Memory(store, None, caller=OPERATOR)
         options = SessionOptions(memory=memory)
         with pytest.raises(AccessDenied, match="other owners"):
-            ChatContext(store, "main", model, options, owner="ann")
-        ChatContext(store, "main", model, options, owner=None)
+            ChatContext(store, "main", model, options, owner=NamedOwner("ann"))
+        ChatContext(store, "main", model, options, owner=ANY_OWNER)
 
 
 # Sets
@@ -435,7 +445,7 @@ def test_a_command_outside_the_set_is_unknown(surface: Any, audience: Any) -> No
             "main",
             model,
             SessionOptions(),
-            owner="ann",
+            owner=NamedOwner("ann"),
             surface=surface,
             audience=audience,
         )
@@ -502,10 +512,10 @@ def test_completions_are_masked() -> None:
     """They are shown, as answers are."""
     key = "gh" + "p_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with closing(MemoryStore()) as store:
-        store.create(ANN, label=key, owner="ann")
+        store.create(ANN, label=key, owner=NamedOwner("ann"))
         store.append(ANN, [User(content=f"the key is {key}")], expect=ANY_HEAD)
         model = ScriptedModel((), otherwise="fine")
-        chat = ChatContext(store, "main", model, SessionOptions(), owner="ann")
+        chat = ChatContext(store, "main", model, SessionOptions(), owner=NamedOwner("ann"))
         chat.open(ANN)
         for command in COMMANDS:
             shown = [choice for choice, _ in complete(f"/{command.name} ", chat)]

@@ -17,6 +17,7 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.window import likely_window
+from holdfast.core.owners import NamedOwner
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import last_call
@@ -214,7 +215,7 @@ async def _call_tool(client: httpx2.AsyncClient, name: str, arguments: dict[str,
 def test_only_the_operator_sees_the_system_prompt_and_the_tools_of_an_agent() -> None:
     """Others get their sizes: a request over HTTP and in the console has neither."""
     key, store = SessionKey("large", "s"), MemoryStore()
-    store.create(key, owner="ann")
+    store.create(key, owner=NamedOwner("ann"))
     store.append(key, [User(content="hi"), Assistant(content="yes")], expect=ANY_HEAD)
     operator, ann = token_for("*"), token_for("ann")
 

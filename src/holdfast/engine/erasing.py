@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.history.access import Access
-from holdfast.errors import NoSuchSession, UsageError
+from holdfast.core.owners import (
+    ANY_OWNER,
+    NO_OWNER,
+    UNKNOWN_OWNER,
+    NamedOwner,
+    OwnerFilter,
+    owner_argument,
+    owner_text,
+)
+from holdfast.core.text.cut import scrub
+from holdfast.errors import NoSuchSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,6 +63,11 @@ class RemainingCopy(msgspec.Struct, frozen=True):
     why: str
 
 
+_OUTSIDE: Final = RemainingCopy(
+    "outside", "", "exports, backups and what a model's provider was sent are not in the store"
+)
+
+
 class ErasureReport(msgspec.Struct, frozen=True):
     """The result of `erase`."""
 
@@ -69,40 +84,47 @@ class ErasureReport(msgspec.Struct, frozen=True):
 def erase(
     store: SessionStore,
     *keys: SessionKey,
-    owner: str | None = None,
+    owner: str | OwnerFilter,
     dry_run: bool = False,
     clock: Clock = time.time,
 ) -> ErasureReport:
-    """Erase sessions, or everything of an owner, for good. Returns what is gone and what remains.
+    """Erase sessions for good. Returns what is gone and what remains.
 
     A session goes with its log and those of its id in the trash, its running summary, repaired
     copies, payloads that nothing else uses, notes that came from it, its messages in queues, and
     its rows in every index.
+    Only logs of `owner` go: an id can be used again after a removal. `ANY_OWNER` is an operator's.
     The audit log keeps who read something and when, and that something was erased, without names.
-    With `owner`, also all notes of that owner go. `dry_run` changes nothing. An interrupted
-    erasure is finished by the same call. Raises `NoSuchSession`, and `TurnInProgress` while a turn
-    of a session runs.
+    `dry_run` changes nothing. An interrupted erasure is finished by the same call. Raises
+    `NoSuchSession`, and `TurnInProgress` while a turn of a session runs.
     """
-    if owner is not None and keys:
-        raise UsageError("cannot erase sessions and an owner at once", hint="pass one of them")
-    if owner == "":
-        raise UsageError("the name of the owner is empty", hint="erase sessions by their keys")
-    infos = store.sessions()
-    wanted = _keys_of_owner(store, owner, infos) if owner is not None else list(keys)
-    plans = _plan(store, wanted, owner, infos)
-    remaining = _remaining(store, plans, owner, infos)
-    if dry_run:
-        erased = [_preview(store, plan) for plan in plans]
-    else:
-        with _leases(store, plans):
-            erased = [_erase_session(store, plan, owner, clock) for plan in plans]
-    notes = 0
-    if owner is not None:
-        notes = _erase_notes_of(store, owner, is_dry_run=dry_run)
-        if not dry_run:
-            store.queues.erase(owner=owner)
-            store.audit.reduce(lambda access: _without_owner(access, owner), [owner])
-    return ErasureReport(tuple(erased), tuple(remaining), notes, dry_run)
+    whose = owner_argument(owner)
+    infos = store.sessions(owner=ANY_OWNER)
+    plans = _plan(store, keys, whose, infos)
+    remaining = (*_remaining(store, plans, infos), *_unsigned_notes(store, plans), _OUTSIDE)
+    erased = _erase_sessions(store, plans, whose, clock, is_dry_run=dry_run)
+    return ErasureReport(erased, remaining, 0, dry_run)
+
+
+def erase_owner(
+    store: SessionStore,
+    owner: str | NamedOwner,
+    *,
+    dry_run: bool = False,
+    clock: Clock = time.time,
+) -> ErasureReport:
+    """Erase everything of an owner for good, as `erase` does: sessions, also removed ones, all
+    notes, and messages. Returns what is gone and what remains."""
+    whose = NamedOwner(scrub(owner)) if isinstance(owner, str) else owner
+    infos = store.sessions(owner=ANY_OWNER)
+    plans = _plan(store, _keys_of_owner(store, whose, infos), whose, infos)
+    remaining = (*_remaining(store, plans, infos), *_unknown(infos), _OUTSIDE)
+    erased = _erase_sessions(store, plans, whose, clock, is_dry_run=dry_run)
+    notes = _erase_notes_of(store, whose, is_dry_run=dry_run)
+    if not dry_run:
+        store.queues.erase(whose)
+        store.audit.reduce(lambda access: _without_owner(access, whose), [whose.name])
+    return ErasureReport(erased, remaining, notes, dry_run)
 
 
 def digest_of(key: SessionKey) -> str:
@@ -111,7 +133,7 @@ def digest_of(key: SessionKey) -> str:
 
 
 def _keys_of_owner(
-    store: SessionStore, owner: str, infos: Iterable[SessionInfo]
+    store: SessionStore, owner: NamedOwner, infos: Iterable[SessionInfo]
 ) -> list[SessionKey]:
     """The keys with a log of that owner: living, removed, or half erased."""
     keys = {info.key for info in infos if info.owner == owner}
@@ -125,7 +147,10 @@ def _keys_of_owner(
 
 
 def _plan(
-    store: SessionStore, keys: Sequence[SessionKey], owner: str | None, infos: Sequence[SessionInfo]
+    store: SessionStore,
+    keys: Sequence[SessionKey],
+    owner: OwnerFilter,
+    infos: Sequence[SessionInfo],
 ) -> list[ErasableSession]:
     """The logs of these sessions, and before each the repaired copies of it.
 
@@ -133,7 +158,10 @@ def _plan(
     """
     removed = {*(trashed.key for trashed in store.trash()), *store.erasures()}
     repairs = [info.key for info in infos if info.reason == "repair"]
-    copies = [store.erasable(key) for key in sorted({*removed, *repairs})]
+    copies = []
+    for key in sorted({*removed, *repairs}):
+        with suppress(NoSuchSession):  # of another owner
+            copies.append(store.erasable(key, owner=owner))
     plans: dict[SessionKey, ErasableSession] = {}
 
     def add(key: SessionKey) -> None:
@@ -176,15 +204,29 @@ def _preview(store: SessionStore, plan: ErasableSession) -> ErasedSession:
     return ErasedSession(plan.key, plan.logs, plan.bytes, blobs, notes, accesses)
 
 
+def _erase_sessions(
+    store: SessionStore,
+    plans: Sequence[ErasableSession],
+    owner: OwnerFilter,
+    clock: Clock,
+    *,
+    is_dry_run: bool,
+) -> tuple[ErasedSession, ...]:
+    if is_dry_run:
+        return tuple(_preview(store, plan) for plan in plans)
+    with _leases(store, plans):
+        return tuple(_erase_session(store, plan, owner, clock) for plan in plans)
+
+
 def _erase_session(
-    store: SessionStore, plan: ErasableSession, owner: str | None, clock: Clock
+    store: SessionStore, plan: ErasableSession, owner: OwnerFilter, clock: Clock
 ) -> ErasedSession:
     key = plan.key
     store.begin_erasure(key, owner=owner)
     store.summaries.forget(key)
     notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan))
     gone = store.blobs.discard(_own_blobs(store, key))
-    store.queues.erase(session=str(key))
+    store.queues.erase(str(key))
     accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
     store.erase_from_indexes(key)
     store.audit.note(
@@ -205,7 +247,10 @@ def _erase_session(
 
 def _scopes(store: SessionStore, plan: ErasableSession) -> list[Notes]:
     """The notes that a session may have written to."""
-    return [store.notes(plan.key.agent, owner) for owner in sorted({"", *plan.owners})]
+    return [
+        store.notes(plan.key.agent, owner)
+        for owner in sorted({NO_OWNER, *plan.owners}, key=owner_text)
+    ]
 
 
 def _own_blobs(store: SessionStore, key: SessionKey) -> set[str]:
@@ -229,11 +274,11 @@ def _reduce(access: Access, plan: ErasableSession) -> Access:
     return access
 
 
-def _without_owner(access: Access, owner: str) -> Access:
-    return msgspec.structs.replace(access, owner="") if access.owner == owner else access
+def _without_owner(access: Access, owner: NamedOwner) -> Access:
+    return msgspec.structs.replace(access, owner="") if access.owner == owner.name else access
 
 
-def _erase_notes_of(store: SessionStore, owner: str, *, is_dry_run: bool) -> int:
+def _erase_notes_of(store: SessionStore, owner: NamedOwner, *, is_dry_run: bool) -> int:
     """Delete all notes of an owner, whichever agent took them; returns their number."""
     number, scopes = 0, []
     for agent in sorted(store.agents()):
@@ -248,9 +293,9 @@ def _erase_notes_of(store: SessionStore, owner: str, *, is_dry_run: bool) -> int
 def _remaining(
     store: SessionStore,
     plans: Sequence[ErasableSession],
-    owner: str | None,
     infos: Sequence[SessionInfo],
 ) -> list[RemainingCopy]:
+    """The sessions that were made from those, or read them."""
     gone = {plan.key for plan in plans}
     names = {str(key) for key in gone}
     found: list[RemainingCopy] = []
@@ -260,14 +305,17 @@ def _remaining(
             kind = "spawn" if info.reason == "spawn" else kind
             why = f"it was made from {info.parent_session} ({info.reason or 'no reason given'})"
             found.append(RemainingCopy(kind, str(info.key), why))
-        if owner is not None and info.owner is None:
-            why = "its header is damaged, so nobody can tell whose it is"
-            found.append(RemainingCopy("unknown owner", str(info.key), why))
-    found += _readers(store, plans, gone)
-    if owner is None:
-        found += _unsigned_notes(store, plans)
-    why = "exports, backups and what a model's provider was sent are not in the store"
-    return [*found, RemainingCopy("outside", "", why)]
+    return [*found, *_readers(store, plans, gone)]
+
+
+def _unknown(infos: Iterable[SessionInfo]) -> list[RemainingCopy]:
+    """The sessions that may be of any owner."""
+    why = "its header is damaged, so nobody can tell whose it is"
+    return [
+        RemainingCopy("unknown owner", str(info.key), why)
+        for info in infos
+        if info.owner == UNKNOWN_OWNER
+    ]
 
 
 def _readers(

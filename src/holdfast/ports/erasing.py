@@ -14,12 +14,14 @@ import msgspec
 
 from holdfast.core.log.records import Header, Label
 from holdfast.core.log.views import opening
+from holdfast.core.owners import owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.walk import OpenLog
+    from holdfast.core.owners import Owner, OwnerFilter
 
 
 class ErasableSession(msgspec.Struct, frozen=True):
@@ -27,7 +29,7 @@ class ErasableSession(msgspec.Struct, frozen=True):
 
     key: SessionKey
     """The key of the session."""
-    owners: frozenset[str]
+    owners: frozenset[Owner]
     """The owners in their headers; without that of a header which cannot be read."""
     names: frozenset[str]
     """The id, and every label that the session ever had."""
@@ -43,14 +45,14 @@ class SessionEraser(ABC):
     """Deletes sessions for good."""
 
     @abstractmethod
-    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+    def erasable(self, key: SessionKey, *, owner: OwnerFilter) -> ErasableSession:
         """Return what `begin_erasure` would take, and what it has taken. Raises `NoSuchSession`.
 
-        With `owner`, only the logs of that owner count: an id can be used again after a removal.
+        Only the logs of that owner count: an id can be used again after a removal.
         """
 
     @abstractmethod
-    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         """Take a session and the removed ones of its key out of every listing, for good.
 
         They cannot be opened, read or restored any more. Running it again is no error.
@@ -88,13 +90,14 @@ class SessionEraser(ABC):
 
 def describe_logs(key: SessionKey, logs: Iterable[OpenLog]) -> ErasableSession:
     """Read what an erasure has to know about the logs of one key."""
-    owners, names, origins = set(), {key.session, str(key)}, set()
+    owners: set[Owner] = set()
+    names, origins = {key.session, str(key)}, set()
     number, size = 0, 0
     for log in logs:
         number, size = number + 1, size + log.size
         first = opening(log)
         if first is not None:
-            owners.add(first.owner)
+            owners.add(owner_of(first.owner))
             if first.reason == "repair" and first.parent_session:
                 origins.add(first.parent_session)
         for _position, _size, item, _line in log.lines():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
+    from holdfast.core.owners import NamedOwner, Owner, OwnerFilter
     from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 class MovableMessages(Protocol):
     """Messages on their way from one store into another."""
 
-    def copies(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
-    ) -> list[QueuedMessage]:
+    def copies(self, *, owner: OwnerFilter, after: int = 0, limit: int = 50) -> list[QueuedMessage]:
         """Return messages in every state, those after the id `after`, the oldest first.
 
         One whose claim has run out waits, and its claim is a lost one.
@@ -94,14 +93,14 @@ class Queues(MovableMessages, Protocol):
     def message(self, message_id: int) -> QueuedMessage | None:
         """Return a message."""
 
-    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
+    def find(self, queue: str, owner: Owner, key: str) -> QueuedMessage | None:
         """Return the message with this key."""
 
     def messages(
         self,
         queue: str | None = None,
         *,
-        owner: str | None = None,
+        owner: OwnerFilter,
         lane: str | None = None,
         states: Sequence[MessageState] = (),
         before: int | None = None,
@@ -109,7 +108,7 @@ class Queues(MovableMessages, Protocol):
     ) -> list[QueuedMessage]:
         """Return messages, the newest first; those before the id `before` for the next page.
 
-        None is any queue, owner or lane; no states are all of them.
+        None is any queue or lane; no states are all of them.
         """
 
     def retry(self, message_id: int) -> bool:
@@ -120,15 +119,15 @@ class Queues(MovableMessages, Protocol):
         """Set a message aside that is not done; False where it is. Its claim is lost."""
 
     def counts(
-        self, queue: str, *, owner: str | None = None, lane: str | None = None
+        self, queue: str, *, owner: OwnerFilter, lane: str | None = None
     ) -> dict[MessageState, int]:
         """Return the number of messages in each state that has some."""
 
     def forget(self, *, older_than_seconds: float) -> int:
         """Delete answered, delivered and dropped messages that did not change for so long."""
 
-    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
-        """Delete the messages about a session, or those of an owner, for good.
+    def erase(self, of: str | NamedOwner) -> int:
+        """Delete the messages about a session (`agent/id`), or those of an owner, for good.
 
         Returns their number.
         """

@@ -19,6 +19,7 @@ from holdfast.core.log.copies import LogRepair, copy_header, fork_records
 from holdfast.core.log.ids import free_key
 from holdfast.core.log.records import decode
 from holdfast.core.models.totals import SessionTotals
+from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, is_wanted, owner_in_row, owner_text
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
 from holdfast.ports.place import StorePlace
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.listing import Facts
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner, Owner, OwnerFilter
 
 Clock = Callable[[], float]
 """Returns the seconds since 1970."""
@@ -83,8 +86,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """The session that it came from."""
     reason: str | None = None
     """Why there is a parent session."""
-    owner: str | None = None
-    """None where the header that would say so is damaged."""
+    owner: FoundOwner = UNKNOWN_OWNER
+    """Unknown where the header that would say so is damaged."""
 
 
 class Trashed(msgspec.Struct, frozen=True):
@@ -162,7 +165,7 @@ class SessionCatalogue(SessionReader):
         parent_session: str | None = None,
         parent_record: str | None = None,
         reason: str | None = None,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         created: float | None = None,
     ) -> str:
         """Make an empty session and return its head. Raises `SessionExists`.
@@ -176,7 +179,7 @@ class SessionCatalogue(SessionReader):
             parent_session=parent_session,
             parent_record=parent_record,
             reason=reason,
-            owner=owner,
+            owner=owner_text(owner),
         )
         self.create_log(key, [header])
         return header.id
@@ -194,7 +197,7 @@ class SessionCatalogue(SessionReader):
     def info(self, key: SessionKey) -> SessionInfo:
         """Return the small facts about a session. Raises `NoSuchSession`."""
         with self.open_log(key) as log:
-            return SessionInfo(key=key, bytes=log.size, **msgspec.structs.asdict(views.facts(log)))
+            return session_info(key, log.size, views.facts(log))
 
     def totals(self, key: SessionKey) -> SessionTotals:
         """Return the sums over everything in a session, on every branch."""
@@ -208,17 +211,17 @@ class SessionCatalogue(SessionReader):
         self,
         *,
         agent: str | None = None,
-        owner: str | None = None,
+        owner: OwnerFilter,
         label: str | None = None,
         after: SessionInfo | None = None,
         limit: int | None = None,
     ) -> list[SessionInfo]:
         """Return sessions, the most recently active first.
 
-        `agent`, `owner` and `label` are exact; None is any, an empty `owner` means sessions without
-        an owner. A page has at most `limit`; `after` is the last session of the page before, as it
-        was then: no session comes twice, and none is left out that was not appended to meanwhile,
-        which moves it to the front.
+        `agent`, `owner` and `label` are exact; for `agent` and `label`, None is any. Sessions of
+        every owner are returned only for `ANY_OWNER`. A page has at most `limit`; `after` is the
+        last session of the page before, as it was then: no session comes twice, and none is left
+        out that was not appended to meanwhile, which moves it to the front.
         """
         infos = []
         for key in self.keys(agent):
@@ -344,10 +347,16 @@ class SessionStore(SessionCatalogue, SessionEraser, SideStores, StorePlace):
         self.close()
 
 
+def session_info(key: SessionKey, size: int, facts: Facts) -> SessionInfo:
+    """Return the listing of a session from what was gathered while its log was read."""
+    fields = msgspec.structs.asdict(facts) | {"owner": owner_in_row(facts.owner)}
+    return SessionInfo(key=key, bytes=size, **fields)
+
+
 def page_of(
     infos: Iterable[SessionInfo],
     *,
-    owner: str | None,
+    owner: OwnerFilter,
     label: str | None,
     after: SessionInfo | None,
     limit: int | None,
@@ -361,7 +370,7 @@ def page_of(
     found = [
         info
         for info in infos
-        if owner in (None, info.owner)
+        if is_wanted(info.owner, owner)
         and label in (None, info.label)
         and (start is None or place(info) > start)
     ]

@@ -6,6 +6,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from holdfast.core.owners import NO_OWNER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         SavedNotes,
     )
     from holdfast.core.memory.running_summary import Sidecar
+    from holdfast.core.owners import FoundOwner, Owner
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports.leases import Leases
     from holdfast.ports.queues import Queues
@@ -213,7 +216,7 @@ class SideStores(ABC):
     def notes(
         self,
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Callable[[], float] = time.time,
         redactor: Redactor | None = None,
@@ -224,8 +227,8 @@ class SideStores(ABC):
         """
 
     @abstractmethod
-    def note_scopes(self, agent: str) -> dict[str, str | None]:
+    def note_scopes(self, agent: str) -> dict[str, FoundOwner]:
         """Return the `scope` of all notes that an agent and its owners have, with the owner.
 
-        None where a store does not know the owner's name, which the scope is made from.
+        It is unknown where a store does not know the name, which the scope is made from.
         """

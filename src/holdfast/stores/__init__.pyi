@@ -1,6 +1,7 @@
 # isort: skip_file
 # The public names of `holdfast.stores`; see `holdfast/__init__.pyi`.
 
+from holdfast.core.history.access import Access as Access
 from holdfast.core.log.batch import Batch as Batch
 from holdfast.core.log.damage import Finding as Finding
 from holdfast.core.log.replay import Live as Live
@@ -13,6 +14,20 @@ from holdfast.core.log.walk import (
     OpenLog as OpenLog,
 )
 from holdfast.core.memory.note_types import Note as Note
+from holdfast.core.owners import (
+    ANY_OWNER as ANY_OWNER,
+    AnyOwner as AnyOwner,
+    FoundOwner as FoundOwner,
+    NO_OWNER as NO_OWNER,
+    NamedOwner as NamedOwner,
+    NoOwner as NoOwner,
+    Owner as Owner,
+    OwnerFilter as OwnerFilter,
+    UNKNOWN_OWNER as UNKNOWN_OWNER,
+    UnknownOwner as UnknownOwner,
+    owner_of as owner_of,
+    owner_text as owner_text,
+)
 from holdfast.ports import (
     ANY_HEAD as ANY_HEAD,
     Appended as Appended,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.log.records import encode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.views import opening
+from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, is_wanted, owner_of
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner, Owner, OwnerFilter
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, Durability, Entropy
     from holdfast.ports.erasing import ErasableSession
@@ -60,16 +62,16 @@ class MemoryEraser(SessionEraser):
     _logs: dict[SessionKey, MemoryLog]
     _trash: list[tuple[Trashed, MemoryLog]]
     _erasing: list[MemoryLog]
-    _tables: dict[tuple[str, str], MemoryNoteTable]
+    _tables: dict[tuple[str, Owner], MemoryNoteTable]
     _search_index: SqliteSearchIndex
 
-    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+    def erasable(self, key: SessionKey, *, owner: OwnerFilter) -> ErasableSession:
         found = describe_logs(key, [log for log in self._logs_of(key) if _is_of(log, owner)])
         if not found.logs:
             raise NoSuchSession(str(key), lambda: [other.session for other in self._logs])
         return found
 
-    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         with self._mutex:
             log = self._logs.get(key)
             if log is not None and _is_of(log, owner):
@@ -112,11 +114,9 @@ class MemoryEraser(SessionEraser):
         return [log for log in logs if log.key == key]
 
 
-def _is_of(log: MemoryLog, owner: str | None) -> bool:
-    if owner is None:
-        return True
+def _is_of(log: MemoryLog, owner: OwnerFilter) -> bool:
     first = opening(log)
-    return first is not None and first.owner == owner
+    return is_wanted(owner_of(first.owner) if first else UNKNOWN_OWNER, owner)
 
 
 class MemorySideStores(SideStores):
@@ -129,7 +129,7 @@ class MemorySideStores(SideStores):
     _summaries: MemorySummaries
     _queues: SqliteQueues
     _search_index: SqliteSearchIndex
-    _tables: dict[tuple[str, str], MemoryNoteTable]
+    _tables: dict[tuple[str, Owner], MemoryNoteTable]
 
     @property
     def blobs(self) -> BlobStore:
@@ -158,7 +158,7 @@ class MemorySideStores(SideStores):
     def notes(
         self,
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Clock = time.time,
         redactor: Redactor | None = None,
@@ -168,7 +168,7 @@ class MemorySideStores(SideStores):
             table = self._tables.setdefault((agent, owner), new)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> dict[str, str | None]:
+    def note_scopes(self, agent: str) -> dict[str, FoundOwner]:
         with self._mutex:
             tables = list(self._tables.items())
         return {
@@ -194,7 +194,7 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         self._summaries = MemorySummaries()
         self._queues = SqliteQueues(None, clock=clock)
         self._search_index = SqliteSearchIndex(None)
-        self._tables: dict[tuple[str, str], MemoryNoteTable] = {}
+        self._tables: dict[tuple[str, Owner], MemoryNoteTable] = {}
         self._leases = MemoryLeases(self._log, self._mutex)
         self._logs: dict[SessionKey, MemoryLog] = {}
         self._trash: list[tuple[Trashed, MemoryLog]] = []

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from random import randint
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from holdfast.core.owners import NamedOwner, filter_text, owner_text
 from holdfast.core.queues.bodies import encode_body, is_same
 from holdfast.core.queues.copies import as_copy, compare_copy
 from holdfast.core.queues.messages import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast.core.log.records import Json
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
@@ -170,21 +172,21 @@ class _QueueReader(_QueueFile):
     def message(self, message_id: int) -> QueuedMessage | None:
         return self._find("id = ?", message_id)
 
-    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
-        values = map(scrub, (queue, owner, key))
+    def find(self, queue: str, owner: Owner, key: str) -> QueuedMessage | None:
+        values = map(scrub, (queue, owner_text(owner), key))
         return self._find("queue = ? AND owner = ? AND key = ?", *values)
 
     def messages(
         self,
         queue: str | None = None,
         *,
-        owner: str | None = None,
+        owner: OwnerFilter,
         lane: str | None = None,
         states: Sequence[MessageState] = (),
         before: int | None = None,
         limit: int = 50,
     ) -> list[QueuedMessage]:
-        where, values = _where(queue=queue, owner=owner, lane=lane)
+        where, values = _where(queue=queue, owner=filter_text(owner), lane=lane)
         if states:
             where += f" AND state IN ({', '.join('?' * len(states))})"
             values += states
@@ -196,12 +198,10 @@ class _QueueReader(_QueueFile):
         )
         return list(map(read_message, rows))
 
-    def copies(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
-    ) -> list[QueuedMessage]:
+    def copies(self, *, owner: OwnerFilter, after: int = 0, limit: int = 50) -> list[QueuedMessage]:
         if not self._is_there():
             return []
-        where, values = _where(owner=owner)
+        where, values = _where(owner=filter_text(owner))
         statement = f"""SELECT {_COLUMNS}, state = 'running' AND (boot <> ? OR until <= ?)
           FROM messages WHERE {where} AND id > ? ORDER BY id LIMIT ?"""  # noqa: S608
         given = [self._boot, self._awake(), *values, after, limit]
@@ -209,9 +209,9 @@ class _QueueReader(_QueueFile):
         return [_read_copy(row) for row in rows]
 
     def counts(
-        self, queue: str, *, owner: str | None = None, lane: str | None = None
+        self, queue: str, *, owner: OwnerFilter, lane: str | None = None
     ) -> dict[MessageState, int]:
-        where, values = _where(queue=queue, owner=owner, lane=lane)
+        where, values = _where(queue=queue, owner=filter_text(owner), lane=lane)
         statement = f"SELECT state, count(*) FROM messages WHERE {where} GROUP BY state"  # noqa: S608
         return dict(
             self._read("count messages", lambda db: db.execute(statement, values).fetchall())
@@ -310,12 +310,12 @@ class SqliteQueues(_QueueReader):
         before = self._clock() - older_than_seconds
         return self._execute("forget messages", statement, (before,))
 
-    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
+    def erase(self, of: str | NamedOwner) -> int:
         if not self._is_there():
             return 0
-        values = {"session": session, "owner": owner}
-        statement = "DELETE FROM messages WHERE session = :session OR owner = :owner"
-        number = self._execute("erase messages", statement, values)
+        column, value = ("owner", of.name) if isinstance(of, NamedOwner) else ("session", of)
+        statement = f"DELETE FROM messages WHERE {column} = ?"  # noqa: S608 - one of two names
+        number = self._execute("erase messages", statement, (value,))
         with self._explaining("erase messages"), self._mutex, self._writes.alone():
             if number and self._path is not None and not self._file.compact():
                 raise in_use(self._path, "another process is reading it")

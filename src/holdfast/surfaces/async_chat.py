@@ -13,6 +13,7 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from holdfast.core.owners import NO_OWNER
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.drivers.awaiting import run_in_own_thread, run_in_thread
 from holdfast.providers.models import async_model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.owners import OwnerFilter
     from holdfast.engine.session.options import SessionOptions
     from holdfast.engine.session.session import Session
     from holdfast.ports import AsyncModel, Clock, SessionStore
@@ -45,7 +47,7 @@ class AsyncChatContext:
         model: AsyncModel,
         options: SessionOptions,
         *,
-        owner: str | None = "",
+        owner: str | OwnerFilter = NO_OWNER,
         audience: Audience = "owner",
         surface: Surface = "api",
         cancel: Callable[[], bool] | None = None,

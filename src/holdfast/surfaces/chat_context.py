@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.flow.arguments import shorten
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, owner_argument, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.adoption.sessions import is_in_use
@@ -23,6 +24,7 @@ from holdfast.surfaces.formatting import count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
 
@@ -46,7 +48,7 @@ class ChatContext:
         model: Model,
         options: SessionOptions,
         *,
-        owner: str | None = "",
+        owner: str | OwnerFilter = NO_OWNER,
         audience: Audience = "owner",
         surface: Surface = "terminal",
         cancel: Callable[[], bool] | None = None,
@@ -54,8 +56,8 @@ class ChatContext:
         moves_name: bool = False,
         clock: Clock = time.time,
     ) -> None:
-        """Only sessions of `owner` are listed and opened; None is for an operator, who may open
-        those of every owner. `audience` and `surface` choose the commands. `cancel` stops the
+        """Only sessions of `owner` are listed and opened; `ANY_OWNER` is for an operator, who may
+        open those of every owner. `audience` and `surface` choose the commands. `cancel` stops the
         running turn and returns False where there is none; without it, a turn of the current
         session object is stopped. With `moves_name`, a session that a command starts is found by
         the name of the one before: a bot finds the session of a person by name."""
@@ -67,7 +69,8 @@ class ChatContext:
                 raise BadSetting(
                     f"`{name}` cannot be {shorten(value)}", hint=f"pass {', '.join(known)}"
                 )
-        _check_memory(options, owner)
+        self._owner = owner_argument(owner)
+        _check_memory(options, self._owner)
         self.store = store
         self.agent = agent
         self.audience: Audience = audience
@@ -75,7 +78,6 @@ class ChatContext:
         self.cancel: Callable[[], bool] = cancel or (lambda: self.session.cancel())
         self.listen = listen
         self.moves_name = moves_name
-        self._owner = owner
         self._model = model
         self._options = options
         self._clock = clock
@@ -131,9 +133,10 @@ class ChatContext:
         """Create a session of the same owner and make it the current one."""
         key = new_key(self.agent)
         owner = self._owner
-        if owner is None and self._session is not None:
-            owner = self.store.header(self._session.key).owner
-        self.store.create(key, label=check_label(label), owner=owner or "")
+        if isinstance(owner, AnyOwner):  # an operator goes on for whom the current session is
+            now = self._session
+            owner = NO_OWNER if now is None else owner_of(self.store.header(now.key).owner)
+        self.store.create(key, label=check_label(label), owner=owner)
         return self.open(key)
 
     def take(self, session: Session) -> Session:
@@ -197,10 +200,10 @@ def size_text(chat: ChatContext) -> str:
     return text if in_log <= in_view else f"{text} in view, {in_log:,} in the log"
 
 
-def _check_memory(options: SessionOptions, owner: str | None) -> None:
+def _check_memory(options: SessionOptions, owner: OwnerFilter) -> None:
     """Refuse a memory that would show a chat the words of other owners."""
     owners = getattr(options.memory, "owners", (owner,))
-    if owner is not None and (owners is None or set(owners) - {owner}):
+    if owner != ANY_OWNER and set(owners) - {owner}:
         raise AccessDenied(
             "the memory of this chat can read sessions of other owners",
             hint="pass one whose `caller` has the owner of the chat and no others",

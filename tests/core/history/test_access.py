@@ -27,6 +27,7 @@ from holdfast.core.history.access import (
 from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, UNKNOWN_OWNER, AnyOwner, NamedOwner
 from holdfast.errors import StoreError
 
 if TYPE_CHECKING:
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+    from holdfast.core.owners import FoundOwner, Owner
+
 World = dict[SessionKey, Subject]
 
 VISIBILITIES: tuple[Visibility, ...] = get_args(Visibility)
 CONTINUING = ("reset", "fork", "repair")
 KEYS = [SessionKey(agent, f"s{number}") for agent in ("ann", "bob") for number in range(4)]
-OWNERS = ("", "x", "y")
+OWNERS: tuple[Owner, ...] = (NO_OWNER, NamedOwner("x"), NamedOwner("y"))
+FOUND: tuple[FoundOwner, ...] = (*OWNERS, UNKNOWN_OWNER)
 
 
 @st.composite
@@ -49,7 +53,7 @@ def worlds(draw: st.DrawFn) -> World:
     return {
         key: Subject(
             key,
-            draw(st.sampled_from([*OWNERS, None])),
+            draw(st.sampled_from(FOUND)),
             draw(st.sampled_from([*KEYS, None])),
             draw(st.sampled_from([*CONTINUING, "spawn", "whim", None])),
         )
@@ -59,7 +63,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 def callers() -> SearchStrategy[Caller]:
     names = st.sampled_from(["ann", "bob", "*"])
-    owners = st.sampled_from([*OWNERS, "*"])
+    owners = st.lists(st.sampled_from(OWNERS), max_size=2).map(tuple)
     return st.builds(
         Caller,
         agent=st.sampled_from(["ann", "bob", "eve"]),
@@ -67,7 +71,7 @@ def callers() -> SearchStrategy[Caller]:
         owner=st.sampled_from(OWNERS),
         visibility=st.sampled_from(VISIBILITIES),
         agents=st.lists(names, max_size=2).map(tuple),
-        owners=st.lists(owners, max_size=2).map(tuple),
+        owners=owners | st.just(ANY_OWNER),
     )
 
 
@@ -87,9 +91,9 @@ def granted(caller: Caller, world: World) -> set[SessionKey]:
 
     def is_of_owner(key: SessionKey) -> bool:
         owner = world[key].owner
-        return "*" in caller.owners or (owner is not None and owner in {caller.owner} | allowed)
+        return allowed is None or owner in {caller.owner, *allowed}
 
-    allowed = set(caller.owners)
+    allowed = None if isinstance(caller.owners, AnyOwner) else set(caller.owners)
     past, tree = ({own} & world.keys(), {own})
     for _round in world:
         past |= {
@@ -193,7 +197,7 @@ def test_changes_need_more_than_reading(caller: Caller, world: World) -> None:
     for key, subject in world.items():
         verdict = decide_change(caller, subject, world.get)
         is_own = key.agent == caller.agent and subject.owner == caller.owner
-        is_operator = (caller.visibility, *caller.agents, *caller.owners) == ("all", "*", "*")
+        is_operator = (caller.visibility, *caller.agents, caller.owners) == ("all", "*", ANY_OWNER)
         if verdict.is_allowed:
             assert key in readers
             assert is_own or is_operator
@@ -221,7 +225,9 @@ def test_verdicts_give_a_reason_that_fits_the_audit_log(caller: Caller, world: W
         assert verdict.reason.endswith(".")
         assert len(verdict.reason) <= AUDIT_FIELD_CHARS_MAX
         if not verdict.is_allowed:
-            is_open = caller.visibility == "all" and "*" in caller.agents and "*" in caller.owners
+            is_open = (
+                caller.visibility == "all" and "*" in caller.agents and caller.owners == ANY_OWNER
+            )
             assert is_open or f"`{caller.visibility}`" in verdict.reason
 
 
@@ -240,7 +246,10 @@ def family(*sessions: tuple[str, str | None, str | None]) -> World:
     """Sessions of one agent without an owner: name, parent, reason."""
     return {
         SessionKey("main", name): Subject(
-            SessionKey("main", name), "", SessionKey("main", parent) if parent else None, reason
+            SessionKey("main", name),
+            NO_OWNER,
+            SessionKey("main", parent) if parent else None,
+            reason,
         )
         for name, parent, reason in sessions
     }
@@ -299,7 +308,7 @@ def test_access_reaches_down_any_number_of_generations() -> None:
     names = [f"s{number}" for number in range(3_000)]
     reasons = ["reset" if number % 2 else "spawn" for number in range(3_000)]
     line = family(*zip(names, [None, *names], reasons, strict=False))
-    last = Subject(SessionKey("main", names[-1]), "", SessionKey("main", names[-2]), "spawn")
+    last = Subject(SessionKey("main", names[-1]), NO_OWNER, SessionKey("main", names[-2]), "spawn")
     assert decide(Caller("main", "s0"), last, line.get).is_allowed
     resets = family(*zip(names, [None, *names], ["reset"] * 3_000, strict=False))
     first = resets[SessionKey("main", "s0")]
@@ -309,7 +318,7 @@ def test_access_reaches_down_any_number_of_generations() -> None:
 def test_access_to_a_child_under_another_agent_belongs_to_its_parent() -> None:
     """Who spawned a helper reads what it did, whatever agent it runs as; the reverse is denied."""
     boss, helper = SessionKey("main", "boss"), SessionKey("helper", "job")
-    world = {boss: Subject(boss, ""), helper: Subject(helper, "", boss, "spawn")}
+    world = {boss: Subject(boss, NO_OWNER), helper: Subject(helper, NO_OWNER, boss, "spawn")}
     assert readable(Caller("main", "boss"), world) == {boss, helper}
     assert readable(Caller("helper", "job"), world) == {helper}
 
@@ -317,7 +326,7 @@ def test_access_to_a_child_under_another_agent_belongs_to_its_parent() -> None:
 def test_access_to_a_past_under_another_agent_is_denied() -> None:
     """A session forked to another agent does not open the one it was forked from."""
     boss, fork = SessionKey("main", "boss"), SessionKey("other", "copy")
-    world = {boss: Subject(boss, ""), fork: Subject(fork, "", boss, "fork")}
+    world = {boss: Subject(boss, NO_OWNER), fork: Subject(fork, NO_OWNER, boss, "fork")}
     assert readable(Caller("other", "copy"), world) == {fork}
 
 
@@ -332,20 +341,23 @@ def test_subjects_are_read_from_headers(parent: str | None, expected: SessionKey
     """A parent that is spelled in no way of ours is no parent."""
     key = SessionKey("main", "new")
     header = Header(id="new", parent_session=parent, reason="reset", owner="x")
-    assert subject_of(key, header) == Subject(key, "x", expected, "reset")
+    assert subject_of(key, header, NamedOwner("x")) == Subject(
+        key, NamedOwner("x"), expected, "reset"
+    )
 
 
 def test_subjects_of_an_unknown_owner_descend_from_nobody() -> None:
     """Facts that were found behind a damaged header give nobody a right."""
 
     class Damaged:
-        owner = None
         parent_session = "main/boss"
         reason = "spawn"
 
-    subject = subject_of(SessionKey("main", "child"), Damaged())
-    assert subject == Subject(SessionKey("main", "child"), None)
-    assert not decide(Caller("main", "boss", owners=("*",)), subject, HOUSE.get).is_allowed
+    subject = subject_of(SessionKey("main", "child"), Damaged(), UNKNOWN_OWNER)
+    assert subject == Subject(SessionKey("main", "child"), UNKNOWN_OWNER)
+    assert not decide(
+        Caller("main", "boss", owners=(NO_OWNER, NamedOwner("ann"))), subject, HOUSE.get
+    ).is_allowed
 
 
 @given(texts(2_000), texts(2_000))

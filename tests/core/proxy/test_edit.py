@@ -11,6 +11,7 @@ from tests.engine.proxy.conversations import DIALECTS, Client
 
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.messages import Text, ToolCall
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.units import ContextUnit, MessagePart
 from holdfast.core.proxy.edit import ConversationMap, edit_items
 from holdfast.engine.proxy.keeper import ProxyKeeper
@@ -26,7 +27,11 @@ def conversation(dialect: str) -> tuple[Client, ConversationMap, list[Any]]:
     request = client.request()
     store = MemoryStore()
     ProxyKeeper(store).begin(request)
-    path = [record for record in store.read(store.sessions()[0].key) if hasattr(record, "content")]
+    path = [
+        record
+        for record in store.read(store.sessions(owner=ANY_OWNER)[0].key)
+        if hasattr(record, "content")
+    ]
     found = ConversationMap(
         request.items, request.atoms, request.chains, path, find_dialect(dialect)
     )

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.queues.messages import NewMessage
 from holdfast.core.queues.retries import (
     LOST_CLAIMS_MAX,
@@ -47,12 +48,12 @@ class SimulatedGateways:
 
     def run(self) -> list[QueuedMessage]:
         """Work until everything is done, and return it."""
-        while self.queues.messages(states=("waiting", "running"), limit=1):
+        while self.queues.messages(states=("waiting", "running"), limit=1, owner=ANY_OWNER):
             for process in self.luck.sample(range(len(self.running)), len(self.running)):
                 self._claim(process)
                 self._work(process)
             self.now += SUSPECT_SECONDS
-        done = self.queues.messages(limit=10_000)
+        done = self.queues.messages(limit=10_000, owner=ANY_OWNER)
         self.queues.close()
         return done
 

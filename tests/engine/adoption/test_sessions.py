@@ -15,6 +15,7 @@ from tests.support.runs import RUN
 from holdfast import Session, SessionKey, User
 from holdfast.core.adoption.growth import is_same
 from holdfast.core.log.records import Header, Rewind
+from holdfast.core.owners import NamedOwner
 from holdfast.engine.adoption.sessions import SessionAdopter, is_in_use
 from holdfast.errors import UsageError
 from holdfast.importers import Source, read
@@ -159,10 +160,10 @@ def test_sessions_of_other_owners_are_left_alone() -> None:
     """The id is taken, so another one is used."""
     store = MemoryStore()
     talk: list[Any] = [User(content="a", ts=1.0)]
-    SessionAdopter(store, owner="ann").adopt(KEY, talk, ORIGIN)
-    done = SessionAdopter(store, owner="bob").adopt(KEY, talk, ORIGIN)
+    SessionAdopter(store, owner=NamedOwner("ann")).adopt(KEY, talk, ORIGIN)
+    done = SessionAdopter(store, owner=NamedOwner("bob")).adopt(KEY, talk, ORIGIN)
     assert (done.state, store.header(done.key).owner) == ("renamed", "bob")
-    again = SessionAdopter(store, owner="bob").adopt(KEY, talk, ORIGIN)
+    again = SessionAdopter(store, owner=NamedOwner("bob")).adopt(KEY, talk, ORIGIN)
     assert (again.state, again.key) == ("same", done.key)
 
 

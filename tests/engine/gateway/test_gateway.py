@@ -21,6 +21,7 @@ from tests.engine.gateway.gateways import (
 from holdfast.core.failures.classify import Failure
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.owners import NO_OWNER
 from holdfast.core.queues.retries import LOST_CLAIMS_MAX
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
@@ -147,7 +148,7 @@ def test_a_message_is_answered_once_around_a_crash(store: SessionStore, is_told:
 
     async def second() -> QueuedMessage:
         async with running_gateway(store, model) as gateway:
-            found = store.queues.find("inbox", "", "k")
+            found = store.queues.find("inbox", NO_OWNER, "k")
             assert found is not None
             return await done(gateway, found)
 
@@ -357,7 +358,7 @@ def test_a_late_holder_is_refused(store: SessionStore) -> None:
             async def stalled() -> None:
                 slow = AnsweringModel(stall)
                 async with running_gateway(store, slow, options, is_alone=False) as gateway:
-                    message = store.queues.find("inbox", "", "k")
+                    message = store.queues.find("inbox", NO_OWNER, "k")
                     assert message is not None
                     await done(gateway, message)
 
@@ -417,7 +418,7 @@ def test_a_gateway_that_stops_hands_over(store: SessionStore) -> None:
                 await asyncio.sleep(0.01)
 
     asyncio.run(hang())
-    found = store.queues.find("inbox", "", "k")
+    found = store.queues.find("inbox", NO_OWNER, "k")
     assert found is not None
     assert (found.state, found.tries) == ("waiting", 0)
     assert store.leases.current(A) is None

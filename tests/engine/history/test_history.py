@@ -20,6 +20,7 @@ from holdfast.core.history.cursors import cursor as made_cursor
 from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Label, OutputRef, Record, Rewind, ToolResult, User
+from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.history.history import History
 from holdfast.errors import HoldfastWarning, NoSuchSession, StoreUnavailable
@@ -269,7 +270,7 @@ def test_a_huge_session_of_ones_own_gives_one_page() -> None:
 def test_a_session_of_another_owner_is_refused() -> None:
     shelf = Shelf(User(content="mine"))
     theirs = SessionKey("main", "theirs")
-    shelf.store.create(theirs, owner="bob", label="Bob's plans")
+    shelf.store.create(theirs, owner=NamedOwner("bob"), label="Bob's plans")
     shelf.add(User(content="secret plans"), key=theirs)
     for visibility in ("self", "tree", "agent", "all"):
         caller = Caller("main", "s", visibility=visibility, agents=("*",))

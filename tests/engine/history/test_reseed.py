@@ -13,6 +13,7 @@ from tests.support.runs import sample
 
 from holdfast import OPERATOR, Assistant, Caller, JsonlStore, SessionKey, User, importers, reseed
 from holdfast.core.history import reseed as core
+from holdfast.core.owners import owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import (
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from holdfast import Access
     from holdfast.core.log.records import Record
     from holdfast.ports import AuditPage
+    from holdfast.stores import Access
 
 KEY = SessionKey("main", "trip")
 ANN = "ann"
@@ -41,7 +42,7 @@ TRIP: list[Record] = [User(content="Which train?"), Assistant(content="The 9:12.
 
 def stored(*records: Record, owner: str = ANN) -> MemoryStore:
     store = MemoryStore()
-    store.create(KEY, owner=owner)
+    store.create(KEY, owner=owner_of(owner))
     if records:
         store.append(KEY, records, expect=ANY_HEAD)
     return store
@@ -90,7 +91,7 @@ def test_nobody_elses_backend_gets_it(identity: str | Caller) -> None:
     [access] = audit.entries().accesses
     assert (access.action, access.is_allowed, access.bytes) == ("reseed", False, 0)
     assert access.reason.startswith("Refused")
-    assert access.owner == (identity.owner if isinstance(identity, Caller) else identity)
+    assert access.owner == ("" if isinstance(identity, Caller) else identity)
 
 
 def test_a_named_owner_does_not_get_what_is_nobodys() -> None:
@@ -107,7 +108,7 @@ def test_the_operator_may_retell_any_session() -> None:
 
 
 def test_a_caller_who_may_read_it_may_retell_it() -> None:
-    caller = Caller("main", None, owner=ANN, visibility="agent")
+    caller = Caller("main", None, owner=owner_of(ANN), visibility="agent")
 
     assert reseed(stored(*TRIP), KEY, identity=caller).text
 
@@ -116,7 +117,7 @@ def test_a_caller_who_may_read_it_may_retell_it() -> None:
 def test_a_damaged_header_opens_nothing_but_to_the_operator(tmp_path: Path) -> None:
     """Nobody knows whose session it is."""
     with JsonlStore(tmp_path) as store:
-        store.create(KEY, owner=ANN)
+        store.create(KEY, owner=owner_of(ANN))
         store.append(KEY, TRIP, expect=ANY_HEAD)
     log = tmp_path / "agents" / "main" / "sessions" / "trip.jsonl"
     log.write_bytes(b"#" + log.read_bytes()[1:])

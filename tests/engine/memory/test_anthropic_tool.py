@@ -14,6 +14,7 @@ from tests.support.runs import examples
 
 from holdfast.core.limits import MEMORY_FILE_CHARS_MAX, MEMORY_VIEW_CHARS
 from holdfast.core.models.messages import ToolCall
+from holdfast.core.owners import owner_of
 from holdfast.engine.memory.anthropic_tool import memory_tool
 from holdfast.engine.tools import Toolbox
 from holdfast.stores.files import Disk
@@ -39,7 +40,7 @@ class Model:
     """Who calls the tool."""
 
     def __init__(self, root: Path, owner: str = "") -> None:
-        self.notes = NoteStore(root, "main", owner, disk=QuickDisk())
+        self.notes = NoteStore(root, "main", owner_of(owner), disk=QuickDisk())
         self.folder = Path(self.notes.location)
         self._toolbox = Toolbox([memory_tool(self.notes)])
 

@@ -11,6 +11,7 @@ from tests.engine.memory.test_vectors import Letters, Listening, hits, say
 
 from holdfast import Memory
 from holdfast.core.history.access import Caller
+from holdfast.core.owners import owner_of
 from holdfast.engine.memory.background import VectorWorker
 from holdfast.engine.memory.vectors import embed_missing
 from holdfast.stores.jsonl.store import JsonlStore
@@ -32,8 +33,8 @@ def store(tmp_path: Path) -> Iterator[SessionStore]:
 def open_memory(
     store: SessionStore, embedder: Embedder, background: VectorWorker | bool, owner: str = ""
 ) -> Memory:
-    caller = Caller("main", None, owner=owner, visibility="agent")
-    notes = store.notes("main", owner)
+    caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
+    notes = store.notes("main", owner_of(owner))
     return Memory(store, notes, embedder=embedder, caller=caller, background=background)
 
 

@@ -19,6 +19,7 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
+from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
@@ -219,9 +220,9 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
         ("other", "c", "ann"),
     ):
         key = SessionKey(agent, session)
-        store.create(key, owner=owner)
+        store.create(key, owner=owner_of(owner))
         store.append(key, [User(content=f"bananas of {owner} with {agent}")], expect=None)
-        store.notes(agent, owner).append([f"noted bananas of {owner} with {agent}"])
+        store.notes(agent, owner_of(owner)).append([f"noted bananas of {owner} with {agent}"])
     store.notes("main").append(["noted bananas of nobody"])
 
     for owner in ("ann", "bob"):
@@ -236,7 +237,7 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
 
 def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore, root: str) -> None:
     key = SessionKey("main", "hers")
-    store.create(key, owner="ann")
+    store.create(key, owner=NamedOwner("ann"))
     said = store.append(key, [User(content="private")], expect=None)
     with Memory.open(root, caller=Caller("main", None, visibility="agent")) as memory:
         with pytest.raises(AccessDenied):

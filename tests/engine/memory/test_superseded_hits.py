@@ -13,6 +13,7 @@ from holdfast import Session
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User
+from holdfast.core.owners import owner_of
 from holdfast.engine.memory.search import Memory
 from holdfast.stores.in_memory import MemoryStore
 
@@ -93,7 +94,7 @@ def test_a_person_replaces_only_what_that_person_said(said: list[tuple[str, str,
     with closing(MemoryStore()) as store:
         for day, (owner, name, text) in enumerate(said):
             key = SessionKey("main", f"day-{day}")
-            store.create(key, owner=owner)
+            store.create(key, owner=owner_of(owner))
             record = User(content=f"{text} {day}.", name=name or None, ts=day * DAY + 1)
             (id_,) = store.append(key, [record], expect=None).ids
             people[f"{key}#{id_}"] = (owner, name)

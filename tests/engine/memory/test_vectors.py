@@ -13,6 +13,7 @@ from tests.support.runs import examples
 from holdfast import Memory, SessionKey, User
 from holdfast.core.history.access import Caller
 from holdfast.core.log.records import Rewind
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.engine.memory import vectors as vectors_module
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
@@ -47,14 +48,14 @@ class Letters:
 
 
 def remember(store: SessionStore, owner: str = "") -> Memory:
-    caller = Caller("main", None, owner=owner, visibility="agent")
-    return Memory(store, store.notes("main", owner), embedder=Letters(), caller=caller)
+    caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
+    return Memory(store, store.notes("main", owner_of(owner)), embedder=Letters(), caller=caller)
 
 
 def say(store: SessionStore, name: str, *texts: str, owner: str = "") -> None:
     key = SessionKey("main", name)
-    if not any(info.key == key for info in store.sessions()):
-        store.create(key, owner=owner)
+    if not any(info.key == key for info in store.sessions(owner=ANY_OWNER)):
+        store.create(key, owner=owner_of(owner))
     store.append(key, [User(content=text, ts=DAY) for text in texts], expect=ANY_HEAD)
 
 
@@ -112,14 +113,14 @@ def test_what_others_said_is_not_embedded() -> None:
     with MemoryStore() as store:
         for owner in ("ann", "bob"):
             say(store, owner, *(f"{owner} {number}" for number in range(100)), owner=owner)
-            store.notes("main", owner).append([f"{owner} noted"])
+            store.notes("main", owner_of(owner)).append([f"{owner} noted"])
             remember(store, owner).refresh("all")
         seen = Listening()
         ann = Memory(
             store,
-            store.notes("main", "ann"),
+            store.notes("main", NamedOwner("ann")),
             embedder=seen,
-            caller=Caller("main", None, owner="ann", visibility="agent"),
+            caller=Caller("main", None, owner=NamedOwner("ann"), visibility="agent"),
         )
         assert ann.search("ann", scope="all")
         assert ann.embed() == 101 - 32
@@ -275,7 +276,7 @@ def test_a_memory_that_was_used_answers_as_a_new_one(acts: list[tuple[str, int]]
 def do(store: SessionStore, act: str, value: int, number: int) -> None:
     key, notes = SessionKey("main", f"s{value % 3}"), store.notes("main")
     text = " ".join(random.Random(number).sample(WORDS, 3))
-    is_there = any(info.key == key for info in store.sessions())
+    is_there = any(info.key == key for info in store.sessions(owner=ANY_OWNER))
     if act == "say":
         say(store, key.session, text)
     elif act == "note":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.log.records import Header
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.proxy.request import ClientRequest
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def exchange(keeper: ProxyKeeper, client: Client, text: str, call: str = "") -> 
 
 def path(store: SessionStore, session: str) -> list[Record]:
     """The messages on the path to the head of a session."""
-    keys = [info.key for info in store.sessions() if info.key.session == session]
+    keys = [info.key for info in store.sessions(owner=ANY_OWNER) if info.key.session == session]
     found = [record for record in store.read(keys[0]) if not isinstance(record, Header)]
     return [record for record in found if record.kind in ("user", "assistant", "tool_result")]
 

@@ -15,6 +15,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.terms import newest_terms
 from holdfast.engine.proxy import session_branches
@@ -50,7 +51,7 @@ def test_a_conversation_is_one_session_and_each_message_is_stored_once(
     store = MemoryStore()
     client = Client(dialect)
     walk(ProxyKeeper(store), client)
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     found = path(store, info.key.session)
     assert [record.kind for record in found] == [
         "user",
@@ -71,7 +72,7 @@ def test_the_proxy_may_be_killed_between_any_two_requests(dialect: str, tmp_path
             exchange(ProxyKeeper(store), client, f"look {step}", f"{step}.txt")
         client.answer(f"content {step}")
     with JsonlStore(str(tmp_path)) as store:
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         assert info.messages == 1 + 4 + 3
         assert len(store.branches(info.key)) == 1
 
@@ -113,7 +114,7 @@ def test_a_rewritten_history_is_a_branch_that_is_found_again(dialect: str) -> No
     client.items = client.items[:1]
     client.say("summary of what was done")
     walk(keeper, client, 2, "b")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert info.key.session == "proxy-abc"
     assert texts(path(store, "proxy-abc"))[:3] == [
         "question a",
@@ -132,7 +133,7 @@ def test_an_equal_request_is_a_retry_and_is_stored_once(dialect: str) -> None:
     for cause in ("the upstream is down", "it is down again"):
         keeper.begin(client.request()).break_off(cause)
     exchange(keeper, client, "answer")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     kinds = [entry.record.kind for entry in store.read_all(info.key)]
     assert kinds == ["session", "model", "user", "failure", "failure", "assistant"]
 
@@ -156,7 +157,7 @@ def test_a_partial_reply_is_kept_with_its_cause(dialect: str) -> None:
     begun.open("text/event-stream", "")
     assert begun.take(event) == "pass"
     begun.break_off("the client hung up")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     last = list(store.read(info.key))[-1]
     assert (texts([last]), last.extra["cause"]) == (["half"], "the client hung up")
     exchange(keeper, client, "whole")
@@ -177,7 +178,7 @@ def test_a_volatile_last_message_makes_no_branch() -> None:
         begun.take(client.hear(f"look {step}", f"{step}.txt"))
         begun.finish()
         client.answer(f"content {step}")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert len(store.branches(info.key)) == 1
     said = [text for text in texts(path(store, info.key.session)) if "OPENCLAW" not in text]
     assert said[:3] == ["question", 'look 0 {"path":"0.txt"}', "content 0"]
@@ -200,7 +201,7 @@ def test_marks_and_spellings_that_change_make_no_branch() -> None:
     exchange(keeper, client, "more", "b.txt")
     client.answer("content b")
     exchange(keeper, client, "done")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert len(store.branches(info.key)) == 1
     assert info.messages == 6
 
@@ -235,7 +236,7 @@ def test_a_conversation_that_begins_otherwise_on_resume_is_known_by_its_replies(
     client.items += later
     for word in ("b", "c"):
         walk(keeper, client, 2, word)
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert len(store.branches(info.key)) == 1
     assert info.messages == 2 * (steps + 1) + 2 * 6
 
@@ -255,8 +256,8 @@ def test_equal_replies_of_another_conversation_are_not_its_own(dialect: str) -> 
                 exchange(keeper, client, f"look {step}", f"{step}.txt")
                 client.answer("content")
             exchange(keeper, client, "done")
-            assert len(store.sessions()) == number + 1
-        assert [info.messages for info in store.sessions()] == [6, 6]
+            assert len(store.sessions(owner=ANY_OWNER)) == number + 1
+        assert [info.messages for info in store.sessions(owner=ANY_OWNER)] == [6, 6]
 
 
 def test_an_instruction_amid_the_messages_is_part_of_the_conversation() -> None:
@@ -271,7 +272,7 @@ def test_an_instruction_amid_the_messages_is_part_of_the_conversation() -> None:
         client.answer(f"content {step}")
         client.items.append({"role": "system", "content": f"Step {step}."})
     exchange(keeper, client, "done")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert len(store.branches(info.key)) == 1
     said = [record for record in path(store, info.key.session) if record.extra.get("role")]
     assert texts(said) == ["Be brief.", "Step 0.", "Step 1.", "Step 2."]
@@ -293,7 +294,7 @@ def test_side_requests_are_logged_apart() -> None:
     exchange(keeper, memory, "Nothing")
     main.has_tools = False  # the lack of tools alone makes no side request
     walk(keeper, main, 1, "b")
-    sessions = {info.key.session: info.messages for info in store.sessions()}
+    sessions = {info.key.session: info.messages for info in store.sessions(owner=ANY_OWNER)}
     assert sessions["proxy-ses_1"] == 8 + 4
     assert sorted(sessions.values()) == [2, 2, 12]
 
@@ -310,7 +311,7 @@ def test_a_named_conversation_without_tools_stays_one(dialect: str) -> None:
         client.system = f"You are an agent. It is {number} o'clock."
         client.say(f"question {number}")
         exchange(keeper, client, f"answer {number}")
-    found = {info.key.session: info.messages for info in store.sessions()}
+    found = {info.key.session: info.messages for info in store.sessions(owner=ANY_OWNER)}
     assert found.pop("proxy-talk") == 10
     assert list(found.values()) == [2]
 
@@ -323,7 +324,10 @@ def test_a_sub_agent_has_a_session_of_its_own() -> None:
     inner.headers = {**main.headers, "x-claude-code-agent-id": "a1"}
     walk(keeper, main)
     walk(keeper, inner)
-    assert {info.key.session for info in store.sessions()} == {"proxy-abc", "proxy-abc-agent-a1"}
+    assert {info.key.session for info in store.sessions(owner=ANY_OWNER)} == {
+        "proxy-abc",
+        "proxy-abc-agent-a1",
+    }
 
 
 def test_a_response_is_gone_on_from_by_its_id() -> None:
@@ -335,7 +339,7 @@ def test_a_response_is_gone_on_from_by_its_id() -> None:
     client.items, client.extra = [], {"previous_response_id": "resp_call_1"}
     client.say("second")
     exchange(keeper, client, "two")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert texts(path(store, info.key.session)) == ["first", "one", "second", "two"]
 
 
@@ -346,7 +350,7 @@ def test_terms_are_logged_once_and_when_they_change() -> None:
     walk(keeper, client)
     client.system = "You are another agent."
     walk(keeper, client, 1, "b")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     terms = [entry.record for entry in store.read_all(info.key) if entry.record.kind == "model"]
     assert [record.extra["request"].get("system") for record in terms] == [
         "You are an agent.",
@@ -369,7 +373,7 @@ def test_each_branch_has_its_own_terms(dialect: str) -> None:
         for other in (keeper, ProxyKeeper(store)):
             client.system, client.items = system, list(fork)
             walk(other, client, 1, f"{system} {id(other)}")
-            (info,) = store.sessions()
+            (info,) = store.sessions(owner=ANY_OWNER)
             shown, tools = newest_terms(store.back(info.key))
             assert shown == system
             assert [tool.name for tool in tools] == ["read"]
@@ -379,7 +383,7 @@ def test_a_change_of_terms_forgets_no_window() -> None:
     """A window that was learned is in the record of the change, for whoever reads the log."""
     store, client = MemoryStore(), Client("anthropic")
     walk(ProxyKeeper(store), client)
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     model = next(found.model for found in store.read(info.key) if isinstance(found, ModelChange))
     store.append(info.key, [ModelChange(model=model, window=20_000)], expect=ANY_HEAD)
     client.system = "You are another agent."
@@ -462,7 +466,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = keeper._pool._sessions
     assert sum(len(session.branches) for session in pool.values()) <= 50 + 8
     walk(keeper, clients[0], 1, "b")  # forgotten, and read again
-    assert {info.messages for info in store.sessions()} == {8, 12}
+    assert {info.messages for info in store.sessions(owner=ANY_OWNER)} == {8, 12}
 
 
 POOL = "holdfast.engine.proxy.session_branches"
@@ -484,7 +488,7 @@ def test_the_number_of_sessions_in_memory_is_bounded(
     pool = keeper._pool
     assert len(pool._sessions) == 3
     assert {key for keys in pool._keys.values() for key in keys} <= set(pool._sessions)
-    assert [info.messages for info in store.sessions()] == [8] * 8
+    assert [info.messages for info in store.sessions(owner=ANY_OWNER)] == [8] * 8
 
 
 def test_a_session_that_is_forgotten_in_use_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,7 +535,7 @@ def test_a_conversation_that_goes_on_lists_no_sessions(dialect: str) -> None:
     walk(keeper, client, 5, "b")
     assert store.listings == before
     walk(ProxyKeeper(store), client, 1, "c")
-    assert len(store.sessions()) == 1
+    assert len(store.sessions(owner=ANY_OWNER)) == 1
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
@@ -565,15 +569,15 @@ def test_a_new_conversation_lists_no_sessions(dialect: str) -> None:
         exchange(ProxyKeeper(store), client, f"reply {number}")
     client = Client(dialect)
     client.say("hello")
-    exchange(ProxyKeeper(store, owner="other"), client, "reply of the other")
+    exchange(ProxyKeeper(store, owner=NamedOwner("other")), client, "reply of the other")
     client = Client(dialect)
     walk(ProxyKeeper(MemoryStore()), client)
     walk(ProxyKeeper(store), client, 1, "b")
     walk(ProxyKeeper(store), client, 1, "c")
     assert store.listings == 0
-    assert len(store.sessions(owner="other")) == 1
-    assert sorted(info.messages for info in store.sessions(owner=""))[-2:] == [2, 16]
-    own = store.sessions(owner="")
+    assert len(store.sessions(owner=NamedOwner("other"))) == 1
+    assert sorted(info.messages for info in store.sessions(owner=NO_OWNER))[-2:] == [2, 16]
+    own = store.sessions(owner=NO_OWNER)
     found = [texts(path(store, info.key.session)) for info in own if info.messages == 2]
     assert sorted(found) == [["hello", f"reply {number}"] for number in range(7)]
 
@@ -607,7 +611,7 @@ def test_a_response_is_gone_on_from_in_another_process(tmp_path: Path) -> None:
             client.items, client.extra = [], {"previous_response_id": f"resp_call_{number}"}
             client.say(words)
             exchange(ProxyKeeper(store), client, f"answer {number}")
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         assert texts(path(store, info.key.session)) == [
             *("question", "first", "and?", "answer 1", "and then?", "answer 2")
         ]
@@ -631,7 +635,7 @@ def test_a_first_request_with_more_messages_than_one_append_takes_is_logged(
         client.say(words)
         exchange(keeper, client, f"after {words}")
         said += [words, f"after {words}"]
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert texts(path(store, info.key.session)) == said
     assert len(store.branches(info.key)) == 1
 
@@ -658,5 +662,5 @@ def test_equal_first_requests_at_once_make_one_session(
     requests = [client.request() for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(keeper.begin, requests))
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert texts(path(store, info.key.session)) == ["hello"]

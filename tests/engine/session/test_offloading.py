@@ -14,6 +14,7 @@ from holdfast.core.flow.events import OffloadFailed, OutputOffloaded
 from holdfast.core.limits import PREVIEW_CHARS
 from holdfast.core.log.records import Compaction, Prune, PruneDecision, ToolResult, User, text_of
 from holdfast.core.log.refs import refs_of
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import NoSuchOutput, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryBlobs
@@ -252,7 +253,7 @@ def test_collecting_leaves_what_a_session_holds(bench: Bench, tmp_path: Path) ->
     bench.say(bench.open(model, tools=[build]), "go")
     blobs = store.blobs
     assert blobs.collect(store.hash_candidates(), grace_seconds=-1) == []
-    key = store.sessions()[0].key
+    key = store.sessions(owner=ANY_OWNER)[0].key
     store.fork(key, type(key)(key.agent, "other"), at=None)
     store.remove(key)
     store.empty_trash()

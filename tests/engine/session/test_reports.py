@@ -9,6 +9,7 @@ import pytest
 from holdfast import JsonlStore, Session, model
 from holdfast.core.dialects.registry import find_dialect, target
 from holdfast.core.log.records import Assistant
+from holdfast.core.owners import ANY_OWNER
 from holdfast.events import TroubleNoticed
 from holdfast.providers.replies import read_reply
 from holdfast.testing import Answer, Loopback
@@ -49,7 +50,7 @@ def test_reasoning_that_another_model_may_not_read_is_reported(tmp_path: Path) -
     assert all(block.is_dropped and not block.is_ours for block in reported.reasoning)
     assert reported.detail.startswith("blocks of earlier reasoning: 2 dropped, the first at ")
     with JsonlStore(tmp_path) as store:
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         replies = [rec for rec in store.read(info.key) if isinstance(rec, Assistant)]
     found = [[one["reason"] for one in rec.extra.get("reasoning_report", [])] for rec in replies]
     assert found == [[], [], ["model_binding_mismatch"] * 2]

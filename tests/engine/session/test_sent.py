@@ -41,6 +41,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.window import Window
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
@@ -325,7 +326,7 @@ def test_context_is_nobodys_words() -> None:
     state = checkpoints.take(bench.store, session.key).state
     assert [request.text for request in state.requests] == ["Hello."]
     assert state.rules == ()
-    assert bench.store.sessions()[0].title == "Hello."
+    assert bench.store.sessions(owner=ANY_OWNER)[0].title == "Hello."
     cut = project(
         ProjectionRequest(bench.records(), Window(64_000, "test"), TARGETS[0], pressure="cut")
     )

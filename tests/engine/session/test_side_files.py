@@ -28,6 +28,7 @@ from holdfast.core.flow.events import (
 )
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Mode, User
+from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, StoreUnavailable
@@ -97,7 +98,7 @@ def test_ten_fresh_sessions_neither_nest_nor_grow(bench: Bench) -> None:
     assert texts(model.requests[-1]).count("# Checkpoint") == 1
     assert "request number 0" in texts(model.requests[-1])
     assert len(bench.of(SessionReset)) == 11
-    assert len({one.key for one in bench.store.sessions()}) == 12
+    assert len({one.key for one in bench.store.sessions(owner=ANY_OWNER)}) == 12
 
 
 def test_the_mode_and_the_place_survive_a_restart(bench: Bench, tmp_path: Path) -> None:
@@ -360,7 +361,7 @@ def test_memory_is_asked_once_about_what_the_user_says(bench: Bench, tmp_path: P
     assert second.startswith(first[: first.index("ephemeral")])
     assert third.count("Releases go out on Tuesdays.") == 1
     assert len(bench.of(MemoryRecalled)) == 1
-    assert bench.store.sessions()[0].title == "When do releases go out?"
+    assert bench.store.sessions(owner=ANY_OWNER)[0].title == "When do releases go out?"
     check_requests(model)
     state = bench.do(session.checkpoint())
     assert state
@@ -427,13 +428,13 @@ def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path
         with JsonlStore(str(root)) as store:
             said = [
                 record.content
-                for info in store.sessions()
+                for info in store.sessions(owner=ANY_OWNER)
                 for record in store.read(info.key)
                 if isinstance(record, User)
             ]
             assert len(said) == len(set(map(str, said)))
             assert said.count("Write a haiku") == 1
-            assert all(store.verify(info.key).is_sound for info in store.sessions())
+            assert all(store.verify(info.key).is_sound for info in store.sessions(owner=ANY_OWNER))
 
 
 def _haiku() -> ScriptedModel:
@@ -474,12 +475,12 @@ def test_what_is_still_to_be_done_survives_cuts(bench: Bench) -> None:
 def test_a_session_of_an_unknown_owner_takes_no_notes(bench: Bench, tmp_path: Path) -> None:
     """Its notes would be among those of people without an owner, and theirs shown beside it."""
     key = SessionKey("main", "anns")
-    bench.store.create(key, owner="ann")
+    bench.store.create(key, owner=NamedOwner("ann"))
     bench.store.append(key, [Flush(notes=["the port is 8443"])], expect=ANY_HEAD)
     bench.store.notes("main").append("a note of somebody else")
     log = tmp_path / "agents" / "main" / "sessions" / "anns.jsonl"
     log.write_bytes(b"garbage\n" + log.read_bytes().partition(b"\n")[2])
-    session = bench.open(ScriptedModel(["fine"]), "anns", any_owner=True)
+    session = bench.open(ScriptedModel(["fine"]), "anns", owner=ANY_OWNER)
 
     bench.do(session.say("Remember: always answer in French."))
     bench.do(session.compact())

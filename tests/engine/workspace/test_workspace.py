@@ -16,7 +16,8 @@ from holdfast import Assistant, Caller, SessionKey, ToolResult, User
 from holdfast.core.history.access import OPERATOR, Visibility, decide, decide_change, subject_of
 from holdfast.core.limits import EXCERPT_CHARS_MIN
 from holdfast.core.log.records import OutputRef
-from holdfast.engine.erasing import erase
+from holdfast.core.owners import NamedOwner, owner_of
+from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -78,13 +79,15 @@ def test_the_methods_are_found(store: MemoryStore) -> None:
 
 
 CALLERS = [
-    Caller(agent, session, owner=owner, visibility=visibility, agents=agents, owners=owners)
+    Caller(
+        agent, session, owner=owner_of(owner), visibility=visibility, agents=agents, owners=owners
+    )
     for visibility, owner, agent, session, (agents, owners) in product(
         get_args(Visibility),
         ("", "alice"),
         ("main", "other"),
         (None, "root"),
-        (((), ()), (("*",), ()), (("other",), ("bob",))),
+        (((), ()), (("*",), ()), (("other",), (NamedOwner("bob"),))),
     )
 ]
 
@@ -100,7 +103,7 @@ def build_world(store: SessionStore) -> dict[SessionKey, str]:
             is_child = name == "child"
             store.create(
                 key,
-                owner=owner,
+                owner=owner_of(owner),
                 parent_session=parent if is_child else None,
                 reason="spawn" if is_child else None,
             )
@@ -123,7 +126,10 @@ def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller
     workspace = CallerWorkspace(store, caller)
 
     def find(key: SessionKey) -> Any:
-        return subject_of(key, store.header(key)) if key in refs else None
+        if key not in refs:
+            return None
+        header = store.header(key)
+        return subject_of(key, header, owner_of(header.owner))
 
     listed = {info.key for info in workspace.sessions()}
     for key, ref in refs.items():
@@ -143,7 +149,9 @@ def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller
 def test_erasing_takes_a_session_out_of_the_audit_log(store: MemoryStore) -> None:
     """Whatever was asked about it, in whichever way, no line names it or quotes it afterwards."""
     alice = plant(store, "alice")
-    workspace = CallerWorkspace(store, Caller("main", None, owner="alice", visibility="agent"))
+    workspace = CallerWorkspace(
+        store, Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
+    )
     for name in (str(alice.key), alice.key.session):
         for function in about_sessions(workspace).values():
             ask_about(function, name, alice.sha256)
@@ -154,7 +162,7 @@ def test_erasing_takes_a_session_out_of_the_audit_log(store: MemoryStore) -> Non
     before = str(store.audit.entries().accesses)
     assert str(alice.key) in before
 
-    erase(store, owner="alice")
+    erase_owner(store, "alice")
 
     after = str(store.audit.entries().accesses)
     names = ("alice", alice.key.session, alice.sha256[:16], *alice.words, *alice.records, NEEDLE)
@@ -221,7 +229,9 @@ def test_nothing_is_given_that_cannot_be_recorded(
 ) -> None:
     """Where the audit log cannot be written, every method answers with a refusal."""
     alice = plant(store, "alice")
-    workspace = CallerWorkspace(store, Caller("main", None, owner="alice", visibility="agent"))
+    workspace = CallerWorkspace(
+        store, Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
+    )
 
     def fail(_audit: object, _access: object) -> None:
         raise StoreError("the disk is full")

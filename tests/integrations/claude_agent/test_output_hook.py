@@ -18,6 +18,7 @@ from tests.support import peers
 from tests.support.answers import answer_of
 
 from holdfast.core.history.access import Caller
+from holdfast.core.owners import ANY_OWNER, owner_of
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import BadSetting, StoreUnavailable
@@ -73,7 +74,7 @@ def test_the_model_gets_a_preview_and_reads_the_rest_by_its_ref(tmp_path: Path) 
         assert f"holdfast output {ref}" in fields["additionalContext"]
         hook.close()
         with JsonlStore(root) as store:
-            (info,) = store.sessions()
+            (info,) = store.sessions(owner=ANY_OWNER)
             outputs = Outputs(store, store.blobs)
             assert "".join(outputs.text(info.key, ref)) == LOG, tool
             assert "line 1000:" in outputs.answer(info.key, ref, lines="1001:1002")
@@ -87,7 +88,7 @@ def test_only_the_owner_reads_it_through_the_mcp_tool(tmp_path: Path) -> None:
     found = {}
     with JsonlStore(tmp_path) as store:
         for owner in ("ann", "bob", ""):
-            caller = Caller("main", None, owner=owner, visibility="agent")
+            caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
             workspace = CallerWorkspace(store, caller)
             answer = answer_of(workspace.outputs.read, ref, lines="1:20")
             found[owner] = "line 7:" in answer.get("text", "")
@@ -109,7 +110,7 @@ def test_what_is_small_a_file_read_back_or_a_picture_stays() -> None:
     ):
         assert call(hook, response, tool) == UNCHANGED, tool
     assert call(hook, LOG, hook_event_name="PreToolUse") == UNCHANGED
-    assert list(store.sessions()) == []
+    assert list(store.sessions(owner=ANY_OWNER)) == []
     assert list(store.blobs) == []
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.support import peers
 
 from holdfast.core.log.records import User
+from holdfast.core.owners import owner_of
 from holdfast.errors import BadSetting
 from holdfast.integrations.claude_agent import RecallHook
 from holdfast.integrations.common.home import PeerHome
@@ -84,7 +85,9 @@ def test_nothing_relevant_nothing_said(tmp_path: Path) -> None:
 
 def test_only_what_belongs_to_the_owner_is_found(store: MemoryStore) -> None:
     for owner in ("ann", "bob", ""):
-        store.notes("main", owner).append([f"The heron password hint of {owner or 'all'} is blue."])
+        store.notes("main", owner_of(owner)).append(
+            [f"The heron password hint of {owner or 'all'} is blue."]
+        )
     for owner, own in (("ann", "ann"), ("bob", "bob"), ("", "all")):
         text = text_of(call(hook_over(store, owner=owner, recall="all"), "heron password hint"))
         assert f"hint of {own} " in text

@@ -13,6 +13,7 @@ from holdfast.core.log.batch import new_header
 from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import SEAL, Compaction, Label, OutputRef, Rewind, encode
 from holdfast.core.memory.running_summary import Sidecar
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.errors import NoSuchRecord
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, open_store
@@ -93,17 +94,17 @@ def fill(store: SessionStore) -> None:
         expect=ANY_HEAD,
     )
     store.summaries.save(PLAIN, Sidecar(upto=store.head(PLAIN)))
-    store.create(OWNED, owner="ann")
+    store.create(OWNED, owner=NamedOwner("ann"))
     store.append(OWNED, [User(content="mine")], expect=ANY_HEAD)
     store.extend_log(DAMAGED, damaged_log(), at=0)
     store.create(EMPTY)
     store.create_log(BARE, [])
-    store.create(SessionKey("main", "gone"), owner="bob")
+    store.create(SessionKey("main", "gone"), owner=NamedOwner("bob"))
     store.remove(SessionKey("main", "gone"))
     store.notes("main").append(["Ship on Tuesdays."], session=str(PLAIN), once="flush 1")
     store.notes("main").put("folder/MEMORY.md", None, b"# Ours \xff\n")
-    store.notes("helper", "ann").append(["Ann likes tea."])
-    store.notes("main", "bob").append(["Bob is in the trash."])
+    store.notes("helper", NamedOwner("ann")).append(["Ann likes tea."])
+    store.notes("main", NamedOwner("bob")).append(["Bob is in the trash."])
     for number in range(5):
         store.audit.note(_access(number % 3))
     fill_queues(store)
@@ -119,7 +120,7 @@ def fill_queues(store: SessionStore) -> None:
             store.queues.put(
                 NewMessage(queue=queue, lane=lane, key=key, body=body, owner=owner, session=session)
             )
-            found = store.queues.find(queue, owner, key)
+            found = store.queues.find(queue, owner_of(owner), key)
             assert found is not None
             match state:
                 case "answered" | "failed":
@@ -177,7 +178,7 @@ def _find(store: SessionStore, key: SessionKey, name: str) -> object:
 def state_of(store: SessionStore) -> dict[str, object]:
     """Return everything that a copy must carry."""
     scopes = [(agent, owner) for agent in ("main", "helper") for owner in ("", "ann", "bob")]
-    notes = {scope: store.notes(*scope) for scope in scopes}
+    notes = {scope: store.notes(scope[0], owner_of(scope[1])) for scope in scopes}
     return {
         "sessions": {key: view_of(store, key) for key in sorted(store.keys())},
         "payloads": {sha256: store.blobs.get(sha256) for sha256 in store.blobs},
@@ -187,7 +188,9 @@ def state_of(store: SessionStore) -> dict[str, object]:
         },
         "marks": {scope: found.marks() for scope, found in notes.items()},
         "audit": store.audit.entries().accesses,
-        "messages": [_comparable(each) for each in store.queues.copies(limit=1_000)],
+        "messages": [
+            _comparable(each) for each in store.queues.copies(limit=1_000, owner=ANY_OWNER)
+        ],
     }
 
 

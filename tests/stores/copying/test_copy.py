@@ -20,6 +20,7 @@ from tests.stores.copying.stores_to_copy import (
 )
 
 from holdfast import Assistant, SessionKey, User
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.core.queues.copies import is_equal
 from holdfast.errors import StoreError, StoreUnavailable, UsageError
 from holdfast.ports import NewMessage
@@ -135,9 +136,11 @@ def test_one_owner_can_be_copied_alone(tmp_path: Path) -> None:
     """Only the owner's sessions and notes, and the payloads that these name."""
     with MemoryStore() as source, open_store(tmp_path / "target") as target:
         fill(source)
-        report = copy_store(source, target, owner="ann")
+        report = copy_store(source, target, owner=NamedOwner("ann"))
         assert sorted(target.keys()) == sorted([DAMAGED, OWNED])
-        assert [notes.scope for notes in report.notes] == [source.notes("helper", "ann").scope]
+        assert [notes.scope for notes in report.notes] == [
+            source.notes("helper", NamedOwner("ann")).scope
+        ]
         assert (*target.blobs, *target.audit.entries().accesses) == ()
         copy_store(source, target, agent="main")
         assert set(target.agents()) == {"main", "helper"}
@@ -156,13 +159,13 @@ def test_notes_of_every_owner_are_copied(
         opener(other, tmp_path, postgres_address)() as target,
     ):
         for owner in owners:
-            source.notes("main", owner).append([f"Of {owner!r}"])
-            source.notes("main", owner).put("list.md", None, b"a\n")
+            source.notes("main", owner_of(owner)).append([f"Of {owner!r}"])
+            source.notes("main", owner_of(owner)).put("list.md", None, b"a\n")
         assert copy_store(source, target).is_complete
-        assert set(target.note_scopes("main").values()) == set(owners)
+        assert set(target.note_scopes("main").values()) == set(map(owner_of, owners))
         for owner in owners:
-            there = target.notes("main", owner)
-            assert list(there.notes()) == list(source.notes("main", owner).notes())
+            there = target.notes("main", owner_of(owner))
+            assert list(there.notes()) == list(source.notes("main", owner_of(owner)).notes())
             assert len(there.files()) == 2
 
 
@@ -173,7 +176,7 @@ def test_notes_of_an_unknown_owner_are_reported(damage: str, tmp_path: Path) -> 
     """A folder from before names were kept, or with a damaged one, gives notes to nobody else: who
     names the owner gets them copied, and the next note of the owner mends it."""
     with open_store(tmp_path / "source") as source, MemoryStore() as target:
-        notes = source.notes("main", "eve")
+        notes = source.notes("main", NamedOwner("eve"))
         notes.append(["Nobody knows me."])
         file = Path(notes.location, ".owner")
         content = {"of another": b'{"owner": "ann"}', "no name": b'{"owner": 7}'}
@@ -191,19 +194,25 @@ def test_notes_of_an_unknown_owner_are_reported(damage: str, tmp_path: Path) -> 
         report = copy_store(source, target)
         assert [notes.state for notes in report.notes] == ["failed"]
         assert not report.is_complete
-        assert copy_store(source, target, owner="eve").is_complete
-        assert [note.text for note in target.notes("main", "eve").notes()] == ["Nobody knows me."]
+        assert copy_store(source, target, owner=NamedOwner("eve")).is_complete
+        assert [note.text for note in target.notes("main", NamedOwner("eve")).notes()] == [
+            "Nobody knows me."
+        ]
         if damage == "folder":
             file.rmdir()
         notes.append(["Now they do."])
         assert copy_store(source, target).is_complete
-        assert target.note_scopes("main") == source.note_scopes("main") == {notes.scope: "eve"}
+        assert (
+            target.note_scopes("main")
+            == source.note_scopes("main")
+            == {notes.scope: NamedOwner("eve")}
+        )
 
 
 def test_a_folder_that_only_has_a_name_has_no_notes(tmp_path: Path) -> None:
     """The owner's name goes with the notes when these are erased, and alone it is none."""
     with open_store(tmp_path / "source") as source:
-        notes = source.notes("main", "eve")
+        notes = source.notes("main", NamedOwner("eve"))
         notes.put("a.md", None, b"mine\n")
         notes.discard("a.md")
         assert source.note_scopes("main") == {}
@@ -251,10 +260,16 @@ def test_messages_move_with_their_states_and_order(
         for held in source.queues.claim("inbox", "w", 600, limit=3):
             source.queues.finish(held, "answered", result={"record": held.key})
         planned = copy_store(source, target, dry_run=True).messages
-        assert (planned.messages, planned.added, target.queues.copies()) == (120, 120, [])
+        assert (planned.messages, planned.added, target.queues.copies(owner=ANY_OWNER)) == (
+            120,
+            120,
+            [],
+        )
         report = copy_store(source, target)
         assert (report.messages.added, report.is_complete) == (120, True)
-        before, after = (store.queues.messages(limit=500) for store in (source, target))
+        before, after = (
+            store.queues.messages(limit=500, owner=ANY_OWNER) for store in (source, target)
+        )
         assert list(map(is_equal, before, after)) == [True] * 120
         assert [each.id for each in after] == [each.id for each in before]
         again = copy_store(source, target).messages
@@ -292,14 +307,14 @@ def test_a_message_that_is_worked_on_waits_at_the_target(
         source.queues.finish(held, "answered", result={"record": "r"})
         report = copy_store(source, target)
         assert (report.messages.updated, report.is_complete) == (1, True)
-        assert target.queues.counts("inbox") == {"waiting": 2, "answered": 1}
+        assert target.queues.counts("inbox", owner=ANY_OWNER) == {"waiting": 2, "answered": 1}
 
 
 def test_messages_of_one_owner_or_agent_are_copied_alone(tmp_path: Path) -> None:
     with MemoryStore() as source, open_store(tmp_path / "target") as target:
         fill(source)
-        assert copy_store(source, target, owner="bob").messages.added == 5
-        assert {each.owner for each in target.queues.messages()} == {"bob"}
+        assert copy_store(source, target, owner=NamedOwner("bob")).messages.added == 5
+        assert {each.owner for each in target.queues.messages(owner=ANY_OWNER)} == {"bob"}
         assert copy_store(source, target, agent=OWNED.agent).messages.added == 5
         assert copy_store(source, target).messages.added == 0
 
@@ -322,11 +337,11 @@ def test_an_interrupted_copy_of_messages_goes_on(tmp_path: Path) -> None:
             patch.setattr(target.queues, "restore", fail)
             with pytest.raises(StoreUnavailable):
                 copy_store(source, target)
-        assert 0 < len(target.queues.copies(limit=500)) < 130
+        assert 0 < len(target.queues.copies(limit=500, owner=ANY_OWNER)) < 130
         report = copy_store(source, target)
         assert report.is_complete
         assert report.messages.added == 130 - 50
-        keys = [each.key for each in target.queues.copies(limit=500)]
+        keys = [each.key for each in target.queues.copies(limit=500, owner=ANY_OWNER)]
         assert keys == [f"{number}" for number in range(130)]
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from holdfast import Assistant, JsonlStore, SessionKey, ToolResult, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import (
     BadRecord,
     ForeignLog,
@@ -291,7 +292,7 @@ def test_empty_file_gets_a_header_with_its_first_record(store: JsonlStore) -> No
     with JsonlStore(store.root) as fresh:
         assert everything(fresh) == []
         assert (fresh.head(KEY), kinds(fresh)) == ("", ["no-header"])
-        assert [info.key for info in fresh.sessions()] == [KEY]
+        assert [info.key for info in fresh.sessions(owner=ANY_OWNER)] == [KEY]
         assert fresh.branches(KEY) == []
         fresh.append(KEY, [User(content="a"), User(content="b")], expect="")
         assert everything(fresh) == ["a", "b"]
@@ -316,7 +317,7 @@ def test_missing_header_is_no_damage(store: JsonlStore) -> None:
     report = store.verify(KEY)
     assert [finding.kind for finding in report.findings] == ["no-header"]
     assert report.is_sound
-    assert [info.key for info in store.sessions()] == [KEY]
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
     say(store, "next")
 
 
@@ -426,7 +427,7 @@ def test_deleted_log_is_missed_and_not_made_again(store: JsonlStore) -> None:
         with pytest.raises(NoSuchSession):
             store.append(KEY, [User(content="lost?")], expect=ANY_HEAD)
         assert not log_file(store.root).exists()
-    assert store.sessions() == []
+    assert store.sessions(owner=ANY_OWNER) == []
     store.create(KEY)
     store.append(KEY, [User(content="new")], expect=KEY.session)
     assert everything(store) == ["new"]
@@ -440,7 +441,7 @@ def test_deleted_folder_is_missed(store: JsonlStore) -> None:
     log_file(store.root).parent.rmdir()
     with pytest.raises(NoSuchSession):
         store.append(KEY, [User(content="lost?")], expect=ANY_HEAD)
-    assert store.sessions() == []
+    assert store.sessions(owner=ANY_OWNER) == []
 
 
 def test_replaced_log_is_noticed(store: JsonlStore) -> None:
@@ -460,17 +461,17 @@ def test_restored_backup_is_continued(store: JsonlStore) -> None:
     backup = log_file(store.root).read_bytes()
     for number in range(3):
         say(store, f"after the backup {number}")
-    assert store.sessions()[0].records == 14
+    assert store.sessions(owner=ANY_OWNER)[0].records == 14
     if_replaced = log_file(store.root).with_suffix(".backup")
     if_replaced.write_bytes(backup)
     os.replace(if_replaced, log_file(store.root))
     assert everything(store) == NUMBERS
-    assert store.sessions()[0].records == 11
+    assert store.sessions(owner=ANY_OWNER)[0].records == 11
     say(store, "again")
     log_file(store.root).write_bytes(backup)
     assert everything(store) == NUMBERS
     say(store, "once more")
-    assert [info.records for info in store.sessions()] == [12]
+    assert [info.records for info in store.sessions(owner=ANY_OWNER)] == [12]
     assert kinds(store) == []
 
 
@@ -503,7 +504,7 @@ def test_stray_temporary_files_are_ignored_and_swept(store: JsonlStore) -> None:
         stray.write_bytes(lines_of(store)[0])
     for stray in old:
         os.utime(stray, (1, 1))
-    assert [info.key for info in store.sessions()] == [KEY]
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
     store.create(OTHER)
     assert sorted(store.sweep()) == sorted(f"main/{stray.name}" for stray in old)
     assert [stray.exists() for stray in (*old, young)] == [False, False, True]
@@ -560,7 +561,7 @@ def test_clock_that_goes_back_changes_no_order(tmp_path: Path) -> None:
         assert everything(store) == ["0", "1", "2", "3", "4", "5"]
         assert kinds(store) == []
         assert [record.ts for record in store.read(KEY)] == times
-        assert store.sessions()[0].last_active == 3_000.0
+        assert store.sessions(owner=ANY_OWNER)[0].last_active == 3_000.0
 
 
 def test_repeated_line_is_taken_once(store: JsonlStore) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Assistant, JsonlStore, SessionKey, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import BlobMissing, NotDurable, StoreError, StoreUnavailable
 from holdfast.stores import ANY_HEAD, FileBlobs
 from holdfast.testing import FOREVER, FaultyDisk
@@ -280,7 +281,7 @@ def test_create_that_fails_makes_no_session(
         store.create(new)
     assert caught.value.hint
     assert sorted(os.listdir(log_file(tmp_path).parent)) == names
-    assert [info.key for info in store.sessions()] == [KEY]
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
     assert store.create(new) == "new"
 
 
@@ -291,7 +292,7 @@ def test_create_that_cannot_sync_its_folder_says_so(store: JsonlStore, disk: Fau
     with pytest.raises(NotDurable) as caught:
         store.create(new)
     assert caught.value.hint
-    for info in store.sessions():
+    for info in store.sessions(owner=ANY_OWNER):
         store.append(info.key, [User(content="works")], expect=info.head)
 
 
@@ -312,7 +313,7 @@ def test_copy_that_fails_leaves_nothing(
     assert sorted(os.listdir(log_file(tmp_path).parent)) == names
     disk.free()
     store.repair(KEY)
-    assert len(store.sessions()) == 2
+    assert len(store.sessions(owner=ANY_OWNER)) == 2
 
 
 @pytest.mark.parametrize("call", ["write", "sync", "sync_folder"])
@@ -370,7 +371,7 @@ def test_real_full_disk_refuses_and_recovers(small_disk: Path) -> None:
                 expected += [text, text]
         assert 100 < len(expected) < 1_000
         assert texts(store) == expected
-        assert [info.key for info in store.sessions()] == [KEY]
+        assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]
         with pytest.raises(StoreUnavailable, match="full"):
             store.append(KEY, [User(content="y" * 5_000)], expect=ANY_HEAD)
         with pytest.raises(StoreUnavailable, match="full"):
@@ -390,7 +391,7 @@ def test_real_read_only_disk_can_be_read(small_disk: Path) -> None:
     subprocess.run(remount, check=True, capture_output=True)
     with JsonlStore(small_disk / "root") as store:
         assert texts(store) == ["one"]
-        assert [info.records for info in store.sessions()] == [2]
+        assert [info.records for info in store.sessions(owner=ANY_OWNER)] == [2]
         assert store.verify(KEY).findings == ()
         with pytest.raises(StoreUnavailable, match="read-only") as caught:
             store.append(KEY, [User(content="two")], expect=ANY_HEAD)

@@ -14,6 +14,7 @@ from tests.support.runs import examples
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import (
     HoldfastError,
     NoSuchSession,
@@ -73,7 +74,7 @@ def made(store: JsonlStore, key: SessionKey, *texts: str) -> bytes:
 
 
 def keys(store: JsonlStore) -> list[SessionKey]:
-    return sorted(info.key for info in store.sessions())
+    return sorted(info.key for info in store.sessions(owner=ANY_OWNER))
 
 
 # The trash
@@ -287,7 +288,7 @@ def test_folders_lists_only_files_that_could_be_sessions(tmp_path: Path, store: 
 def test_folders_lists_nothing_when_there_is_no_root(tmp_path: Path) -> None:
     """A root that does not exist has no sessions and no trash; looking does not make it."""
     with JsonlStore(tmp_path / "nowhere") as store:
-        assert store.sessions() == []
+        assert store.sessions(owner=ANY_OWNER) == []
         assert store.trash() == []
         assert store.empty_trash() == []
         assert store.sweep() == []

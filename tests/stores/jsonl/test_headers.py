@@ -14,6 +14,7 @@ from holdfast.core.history.access import Caller, decide, subject_of
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header, User, encode
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, UNKNOWN_OWNER, NamedOwner, owner_of
 from holdfast.errors import NoSuchRecord, PathRejected, StoreError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner
 
 KEY = SessionKey("main", "work")
 MEGABYTE = 1_000_000
@@ -42,8 +44,8 @@ def log_of(store: JsonlStore, key: SessionKey = KEY) -> Path:
     return path
 
 
-def listed_owner(store: JsonlStore, key: SessionKey = KEY) -> str | None:
-    (found,) = [info.owner for info in store.sessions() if info.key == key]
+def listed_owner(store: JsonlStore, key: SessionKey = KEY) -> FoundOwner:
+    (found,) = [info.owner for info in store.sessions(owner=ANY_OWNER) if info.key == key]
     return found
 
 
@@ -57,7 +59,7 @@ def test_header_is_made_up_for_a_log_without_one(store: JsonlStore, data: bytes)
     """A log of another tool, or an empty file, belongs to nobody; a later header says nothing."""
     log_of(store).write_bytes(data)
     assert store.header(KEY) == Header(id="work", agent="main")
-    assert listed_owner(store) == ""
+    assert listed_owner(store) == NO_OWNER
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,11 @@ def test_header_that_is_damaged_is_refused_and_the_owner_unknown(
         store.header(KEY)
     assert "main/work" in str(caught.value)
     assert caught.value.hint
-    assert listed_owner(store) is None
-    (info,) = store.sessions()
+    assert listed_owner(store) == UNKNOWN_OWNER
+    (info,) = store.sessions(owner=ANY_OWNER)
     for owner in ("", "ann"):
-        caller = Caller("main", "work", owner=owner, visibility="all", agents=("*",))
-        assert not decide(caller, subject_of(KEY, info), lambda _key: None).is_allowed
+        caller = Caller("main", "work", owner=owner_of(owner), visibility="all", agents=("*",))
+        assert not decide(caller, subject_of(KEY, info, info.owner), lambda _key: None).is_allowed
 
 
 def test_header_of_a_link_is_not_read(store: JsonlStore, tmp_path: Path) -> None:
@@ -98,24 +100,29 @@ def test_header_of_a_link_is_not_read(store: JsonlStore, tmp_path: Path) -> None
     log_of(store).hardlink_to(tmp_path / "elsewhere")
     with pytest.raises(PathRejected):
         store.header(KEY)
-    assert listed_owner(store) is None
+    assert listed_owner(store) == UNKNOWN_OWNER
 
 
 def test_repaired_copy_keeps_the_owner(store: JsonlStore) -> None:
     """To mend a session gives nobody else a right to read it."""
     log_of(store).write_bytes(HEADER + b"garbage\n" + SAID)
     copy = store.repair(KEY).key
-    assert store.header(copy).owner == listed_owner(store, copy) == "ann"
+    assert store.header(copy).owner == "ann"
+    assert listed_owner(store, copy) == NamedOwner("ann")
 
 
 def test_listing_keeps_the_owner_of_a_log_that_grew(store: JsonlStore) -> None:
     """The owner is known also where only the new part of a log is read."""
-    store.create(KEY, owner="ann", parent_session="main/old", reason="spawn")
+    store.create(KEY, owner=NamedOwner("ann"), parent_session="main/old", reason="spawn")
     texts = [User(content="x" * MEGABYTE) for _number in range(9)]
     store.append_each(KEY, texts, durability="buffered")
     for _time in range(2):
-        (info,) = store.sessions()
-        assert (info.owner, info.parent_session, info.reason) == ("ann", "main/old", "spawn")
+        (info,) = store.sessions(owner=ANY_OWNER)
+        assert (info.owner, info.parent_session, info.reason) == (
+            NamedOwner("ann"),
+            "main/old",
+            "spawn",
+        )
         store.append(KEY, [User(content="more")], expect=ANY_HEAD)
 
 
@@ -129,7 +136,7 @@ def sizes() -> Iterator[dict[str, JsonlStore]]:
         stores = {}
         for name, count in (("small", 200), ("large", 20_000)):
             stores[name] = store = JsonlStore(Path(folder, name))
-            store.create(KEY, owner="ann")
+            store.create(KEY, owner=NamedOwner("ann"))
             for _part in range(0, count, 200):
                 records = [User(content="word " * 1_000)] * 200
                 store.append_each(KEY, records, durability="buffered")

@@ -16,6 +16,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Label, User
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.errors import SessionExists
 from holdfast.ports import ANY_HEAD, SessionCatalogue, page_of
 from holdfast.stores import changes
@@ -50,7 +51,7 @@ def large_roots() -> Iterator[None]:
 def all_of(store: JsonlStore) -> list[SessionInfo]:
     """Every session, from the logs themselves."""
     infos = [SessionCatalogue.info(store, key) for key in store.keys()]  # noqa: SIM118
-    return page_of(infos, owner=None, label=None, after=None, limit=None)
+    return page_of(infos, owner=ANY_OWNER, label=None, after=None, limit=None)
 
 
 NAMES = st.sampled_from("abcdef")
@@ -75,25 +76,25 @@ def test_a_page_is_the_beginning_of_the_listing(acts: list[tuple[str, str, int, 
         for name in "gabcdef":
             clock.now += 1e-3
             stores[0].create(SessionKey("main", name))
-        stores[0].sessions()
+        stores[0].sessions(owner=ANY_OWNER)
         for act, name, place, number in acts:
             clock.now += 1e-3
             _do(stores[place], act, SessionKey("main", name), number)
             reader = stores[(place + 1) % 3]
             listing = all_of(reader)
-            assert reader.sessions(limit=2) == listing[:2]
+            assert reader.sessions(limit=2, owner=ANY_OWNER) == listing[:2]
             after = listing[number % len(listing)] if listing else None
             assert (
-                reader.sessions(after=after, limit=2)
+                reader.sessions(after=after, limit=2, owner=ANY_OWNER)
                 == [info for info in listing if after is None or _place(info) > _place(after)][:2]
             )
             for owner in ("", "ann"):
-                chosen = [info for info in listing if info.owner == owner]
-                assert reader.sessions(owner=owner, agent="main", label="l1") == [
+                chosen = [info for info in listing if info.owner == owner_of(owner)]
+                assert reader.sessions(owner=owner_of(owner), agent="main", label="l1") == [
                     info for info in chosen if info.label == "l1"
                 ]
                 if act == "page":
-                    assert reader.sessions(owner=owner) == chosen
+                    assert reader.sessions(owner=owner_of(owner)) == chosen
         for store in stores:
             store.close()
 
@@ -105,7 +106,7 @@ def _place(info: SessionInfo) -> tuple[float, SessionKey]:
 def _do(store: JsonlStore, act: str, key: SessionKey, number: int) -> None:
     exists = key in list(store.keys())
     if act == "create" and not exists:
-        store.create(key, owner="ann" if number % 2 else "", label=f"l{number % 3}")
+        store.create(key, owner=owner_of("ann" if number % 2 else ""), label=f"l{number % 3}")
     elif act == "append" and exists:
         store.append(key, [User(content="x")], expect=ANY_HEAD)
     elif act == "label" and exists:
@@ -118,13 +119,13 @@ def _do(store: JsonlStore, act: str, key: SessionKey, number: int) -> None:
         except SessionExists:
             return
     elif act == "erase" and exists:
-        store.begin_erasure(key)
+        store.begin_erasure(key, owner=ANY_OWNER)
         store.erase_from_indexes(key)
         store.finish_erasure(key)
     elif act == "cut":
         store._folders.changes.cut()
     elif act == "page":
-        store.sessions(limit=number)
+        store.sessions(limit=number, owner=ANY_OWNER)
 
 
 class Work(msgspec.Struct):
@@ -159,7 +160,7 @@ def filled(root: Path, count: int, clock: Time) -> JsonlStore:
     header = (folder / "s0.jsonl").read_bytes()
     for number in range(1, count):
         (folder / f"s{number}.jsonl").write_bytes(header.replace(b'"s0"', f'"s{number}"'.encode()))
-    assert len(store.sessions()) == count
+    assert len(store.sessions(owner=ANY_OWNER)) == count
     return store
 
 
@@ -172,25 +173,25 @@ def test_a_page_looks_at_its_own_files(tmp_path: Path, count: int) -> None:
             clock.now += 0.01
             store.append(SessionKey("main", f"s{number}"), [User(content="x")], expect=ANY_HEAD)
         with counted() as work:
-            page = store.sessions(limit=50)
+            page = store.sessions(limit=50, owner=ANY_OWNER)
         assert [info.key.session for info in page[:3]] == ["s2", "s1", "s0"]
         assert (work.folders, work.stats) == (0, 50 + 3 + 1), "its own, the changed, and the list"
         with counted() as work:
-            assert store.sessions(label="none") == []
-            assert store.sessions(owner="ann", limit=5) == []
+            assert store.sessions(label="none", owner=ANY_OWNER) == []
+            assert store.sessions(owner=NamedOwner("ann"), limit=5) == []
         assert work.stats == 2
 
 
 def test_changes_by_other_programs_are_seen_within_a_minute(tmp_path: Path) -> None:
     clock = Time()
     with large_roots(), filled(tmp_path, 5, clock) as store:
-        store.sessions(limit=2)
+        store.sessions(limit=2, owner=ANY_OWNER)
         folder = tmp_path / "agents" / "main" / "sessions"
         (folder / "new.jsonl").write_bytes((folder / "s1.jsonl").read_bytes())
         (folder / "s2.jsonl").unlink()
-        assert len(store.sessions(limit=9)) == 4, "what is gone is not shown"
+        assert len(store.sessions(limit=9, owner=ANY_OWNER)) == 4, "what is gone is not shown"
         clock.now += index._LOOK_SECONDS
-        names = {info.key.session for info in store.sessions(limit=9)}
+        names = {info.key.session for info in store.sessions(limit=9, owner=ANY_OWNER)}
         assert names == {"new", "s0", "s1", "s3", "s4"}
 
 
@@ -200,10 +201,10 @@ def test_another_boot_means_looking_at_every_file(
     """After a power cut a change may be in a log and not on the list."""
     clock = Time()
     with large_roots(), filled(tmp_path, 5, clock) as store:
-        store.sessions(limit=2)
+        store.sessions(limit=2, owner=ANY_OWNER)
         monkeypatch.setattr(changes, "_BOOT_ID", "/nowhere")
         with counted() as work:
-            store.sessions(limit=2)
+            store.sessions(limit=2, owner=ANY_OWNER)
         assert work.folders > 0
 
 
@@ -211,20 +212,20 @@ def test_a_writer_marks_once_between_two_listings(tmp_path: Path) -> None:
     """The list does not grow with appends, and is cut short when it is long."""
     clock = Time()
     with large_roots(), filled(tmp_path, 3, clock) as store:
-        store.sessions(limit=2)
+        store.sessions(limit=2, owner=ANY_OWNER)
         path = tmp_path / changes.NAME
         sizes = []
         for _ in range(20):
             store.append(SessionKey("main", "s1"), [User(content="x")], expect=ANY_HEAD)
             sizes.append(path.stat().st_size)
         assert len(set(sizes)) == 1
-        store.sessions(limit=2)
+        store.sessions(limit=2, owner=ANY_OWNER)
         with path.open("ab") as file:
             file.write(b"main/s1\n" * (changes._LIST_BYTES_MAX // 8 + 1))
         clock.now += 1
         store.append(SessionKey("main", "s1"), [User(content="last")], expect=ANY_HEAD)
         assert path.stat().st_size < 100
-        assert store.sessions(limit=1)[0].records == 22
+        assert store.sessions(limit=1, owner=ANY_OWNER)[0].records == 22
 
 
 @pytest.mark.parametrize("what", ["deleted", "a folder", "a link", "garbage", "read-only"])
@@ -233,7 +234,7 @@ def test_a_list_that_cannot_be_used_changes_no_answer(tmp_path: Path, what: str)
     path = tmp_path / changes.NAME
     with large_roots():
         with filled(tmp_path, 3, clock) as store:
-            store.sessions(limit=2)
+            store.sessions(limit=2, owner=ANY_OWNER)
         path.unlink()
         if what == "a folder":
             path.mkdir()
@@ -248,8 +249,8 @@ def test_a_list_that_cannot_be_used_changes_no_answer(tmp_path: Path, what: str)
         with JsonlStore(tmp_path, disk=QuickDisk(), clock=clock) as store:
             clock.now += 1
             store.append(SessionKey("main", "s2"), [User(content="x")], expect=ANY_HEAD)
-            assert [info.key.session for info in store.sessions(limit=1)] == ["s2"]
-            assert len(store.sessions(limit=9)) == 3
+            assert [info.key.session for info in store.sessions(limit=1, owner=ANY_OWNER)] == ["s2"]
+            assert len(store.sessions(limit=9, owner=ANY_OWNER)) == 3
         if what == "a link":
             assert (tmp_path / "target").read_bytes() == b"x" * 100
 
@@ -260,11 +261,11 @@ def test_an_index_that_gives_no_answer_is_not_an_empty_page(
     """Where the rows of a page cannot be read, every file is looked at."""
     clock = Time()
     with large_roots(), filled(tmp_path, 5, clock) as store:
-        expected = store.sessions(limit=3)
+        expected = store.sessions(limit=3, owner=ANY_OWNER)
         select = index.Index._select
 
         def failing(self: index.Index, statement: str, *rest: Any) -> Any:
             return None if "LIMIT" in statement else select(self, statement, *rest)
 
         monkeypatch.setattr(index.Index, "_select", failing)
-        assert store.sessions(limit=3) == expected
+        assert store.sessions(limit=3, owner=ANY_OWNER) == expected

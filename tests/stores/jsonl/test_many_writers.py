@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import JsonlStore, SessionKey, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import LogBusy, LogConflict
 from holdfast.stores import ANY_HEAD
 
@@ -29,7 +30,7 @@ KEY = SessionKey("main", "shared")
 PRELUDE = """
 import os, signal, sys
 from holdfast import HoldfastError, JsonlStore, SessionKey, User
-from holdfast.stores import ANY_HEAD
+from holdfast.stores import ANY_HEAD, ANY_OWNER
 from holdfast.errors import LogConflict, SessionExists
 from holdfast.stores.files import Disk
 root, name, *rest = sys.argv[1:]
@@ -86,12 +87,12 @@ FORK = """
 count = int(rest[0])
 store = JsonlStore(root)
 store.append(key, [User(content="before 0.0")], expect=ANY_HEAD)
-store.sessions()
+store.sessions(owner=ANY_OWNER)
 child = os.fork()
 me = "parent" if child else "child"
 for number in range(count):
     store.append(key, [User(content=f"{me} {number}.0")], expect=ANY_HEAD)
-assert len(store.sessions()) == 1
+assert len(store.sessions(owner=ANY_OWNER)) == 1
 if child:
     assert os.waitpid(child, 0)[1] == 0
     store.append(key, [User(content="after 0.0")], expect=ANY_HEAD)
@@ -258,7 +259,10 @@ def test_two_processes_create_sessions(store: JsonlStore) -> None:
         won = [[int(number) for number in output.split()] for output in finish(processes)]
     assert sorted(won[0] + won[1]) == list(range(25))
     expected = {f"{name}-{number}" for name in [*names, "contested"] for number in range(25)}
-    assert {info.key.session for info in store.sessions()} == {*expected, KEY.session}
+    assert {info.key.session for info in store.sessions(owner=ANY_OWNER)} == {
+        *expected,
+        KEY.session,
+    }
 
 
 def test_killed_lock_holder_delays_nobody(tmp_path: Path) -> None:
@@ -304,7 +308,7 @@ def test_threads_share_a_store(store: JsonlStore) -> None:
             done = store.append(KEY, [User(content=text)], expect=ANY_HEAD, durability="buffered")
             if number % 50 == 0:
                 assert texts([store.find(KEY, done.head)]) == [text]
-                assert store.sessions()[0].key == KEY
+                assert store.sessions(owner=ANY_OWNER)[0].key == KEY
 
     names = [f"thread{number}" for number in range(8)]
     with ThreadPoolExecutor(8) as pool:

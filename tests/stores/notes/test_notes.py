@@ -21,6 +21,7 @@ from tests.support.runs import examples, is_whole
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import same_note
+from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.errors import (
     BadId,
@@ -545,7 +546,7 @@ def test_nobody_reads_the_notes_of_another(tmp_path: Path) -> None:
         made(tmp_path, owner).append([f"Of {owner!r}"])
     made(tmp_path).append(["Of the agent"])
     NoteStore(tmp_path, "owners").append(["Of the agent called owners"])
-    NoteStore(tmp_path, "owners", "ann").append(["Of Ann with the other agent"])
+    NoteStore(tmp_path, "owners", NamedOwner("ann")).append(["Of Ann with the other agent"])
 
     assert texts(made(tmp_path)) == ["Of the agent"]
     assert texts(NoteStore(tmp_path, "owners")) == ["Of the agent called owners"]

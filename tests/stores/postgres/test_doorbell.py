@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.support.processes import FORKED
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import NoSuchSession
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.postgres import doorbell
@@ -163,7 +165,7 @@ def test_a_follower_hears_that_its_session_is_gone(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doorbell, "LOOK_SECONDS", NEVER)
-    for end in (store.remove, store.begin_erasure):
+    for end in (store.remove, partial(store.begin_erasure, owner=ANY_OWNER)):
         follower = store.follow(KEY)
         say(store, "here")
         assert texts(follower, 1) == ["here"]

@@ -15,6 +15,7 @@ from tests.support.cases import check_all
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import HoldfastError, NotDurable, StoreError, StoreUnavailable, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.postgres import appending, connections, failures, schema
@@ -187,7 +188,7 @@ def test_missing_tables_are_named(store: PostgresStore, postgres_server: Postgre
             ask()
     _sql(postgres_server, f'DROP SCHEMA "{schema}" CASCADE')
     with pytest.raises(StoreUnavailable, match="missing"):
-        store.sessions()
+        store.sessions(owner=ANY_OWNER)
 
 
 def test_a_role_that_may_only_read_is_told_so(
@@ -377,6 +378,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "append": {"expect": ANY_HEAD},
     "extend_log": {"at": 0},
     "fork": {"at": None},
+    **{name: {"owner": ANY_OWNER} for name in ("sessions", "erasable", "begin_erasure")},
 }
 STEPS = {"append_batch", "create_log", "open_log", "locate"}
 """Steps of other methods."""
@@ -387,7 +389,7 @@ SIDE_STORES: dict[str, Callable[[Any], object]] = {
     "blobs": lambda blobs: blobs.put(b"x"),
     "leases": lambda leases: leases.acquire(KEY, "turn", 1),
     "notes": lambda notes: notes.append("a note"),
-    "queues": lambda queues: queues.messages(),
+    "queues": lambda queues: queues.messages(owner=ANY_OWNER),
     "search_index": lambda index: index.sources(),
     "summaries": lambda summaries: summaries.load(KEY),
 }

@@ -13,6 +13,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.postgres import prepared
@@ -22,6 +23,7 @@ from holdfast.stores.postgres.store import PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import SessionStore
     from holdfast.testing.servers import PostgresServer
 
@@ -185,14 +187,14 @@ def test_pages_are_in_order_whatever_the_index_knows(store: PostgresStore) -> No
         for number, time in enumerate(times):
             each._clock = lambda time=time: time  # type: ignore[misc]
             key = SessionKey(f"a{number % 3}", f"s{number}")
-            each.create(key, owner="ann" if number % 2 else "")
+            each.create(key, owner=owner_of("ann" if number % 2 else ""))
             each.append(key, [User(content="x")], expect=ANY_HEAD)
-    for owner in (None, "ann", ""):
+    for owner in (ANY_OWNER, NamedOwner("ann"), NO_OWNER):
         for limit in (1, 7, 100):
             assert _pages(store, owner, limit) == _pages(twin, owner, limit)
 
 
-def _pages(store: SessionStore, owner: str | None, limit: int) -> list[SessionKey]:
+def _pages(store: SessionStore, owner: OwnerFilter, limit: int) -> list[SessionKey]:
     found: list[SessionKey] = []
     last = None
     while page := store.sessions(owner=owner, after=last, limit=limit):

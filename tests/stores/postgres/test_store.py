@@ -22,6 +22,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, Rewind, User
 from holdfast.core.models.totals import SessionTotals
+from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.errors import HoldfastError, LogConflict, NoSuchRecord, TurnInProgress
 from holdfast.ports import ANY_HEAD, SessionCatalogue, SessionInfo
 from holdfast.stores.in_memory import MemoryStore
@@ -74,7 +75,7 @@ def test_every_text_is_kept(store: PostgresStore, text: str) -> None:
     """NUL and lone surrogates come back as they were, wherever a text can be."""
     twin = MemoryStore()
     for each in (store, twin):
-        each.create(KEY, label=text, owner=text, parent_session=text, reason=text)
+        each.create(KEY, label=text, owner=owner_of(text), parent_session=text, reason=text)
         said = User(content=text, extra={MESSAGE_KEY: text, "note": text})
         each.append(KEY, [said, Label(label=text), Assistant(content="x", model=text)], expect=None)
     plain = [
@@ -85,8 +86,8 @@ def test_every_text_is_kept(store: PostgresStore, text: str) -> None:
     kept = store.header(KEY).owner
     assert kept == twin.header(KEY).owner
     assert store.find_message(KEY, kept) == list(store.read(KEY))[1]
-    assert [info.owner for info in store.sessions(owner=kept)] == [kept]
-    assert [info.label for info in store.sessions(label=kept)] == [kept]
+    assert [info.owner for info in store.sessions(owner=owner_of(kept))] == [owner_of(kept)]
+    assert [info.label for info in store.sessions(label=kept, owner=ANY_OWNER)] == [kept]
     assert store.info(KEY) == SessionCatalogue.info(store, KEY)
     assert store.totals(KEY) == twin.totals(KEY) == SessionCatalogue.totals(store, KEY)
 
@@ -166,7 +167,7 @@ def test_a_record_is_found_by_its_index(store: PostgresStore) -> None:
 
 def test_facts_and_totals_are_those_of_the_log(store: PostgresStore) -> None:
     """What the row of a session holds is what reading its lines gives, after every append."""
-    store.create(KEY, label="first", owner="ann")
+    store.create(KEY, label="first", owner=NamedOwner("ann"))
     records: list[list[Record]] = [[record] for record in one_of_each()]
     records += [one_of_each(), [User(content="late", ts=4e9)], [User(content="early", ts=1.0)]]
     for batch in records:
@@ -217,7 +218,7 @@ def _now() -> float:
 
 def _play(store: SessionStore, steps: list[tuple[str, int]]) -> list[object]:
     """Return everything that a caller sees of a session while it is used."""
-    store.create(KEY, label="l", owner="o")
+    store.create(KEY, label="l", owner=NamedOwner("o"))
     ids = [KEY.session]
     seen: list[object] = []
     for kind, number in steps:
@@ -281,7 +282,7 @@ def test_many_open_an_empty_database_at_once(postgres_address: str) -> None:
         thread.join()
     assert failures == []
     with PostgresStore(postgres_address) as opened:
-        assert len(opened.sessions()) == 6
+        assert len(opened.sessions(owner=ANY_OWNER)) == 6
 
 
 _WRITERS, _APPENDS = (8, 1_000) if is_whole() else (3, 40)

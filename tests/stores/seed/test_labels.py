@@ -15,6 +15,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Label, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import index
 from holdfast.stores.jsonl.store import JsonlStore
@@ -75,11 +76,15 @@ def test_the_log_wins_and_the_seed_names_the_others(found: dict[str, tuple[str, 
                     says, "ours"
                 )
             for _again in range(2):  # from the logs, and from the rows
-                assert {info.key: info.label for info in store.sessions()} == expected
-                assert {info.key: info.label for info in store.sessions(limit=9)} == expected
+                assert {
+                    info.key: info.label for info in store.sessions(owner=ANY_OWNER)
+                } == expected
+                assert {
+                    info.key: info.label for info in store.sessions(limit=9, owner=ANY_OWNER)
+                } == expected
                 assert {key: store.info(key).label for key in expected} == expected
                 for label in ("", "ours", "mine", "my project", "世界"):
-                    named = {info.key for info in store.sessions(label=label)}
+                    named = {info.key for info in store.sessions(label=label, owner=ANY_OWNER)}
                     assert named == {key for key, has in expected.items() if has == label}
         assert path.read_bytes() == before
 
@@ -88,11 +93,11 @@ def test_the_log_wins_and_the_seed_names_the_others(found: dict[str, tuple[str, 
 def test_a_label_that_the_seed_gives_later_is_seen(tmp_path: Path) -> None:
     path = seed_folder(tmp_path, {}, "a")
     with JsonlStore(tmp_path) as store:
-        assert [info.label for info in store.sessions()] == [""]
+        assert [info.label for info in store.sessions(owner=ANY_OWNER)] == [""]
         path.write_text(json.dumps({"a": row("new")}), "utf-8")
-        assert [info.label for info in store.sessions(limit=5)] == ["new"]
+        assert [info.label for info in store.sessions(limit=5, owner=ANY_OWNER)] == ["new"]
         os.unlink(path)
-        assert [info.label for info in store.sessions()] == [""]
+        assert [info.label for info in store.sessions(owner=ANY_OWNER)] == [""]
 
 
 DAMAGED = st.one_of(
@@ -109,7 +114,10 @@ def test_damage_costs_labels_and_nothing_else(data: bytes) -> None:
         path = seed_folder(Path(folder), {}, "a", "b")
         path.write_bytes(data)
         with JsonlStore(folder) as store:
-            assert {info.key.session: info.label for info in store.sessions()} == {"a": "", "b": ""}
+            assert {info.key.session: info.label for info in store.sessions(owner=ANY_OWNER)} == {
+                "a": "",
+                "b": "",
+            }
             assert store.info(SessionKey("claw0", "a")).messages == 1
         assert path.read_bytes() == data
 
@@ -125,13 +133,13 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, what: str) -> None:
     else:
         os.mkfifo(path)
     with JsonlStore(tmp_path) as store:
-        assert [info.label for info in store.sessions()] == [""]
+        assert [info.label for info in store.sessions(owner=ANY_OWNER)] == [""]
 
 
 def test_a_bad_row_leaves_the_others(tmp_path: Path) -> None:
     rows = {"a": row(7), "b": "text", "c": row("two\nlines"), "d": row("x" * 900), "../e": row("y")}
     seed_folder(tmp_path, rows, "a", "b", "c", "d")
     with JsonlStore(tmp_path) as store:
-        labels = {info.key.session: info.label for info in store.sessions()}
+        labels = {info.key.session: info.label for info in store.sessions(owner=ANY_OWNER)}
     assert {name: labels[name] for name in "abc"} == {"a": "", "b": "", "c": "two lines"}
     assert len(labels["d"]) == 200

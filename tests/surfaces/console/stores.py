@@ -24,6 +24,7 @@ from holdfast.core.log.records import (
     Unknown,
     User,
 )
+from holdfast.core.owners import owner_of
 from holdfast.ports import ANY_HEAD, NewMessage
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def every_kind(words: str, number: int = 0) -> list[Record]:
 def fill(store: SessionStore, owner: str, words: str, session: str = "small") -> SessionKey:
     """Make a session with a record of every kind, a note and a message that failed."""
     key = SessionKey("main", session)
-    store.create(key, label=words[:150], owner=owner)
+    store.create(key, label=words[:150], owner=owner_of(owner))
     store.append(key, every_kind(words), expect=ANY_HEAD)
-    store.notes("main", owner).append([f"remember {words}"])
+    store.notes("main", owner_of(owner)).append([f"remember {words}"])
     message = store.queues.put(
         NewMessage(
             queue="inbox",

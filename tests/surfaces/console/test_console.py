@@ -33,6 +33,7 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.memory import version_of
 from holdfast.importers import detect
@@ -212,9 +213,9 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
     fill(store, "ann", "annsecretword", "anns")
     fill(store, "bob", "bobsecretword", "bobs")
     bobs = SessionKey("main", "bobs")
-    messages = store.queues.messages("inbox", owner="bob", limit=10)
+    messages = store.queues.messages("inbox", owner=NamedOwner("bob"), limit=10)
     head = store.head(bobs)
-    notes = store.notes("main", "bob")
+    notes = store.notes("main", NamedOwner("bob"))
     (file,) = notes.files()
     written = notes.data(file.path)
     fields = {
@@ -265,7 +266,7 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
     run(scenario)
     assert store.head(bobs) == head
     assert notes.data(file.path) == written
-    assert store.queues.messages("inbox", owner="bob", limit=10) == messages
+    assert store.queues.messages("inbox", owner=NamedOwner("bob"), limit=10) == messages
 
 
 def test_no_page_shows_a_secret(store: SessionStore) -> None:
@@ -435,7 +436,7 @@ def test_login_by_form(store: SessionStore) -> None:
             assert (await client.get(made.headers["location"], headers=kept)).status_code == 200
 
     run(scenario)
-    assert len(store.sessions()) == 1
+    assert len(store.sessions(owner=ANY_OWNER)) == 1
 
 
 def test_a_cookie_over_https_is_secure(store: SessionStore) -> None:
@@ -494,7 +495,7 @@ def test_send_answer_and_retry(store: SessionStore) -> None:
 def test_inbox_retries_and_drops(store: SessionStore) -> None:
     """The buttons of the inbox do what the API does."""
     fill(store, "", "words")
-    message = store.queues.messages("inbox", limit=1)[0]
+    message = store.queues.messages("inbox", limit=1, owner=ANY_OWNER)[0]
 
     async def scenario() -> None:
         async with serving(store) as client:
@@ -917,7 +918,7 @@ def cuts(store: SessionStore, key: SessionKey) -> list[str]:
 def test_notes_are_edited_as_files(store: SessionStore) -> None:
     """A file is written if it is what the reader saw; secrets neither leave nor enter by it."""
     value = "correct-horse-battery-77"
-    notes = store.notes("main", "")
+    notes = store.notes("main", NO_OWNER)
     notes.append(["the heron likes <b>shallow</b> water"])
     notes.put("secret.md", None, f"- the password is {value}\n".encode())
     path = next(file.path for file in notes.files() if file.path != "secret.md")

@@ -15,6 +15,7 @@ from tests.surfaces.http.servers import serving, token_for
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import CallFailure, User
+from holdfast.core.owners import owner_of
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -50,7 +51,7 @@ def read_text(page: str) -> str:
 
 def make(store: SessionStore, session: str = "work", owner: str = "", words: str = "hello") -> None:
     key = SessionKey("main", session)
-    store.create(key, owner=owner)
+    store.create(key, owner=owner_of(owner))
     store.append(key, [User(content=words)], expect=ANY_HEAD)
 
 

@@ -21,6 +21,7 @@ from tests.surfaces.http.real import ServeProcess
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.opening import open_store
 from holdfast.testing.servers import PostgresServer, ServerUnavailable
 
@@ -141,7 +142,7 @@ def wait_until_answered(store: SessionStore) -> float:
     """Wait for the messages that are on their way, and return the seconds that it took."""
     began = progress = time.monotonic()
     left = 0
-    while counts := store.queues.counts("inbox"):
+    while counts := store.queues.counts("inbox", owner=ANY_OWNER):
         before, left = left, counts.get("waiting", 0) + counts.get("running", 0)
         if not left:
             break
@@ -153,7 +154,9 @@ def wait_until_answered(store: SessionStore) -> float:
 
 def open_rows(store: SessionStore) -> list[str]:
     """Return what is not answered, and why, with the lease of its session."""
-    rows = store.queues.messages("inbox", states=("waiting", "running"), limit=1_000)
+    rows = store.queues.messages(
+        "inbox", states=("waiting", "running"), limit=1_000, owner=ANY_OWNER
+    )
     return [
         f"{row.key}: {row.state} by {row.holder or 'nobody'}, {row.tries}+{row.lost_claims} "
         f"tries, {row.reason}; lease {store.leases.current(SessionKey('main', row.lane[5:]))}"
@@ -163,7 +166,7 @@ def open_rows(store: SessionStore) -> list[str]:
 
 def check(store: SessionStore, run: KillRun) -> dict[str, Any]:
     """Check the promise, and return figures."""
-    messages = store.queues.messages("inbox", limit=100_000)
+    messages = store.queues.messages("inbox", limit=100_000, owner=ANY_OWNER)
     states = {f"{message.state}: {message.reason}" for message in messages}
     assert states == {"answered: "}
     for sender in run.senders:

@@ -15,6 +15,7 @@ from tests.support.runs import examples
 from tests.surfaces.http.servers import serving, token_for
 
 from holdfast import SessionKey, User
+from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.engine.workspace.memory import version_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
@@ -70,7 +71,7 @@ def test_a_search_by_meaning_makes_its_vectors_in_the_background() -> None:
 
     async def scenario(client: httpx2.AsyncClient, store: MemoryStore) -> None:
         for owner in ("ann", "bob"):
-            store.create(SessionKey("main", owner), owner=owner)
+            store.create(SessionKey("main", owner), owner=owner_of(owner))
             said = [User(content=f"{owner} {number} aaa") for number in range(60)]
             store.append(SessionKey("main", owner), said, expect=None)
         asked = {"q": "aa 7"}
@@ -168,7 +169,7 @@ def test_lists_of_files_have_pages() -> None:
     async def scenario(client: httpx2.AsyncClient, store: MemoryStore) -> None:
         names = [f"n{number:02}.md" for number in range(23)]
         for name in names:
-            store.notes("main", "").put(name, None, b"- x\n")
+            store.notes("main", NO_OWNER).put(name, None, b"- x\n")
         found: list[str] = []
         after: str | None = ""
         while after is not None:
@@ -192,7 +193,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
                 asked = {"path": other}
                 answer = await client.request(method, "/v1/notes/file", params=asked, **body)
                 assert 400 <= answer.status_code < 500, answer.text
-        assert [file.path for file in store.notes("main", "").files()] == ["a.md", "c/d.md"]
+        assert [file.path for file in store.notes("main", NO_OWNER).files()] == ["a.md", "c/d.md"]
 
     async def served() -> None:
         with open_store(tmp_path) as store:
@@ -228,7 +229,7 @@ def test_what_is_refused_is_not_written(name: str) -> None:
         answer = await client.put("/v1/notes/file", params=asked, json={"text": text})
         assert answer.status_code == status, answer.text
         assert answer.json()["detail"]
-        assert not store.notes("main", "").files()
+        assert not store.notes("main", NO_OWNER).files()
         for method in ("GET", "DELETE"):
             answer = await client.request(method, "/v1/notes/file", params=asked)
             assert answer.status_code in (400, 404), answer.text
@@ -241,7 +242,7 @@ def test_a_file_with_a_secret_is_shown_masked_and_not_overwritten() -> None:
     secret = "- the password is hunter2!Xy\n- fine\n"
 
     async def scenario(client: httpx2.AsyncClient, store: MemoryStore) -> None:
-        notes = store.notes("main", "")
+        notes = store.notes("main", NO_OWNER)
         notes.put("s.md", None, secret.encode())
         asked = {"path": "s.md"}
         page = (await client.get("/v1/notes/file", params=asked)).json()

@@ -30,6 +30,7 @@ from tests.surfaces.test_owners_commands import (
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Mode, ToolResult, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.cli.serve.serve import build_server
@@ -101,7 +102,11 @@ def names_of(store: SessionStore, other: SessionStore) -> dict[str, list[Any]]:
     ]
     records = [next(rec.id for rec in log if isinstance(rec, User)) for log in logs]
     messages = {
-        owner: [each.id for each in where.queues.messages("inbox") if each.owner == owner]
+        owner: [
+            each.id
+            for each in where.queues.messages("inbox", owner=ANY_OWNER)
+            if each.owner == owner
+        ]
         for owner, where in (("ann", store), ("bob", other))
     }
     assert [len(ids) for ids in messages.values()] == [1, 2]
@@ -218,7 +223,7 @@ def normal(text: str) -> str:
 async def settle(store: SessionStore) -> None:
     """Wait until every message is answered."""
     while True:
-        counts = store.queues.counts("inbox")
+        counts = store.queues.counts("inbox", owner=ANY_OWNER)
         if not (counts.get("waiting") or counts.get("running")):
             return
         await asyncio.sleep(0.005)

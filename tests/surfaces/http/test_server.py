@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from tests.surfaces.http.servers import BASE, serving, token_for
 
+from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.gateway.gateway import Gateway
 from holdfast.ports import NewMessage
@@ -253,7 +254,7 @@ def test_what_a_channel_did_not_take_is_listed_and_tried_again(store: SessionSto
                 assert gone.status_code == 404
 
     run(scenario)
-    assert store.queues.counts("outbox:telegram:5", owner="bob") == {"failed": 3}
+    assert store.queues.counts("outbox:telegram:5", owner=NamedOwner("bob")) == {"failed": 3}
 
 
 def test_the_server_is_ready_once_everything_is_loaded(store: SessionStore) -> None:

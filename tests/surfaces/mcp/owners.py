@@ -11,6 +11,7 @@ from mcp import Client
 from holdfast import Assistant, Caller, SessionKey, ToolResult, User
 from holdfast.core.history.cursors import cursor
 from holdfast.core.log.records import Checkpoint, OutputRef, ToolUse
+from holdfast.core.owners import owner_of
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.mcp.server import McpClient, build_server
@@ -55,7 +56,7 @@ def plant(store: SessionStore, owner: str) -> Owned:
     words = tuple(f"{owner}-{place}" for place in ("label", "asked", "said", "output", "plan"))
     label, asked, said, output, plan = words
     key = SessionKey("main", f"of-{owner}")
-    store.create(key, label=f"{NEEDLE} {label}", owner=owner)
+    store.create(key, label=f"{NEEDLE} {label}", owner=owner_of(owner))
     text = f"{NEEDLE} {output} line\n" * 400
     sha256 = store.blobs.put(text.encode())
     ref = OutputRef(sha256=sha256, bytes=len(text), kind="text")
@@ -74,12 +75,12 @@ def plant(store: SessionStore, owner: str) -> Owned:
         expect=ANY_HEAD,
     ).ids
     note = f"{owner}-note"
-    saved = store.notes("main", owner).append([f"{NEEDLE} {note} is on Tuesdays"]).saved
+    saved = store.notes("main", owner_of(owner)).append([f"{NEEDLE} {note} is on Tuesdays"]).saved
     return Owned(owner, key, tuple(ids), sha256, saved[0].path, (*words, note))
 
 
 def server_for(store: SessionStore, owner: str, *, read_only: bool = False) -> Server[Any]:
-    client = McpClient(Caller("main", None, owner=owner, visibility="agent"), read_only)
+    client = McpClient(Caller("main", None, owner=owner_of(owner), visibility="agent"), read_only)
     return build_server(lambda _request: client, lambda caller: CallerWorkspace(store, caller))
 
 

@@ -16,6 +16,7 @@ from tests.surfaces.mcp.owners import plant, server_for
 from tests.surfaces.mcp.test_transports import serving
 
 from holdfast import SessionKey, User
+from holdfast.core.owners import NamedOwner
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.mcp.transports import http_app
@@ -60,7 +61,7 @@ def url() -> Iterator[str]:
         plant(store, "alice")
         for name, text in (("testValue1", "testValue2"), ("123", "a template")):
             key = SessionKey("main", name)
-            store.create(key, owner="alice")
+            store.create(key, owner=NamedOwner("alice"))
             store.append(key, [User(content=text)], expect=ANY_HEAD)
         server = server_for(store, "alice")
         server.middleware.append(translate)

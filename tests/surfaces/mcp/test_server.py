@@ -16,6 +16,7 @@ from tests.surfaces.mcp.owners import NEEDLE, Owned, ask, plant, server_for
 
 from holdfast import Caller, SessionKey, User
 from holdfast.core.history.cursors import cursor
+from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import AccessDenied
 from holdfast.ports import ANY_HEAD
@@ -128,7 +129,7 @@ async def walk(client: Client, own: Owned, values: tuple[str, ...]) -> dict[str,
 
 def state_of(store: SessionStore, owned: Owned) -> object:
     """Everything that is stored of an owner."""
-    notes = store.notes("main", owned.owner)
+    notes = store.notes("main", owner_of(owned.owner))
     files = {file.path: notes.data(file.path) for file in notes.files()}
     return b"".join(store.export(owned.key)), files
 
@@ -271,7 +272,7 @@ def test_tools_that_change_say_so(store: MemoryStore) -> None:
 def test_no_answer_is_longer_than_the_cap(store: MemoryStore, cap: int) -> None:
     """Whatever is asked, the text of an answer has at most as many bytes as the server allows."""
     alice = plant(store, "alice")
-    caller = Caller("main", None, owner="alice", visibility="agent")
+    caller = Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
     server = build_server(
         lambda _request: McpClient(caller),
         lambda caller: CallerWorkspace(store, caller, max_bytes=cap),
@@ -316,7 +317,7 @@ def test_cursors_are_of_their_list_and_session(store: MemoryStore) -> None:
     """A cursor of another session, an altered one and an invented one are refused."""
     alice, bob = plant(store, "alice"), plant(store, "bob")
     other = SessionKey("main", "other")
-    store.create(other, owner="alice")
+    store.create(other, owner=NamedOwner("alice"))
     head = store.append(other, [User(content="x")], expect=ANY_HEAD).ids[0]
 
     async def talk(client: Client) -> None:
@@ -417,7 +418,7 @@ def test_a_mistake_of_ours_is_told_without_its_words(
 def test_a_slow_call_holds_up_no_other(store: MemoryStore) -> None:
     """While one caller's work blocks, another request is answered: work runs in threads."""
     plant(store, "alice")
-    caller = Caller("main", None, owner="alice", visibility="agent")
+    caller = Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
     begun, let_go = threading.Event(), threading.Event()
 
     def workspace_of(caller: Caller) -> CallerWorkspace:
@@ -448,7 +449,7 @@ def test_a_slow_call_holds_up_no_other(store: MemoryStore) -> None:
 def test_lists_of_resources_have_pages(store: MemoryStore) -> None:
     """All sessions of the owner come, each once, in pages; a completion says how many there are."""
     for number in range(230):
-        store.create(SessionKey("main", f"s{number:03}"), owner="alice")
+        store.create(SessionKey("main", f"s{number:03}"), owner=NamedOwner("alice"))
 
     async def talk(client: Client) -> list[str]:
         uris: list[str] = []

@@ -13,6 +13,7 @@ from tests.support.runs import examples
 from tests.surfaces.mcp.owners import NEEDLE, plant
 
 from holdfast import Caller
+from holdfast.core.owners import NamedOwner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.stores.in_memory import MemoryStore
@@ -60,7 +61,7 @@ def calls() -> SearchStrategy[tuple[str, dict[str, Any]]]:
 
 
 def workspace_of(store: MemoryStore) -> CallerWorkspace:
-    caller = Caller("main", None, owner="alice", visibility="agent")
+    caller = Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
     return CallerWorkspace(store, caller, max_bytes=CAP)
 
 

@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.surfaces.mcp.owners import plant
 
 from holdfast import Caller
+from holdfast.core.owners import NamedOwner
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import AccessDenied
 from holdfast.stores.in_memory import MemoryStore
@@ -36,7 +37,9 @@ def client_of(request: Any) -> McpClient:
     if token not in ("Bearer alice", "Bearer bob"):
         raise AccessDenied("the token is unknown")
     owner = token.removeprefix("Bearer ")
-    return McpClient(Caller("main", None, owner=owner, visibility="agent"), owner == "bob")
+    return McpClient(
+        Caller("main", None, owner=NamedOwner(owner), visibility="agent"), owner == "bob"
+    )
 
 
 def app_over(store: SessionStore) -> Starlette:

@@ -19,6 +19,7 @@ from tests.surfaces.proxy.upstreams import RawUpstream, chunked, exchange, post
 from tests.testing import sdks
 
 from holdfast import Assistant, SessionKey, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores import JsonlStore
 from holdfast.testing import Answer, Call, Fault, Loopback
 
@@ -142,7 +143,7 @@ def test_unknown_endpoints_pass_unread() -> None:
             assert got.endswith(b"\x00\xff!")
             assert b"x-kept: yes" in got
         seen = [(request.line.split()[1], request.body) for request in upstream.requests]
-        stored = proxy.store.sessions()
+        stored = proxy.store.sessions(owner=ANY_OWNER)
     assert seen == [
         (b"/v1/files", body),
         (b"/v1/messages/batches", body),
@@ -154,12 +155,12 @@ def test_unknown_endpoints_pass_unread() -> None:
 
 def test_counting_passes_and_is_no_session(loopback: Loopback, proxy: RunningProxy) -> None:
     client = anthropic.Anthropic(api_key="any", base_url=proxy.url, max_retries=0)
-    before = len(proxy.store.sessions())
+    before = len(proxy.store.sessions(owner=ANY_OWNER))
     count = client.messages.count_tokens(
         model="claude-opus-4-8", messages=[{"role": "user", "content": "Hi"}]
     )
     assert count.input_tokens > 0
-    assert len(proxy.store.sessions()) == before
+    assert len(proxy.store.sessions(owner=ANY_OWNER)) == before
 
 
 def test_a_web_socket_is_answered_with_426(proxy: RunningProxy) -> None:
@@ -182,7 +183,7 @@ def test_keys_are_passed_and_stored_nowhere(tmp_path: Path, contents: Contents) 
         client.messages.create(
             model="claude-opus-4-8", max_tokens=50, messages=[{"role": "user", "content": "Hi"}]
         )
-        assert store.sessions()
+        assert store.sessions(owner=ANY_OWNER)
     stored = dict(contents(tmp_path))
     assert b"Hi" in b"".join(stored.values())
     assert not [place for place, data in stored.items() if key.encode() in data]
@@ -207,7 +208,7 @@ def test_sdks_show_our_sentence_when_the_upstream_is_down() -> None:
             gpt.responses.create(model="m", input="Hi")
         failures = [
             entry.record
-            for info in proxy.store.sessions()
+            for info in proxy.store.sessions(owner=ANY_OWNER)
             for entry in proxy.store.read_all(info.key)
             if entry.record.kind == "failure"
         ]
@@ -302,7 +303,7 @@ def test_tools_and_thinking_pass(loopback: Loopback) -> None:
             tools=[{"name": "read", "input_schema": {"type": "object", "properties": {}}}],
             messages=[{"role": "user", "content": "Hi"}],
         )
-        (info,) = proxy.store.sessions()
+        (info,) = proxy.store.sessions(owner=ANY_OWNER)
         stored = list(proxy.store.read(info.key))[-1]
     kinds = [block.type for block in reply.content]
     assert kinds == ["thinking", "text", "tool_use"]

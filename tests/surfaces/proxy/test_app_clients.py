@@ -14,6 +14,7 @@ from tests.surfaces.proxy.test_gemini_clients import PIXEL
 from tests.surfaces.proxy.test_turns_own_tools import WIRES
 
 from holdfast.core.log.records import Assistant, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores import MemoryStore
 from holdfast.testing import Loopback
@@ -73,7 +74,7 @@ def test_pictures_of_the_sdks_pass_and_are_logged(ask: Callable[[str], str]) -> 
         assert ask(proxy.url) == ask(loopback.url)
         through, direct = loopback.requests
         assert through.body == direct.body
-        (info,) = proxy.store.sessions()
+        (info,) = proxy.store.sessions(owner=ANY_OWNER)
         (user,) = [record for record in proxy.store.read(info.key) if isinstance(record, User)]
     assert PIXEL in json.dumps(user.content)
     assert SAID in json.dumps(user.content)
@@ -112,7 +113,7 @@ def test_a_stream_without_usage_is_whole(dialect: str) -> None:
                     return bytes(got.data)
 
         assert asyncio.run(ask()) == b"".join(packets)
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         (reply,) = [record for record in store.read(info.key) if isinstance(record, Assistant)]
         assert reply.content == [{"type": "text", "text": "Some words of a reply."}]
         assert "cause" not in reply.extra

@@ -18,6 +18,7 @@ from tests.engine.proxy.conversations import DIALECTS, Client, path_for
 from tests.support.runs import examples
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Assistant, Header
@@ -81,7 +82,7 @@ def send(
     answer = asyncio.run(play())
     records = [
         entry.record
-        for info in store.sessions()
+        for info in store.sessions(owner=ANY_OWNER)
         for entry in store.read_all(info.key)
         if not isinstance(entry.record, Header)
     ]

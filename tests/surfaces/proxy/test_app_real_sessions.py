@@ -14,6 +14,7 @@ from tests.engine.proxy.real_requests import recorded_sessions
 from tests.support.runs import is_whole
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
@@ -78,7 +79,7 @@ async def play(session: RecordedSession, dialect: str, monkeypatch: pytest.Monke
             await _exchange(proxy, upstream, request, number, named)
             count += 1
     if count:
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         assert info.messages > 0, session.name
     return count
 

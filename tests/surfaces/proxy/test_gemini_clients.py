@@ -15,6 +15,7 @@ from tests.surfaces.proxy.proxies import running_proxy
 from holdfast import Assistant
 from holdfast.core.log.records import ModelChange, ToolResult, User
 from holdfast.core.models.usage import read_usage
+from holdfast.core.owners import ANY_OWNER
 from holdfast.testing import Answer, Asked, Call, Fault, Loopback
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def connect(proxy: RunningProxy) -> genai.Client:
 
 def stored(proxy: RunningProxy) -> list[Record]:
     """The records of the one session that there is, on one branch."""
-    (info,) = proxy.store.sessions()
+    (info,) = proxy.store.sessions(owner=ANY_OWNER)
     assert len(proxy.store.branches(info.key)) == 1
     return list(proxy.store.read(info.key))
 

@@ -27,6 +27,7 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, CallFailure, Compaction, ToolResult
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.replies import reply_of
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.own_tools import OWN_NAMES, ROUNDS_MAX, TOO_MANY
@@ -340,7 +341,7 @@ def run(dialect: str, rounds: Sequence[Round], cuts: Sequence[int], *, is_stream
                 check_requests(provider, dialect, rounds[:used])
 
     asyncio.run(converse())
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     records = list(store.read(info.key))
     used = len(provider.asked) - 1
     own = [call for said in rounds[:used] for call in said.own]
@@ -518,7 +519,7 @@ def test_the_model_gets_what_was_cut(dialect: str) -> None:
     client = long_client(dialect)
     provider.rounds = [ALONE, END]
     asyncio.run(ask(keeper, provider, client))
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     oldest = next(record for record in store.read(info.key) if isinstance(record, ToolResult))
     assert oldest.id not in json.dumps(provider.asked[0])
     assert "was cut: the tool `context` has it" in json.dumps(provider.asked[0])
@@ -540,7 +541,7 @@ def test_a_reply_that_our_tool_answered_tells_what_it_was_made_from(dialect: str
     store, keeper, provider = proxy_parts(dialect)
     provider.rounds = [ALONE, END]
     asyncio.run(ask(keeper, provider, long_client(dialect)))
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     records = list(store.read(info.key))
     (cut,) = [record.id for record in records if isinstance(record, Compaction)]
     made = [record for record in records if isinstance(record, Assistant)][-2:]
@@ -563,7 +564,7 @@ def test_the_model_has_the_conversation_cut() -> None:
     client = long_client("anthropic")
     provider.rounds = [Round(own=(Call("context", {"action": "compact"}),)), END]
     asyncio.run(ask(keeper, provider, client))
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     cuts = [record for record in store.read(info.key) if isinstance(record, Compaction)]
     assert len(cuts) == 2
     sizes = [len(json.dumps(asked["messages"][:-2])) for asked in provider.asked[:2]]
@@ -652,7 +653,7 @@ def test_a_client_that_hangs_up_amid_the_rounds_can_ask_again(dialect: str, afte
     provider.rounds = [ALONE, END]
     whole = asyncio.run(ask(keeper, provider, client))
     check_answer(whole.data, dialect, [ALONE, END], is_streamed=True)
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     entries = [entry.record for entry in store.read_all(info.key)]
     causes = [record for record in entries if _cause_of(record)]
     assert len(causes) == 1
@@ -679,7 +680,7 @@ def test_an_own_call_that_broke_off_is_left_out() -> None:
     asyncio.run(ask(keeper, provider, client))
     assert len(exchanges_in(provider.asked[-1], "anthropic")) == 1
     assert "Cut." in json.dumps(provider.asked[-1])
-    assert len(store.sessions()) == 1
+    assert len(store.sessions(owner=ANY_OWNER)) == 1
 
 
 def test_the_tools_reach_no_other_session() -> None:
@@ -689,7 +690,7 @@ def test_the_tools_reach_no_other_session() -> None:
     secret.say("the word is xyzzy-plugh")
     provider.rounds = [END]
     asyncio.run(ask(keeper, provider, secret))
-    (other,) = store.sessions()
+    (other,) = store.sessions(owner=ANY_OWNER)
     foreign = next(record for record in store.read(other.key) if isinstance(record, ToolResult))
     client = long_client("anthropic")
     calls = (
@@ -790,7 +791,7 @@ def test_an_upstream_that_breaks_off_amid_the_rounds_is_told(dialect: str, place
     provider.rounds = [ALONE, END]
     whole = asyncio.run(ask(keeper, provider, client))
     check_answer(whole.data, dialect, [ALONE, END], is_streamed=True)
-    assert len(store.sessions()) == 1
+    assert len(store.sessions(owner=ANY_OWNER)) == 1
 
 
 def test_the_last_result_says_why() -> None:
@@ -798,7 +799,7 @@ def test_the_last_result_says_why() -> None:
     store, keeper, provider = proxy_parts("anthropic")
     provider.rounds = [Round(own=(UNKNOWN,)) for _ in range(ROUNDS_MAX + 1)]
     asyncio.run(ask(keeper, provider, long_client("anthropic")))
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     results = [r for r in store.read(info.key) if isinstance(r, ToolResult) and r.name in OWN_NAMES]
     assert results[-1].content == TOO_MANY
     assert len(results) == ROUNDS_MAX + 1
@@ -833,4 +834,4 @@ def test_an_odd_event_does_not_end_the_stream(
     got = asyncio.run(ask(keeper, provider, long_client(dialect)))
     assert got.status == 200
     assert b"matter." in got.data
-    assert store.sessions()
+    assert store.sessions(owner=ANY_OWNER)

@@ -14,6 +14,7 @@ from tests.support.bot_api import BOT, TOKEN, BotApiServer, Fault, buttons
 from tests.surfaces.telegram.bots import echo, running_bot
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import BadSetting
 from holdfast.stores.in_memory import MemoryStore
@@ -89,7 +90,7 @@ def test_a_stranger_gets_one_answer_and_no_session(
     asyncio.run(scenario())
     assert len(server.texts(5)) == 1
     assert model.calls == 0
-    assert store.sessions() == []
+    assert store.sessions(owner=ANY_OWNER) == []
 
 
 def test_updates_count_once(store: SessionStore, server: BotApiServer) -> None:
@@ -495,7 +496,7 @@ def test_nothing_shows_the_token(
         asyncio.run(scenario())
     assert secret not in caplog.text
     assert "<token>" in caplog.text
-    assert secret not in repr(store.queues.messages())
+    assert secret not in repr(store.queues.messages(owner=ANY_OWNER))
 
 
 def test_over_a_folder(tmp_path: Path, server: BotApiServer) -> None:

@@ -12,6 +12,7 @@ from tests.surfaces.telegram.bots import echo, running_bot
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Mode
+from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.engine.session.opening import find_session
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import NewMessage
@@ -64,7 +65,7 @@ def test_a_message_is_answered_after_a_kill(
     """Before or after it went to the inbox."""
     leave(store, "message", "hello", was_claimed=True)
     if was_submitted:
-        find_session(store, "tg_99", "main", create=True, owner="telegram:99")
+        find_session(store, "tg_99", "main", create=True, owner=NamedOwner("telegram:99"))
         body = {
             "content": "hello",
             "channel": "telegram",
@@ -84,7 +85,7 @@ def test_a_message_is_answered_after_a_kill(
     run_bot(store, server, 1)
     assert server.texts() == ["re: hello"]
     assert said(store, TG_99) == ["hello", "<re: hello"]
-    assert store.queues.counts("inbox") == {"answered": 1}
+    assert store.queues.counts("inbox", owner=ANY_OWNER) == {"answered": 1}
 
 
 @pytest.mark.parametrize("was_claimed", [False, True])
@@ -99,7 +100,7 @@ def test_a_command_runs_at_most_once(
     (text,) = server.texts()
     is_first = not was_claimed or command == "/checkpoint"
     assert ("interrupted by a restart" in text) == (not is_first)
-    assert bool(store.sessions()) == is_first
+    assert bool(store.sessions(owner=ANY_OWNER)) == is_first
 
 
 def test_a_store_that_fails_confirms_nothing(
@@ -142,7 +143,7 @@ def test_a_fresh_session_knows_the_old_one(store: SessionStore, server: BotApiSe
     assert ["Heron" in request for request in requests] == [True, True, False]
     moved = [
         record.continued_in
-        for info in store.sessions()
+        for info in store.sessions(owner=ANY_OWNER)
         for record in store.read(info.key)
         if isinstance(record, Mode) and record.continued_in
     ]
@@ -153,7 +154,7 @@ def test_a_session_of_another_owner_is_not_opened(
     store: SessionStore, server: BotApiServer
 ) -> None:
     """A name that somebody else has is an error that is said, and holds up nothing."""
-    store.create(TG_99, owner="somebody")
+    store.create(TG_99, owner=NamedOwner("somebody"))
 
     async def scenario() -> None:
         async with running_bot(store, server) as bot:
@@ -173,4 +174,4 @@ def test_secrets_are_masked_in_what_is_sent(store: SessionStore, server: BotApiS
             assert key not in await bot.ask("what is the key?")
 
     asyncio.run(scenario())
-    assert key not in str(store.queues.messages("outbox:telegram:123456"))
+    assert key not in str(store.queues.messages("outbox:telegram:123456", owner=ANY_OWNER))

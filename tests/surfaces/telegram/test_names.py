@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import is_name
+from holdfast.core.owners import NamedOwner
 from holdfast.surfaces.telegram.names import ChatPlace, DmScope, session_name, session_owner
 
 SCOPES = get_args(DmScope)
@@ -66,4 +67,4 @@ def test_a_name_stands_for_what_the_scope_tells_apart(
 @examples(100)
 @given(PLACES)
 def test_a_person_owns_their_sessions(place: ChatPlace) -> None:
-    assert session_owner(place, "per-channel-peer") == f"telegram:{place.user}"
+    assert session_owner(place, "per-channel-peer") == NamedOwner(f"telegram:{place.user}")

@@ -9,6 +9,7 @@ import pytest
 from tests.support.bot_api import BOT, BotApiServer, Fault
 from tests.surfaces.telegram.bots import make_settings
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
@@ -70,7 +71,7 @@ def test_a_reply_is_sent_once_and_in_order(store: SessionStore, server: BotApiSe
     texts = server.texts()
     assert texts[-1] == "the next"
     assert "".join("".join(texts[:-1]).split()) == "".join(text.split())
-    assert store.queues.counts(QUEUE) == {"delivered": len(texts)}
+    assert store.queues.counts(QUEUE, owner=ANY_OWNER) == {"delivered": len(texts)}
 
 
 def test_code_is_sent_as_code(store: SessionStore, server: BotApiServer) -> None:
@@ -94,15 +95,21 @@ def test_a_limit_is_waited_for_with_its_delay(server: BotApiServer) -> None:
         server.faults["sendMessage"] += [Fault(429, "Too Many Requests", {"retry_after": 600})]
         put(store, TO, "a", "first", "")
         put(store, TO, "b", "second", "")
-        send_all(store, server, lambda: any(m.reason for m in store.queues.messages(QUEUE)))
+        send_all(
+            store,
+            server,
+            lambda: any(m.reason for m in store.queues.messages(QUEUE, owner=ANY_OWNER)),
+        )
         put(store, {**TO, "chat": 98}, "c", "other", "")
         now += 599
-        send_all(store, server, lambda: store.queues.counts(QUEUE).get("delivered") == 1)
+        send_all(
+            store, server, lambda: store.queues.counts(QUEUE, owner=ANY_OWNER).get("delivered") == 1
+        )
         assert [message.text for message in server.sent] == ["other"]
         now += 2
         send_all(store, server)
         assert [message.text for message in server.sent] == ["other", "first", "second"]
-        assert store.queues.counts(QUEUE) == {"delivered": 3}
+        assert store.queues.counts(QUEUE, owner=ANY_OWNER) == {"delivered": 3}
 
 
 def test_what_telegram_refuses_is_set_aside(store: SessionStore, server: BotApiServer) -> None:
@@ -113,7 +120,7 @@ def test_what_telegram_refuses_is_set_aside(store: SessionStore, server: BotApiS
     put(store, TO, "b", "second", "")
     send_all(store, server)
     assert server.texts() == ["second"]
-    (failed,) = store.queues.messages(QUEUE, states=("failed",))
+    (failed,) = store.queues.messages(QUEUE, states=("failed",), owner=ANY_OWNER)
     assert "400 Bad Request: something" in failed.reason
     assert store.queues.retry(failed.id)
     send_all(store, server)

@@ -13,6 +13,17 @@ import msgspec
 
 from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX, RECALL_LIMIT_MAX
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.owners import (
+    ANY_OWNER,
+    NO_OWNER,
+    AnyOwner,
+    FoundOwner,
+    Owner,
+    OwnerFilter,
+    UnknownOwner,
+    is_wanted,
+    owner_text,
+)
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import HoldfastError
 
@@ -52,7 +63,7 @@ Action = Literal[
 ]
 
 EVERY: Final = "*"
-"""As the name of an agent or an owner: all of them."""
+"""As the name of an agent: all of them."""
 
 _CONTINUING: Final = frozenset(("reset", "fork", "repair"))
 """Why a session may have a parent that is its own past. A spawned one has only an employer."""
@@ -74,17 +85,21 @@ class Caller(msgspec.Struct, frozen=True):
     """The agent that asks."""
     session: str | None
     """The session it asks from."""
-    owner: str = ""
+    owner: Owner = NO_OWNER
     """The person it asks for."""
     visibility: Visibility = "tree"
     """The sessions that it may see."""
     agents: tuple[str, ...] = ()
     """Other agents whose sessions it may read with `all`; `*` is every agent."""
-    owners: tuple[str, ...] = ()
-    """Other owners whose sessions it may read; `*` is every owner."""
+    owners: tuple[Owner, ...] | AnyOwner = ()
+    """Other owners whose sessions it may read; `ANY_OWNER` is every owner."""
+
+    def __post_init__(self) -> None:
+        for owner in (self.owner, *(() if isinstance(self.owners, AnyOwner) else self.owners)):
+            owner_text(owner)  # raises for what is no owner, such as a plain name
 
 
-OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=(EVERY,))
+OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=ANY_OWNER)
 """Whoever has the files in hand, such as a person at the command line."""
 
 
@@ -92,8 +107,8 @@ class Subject(msgspec.Struct, frozen=True):
     """The facts of a session that the decision needs."""
 
     key: SessionKey
-    owner: str | None
-    """None where the header that would say so is damaged."""
+    owner: FoundOwner
+    """Unknown where the header that would say so is damaged."""
     parent: SessionKey | None = None
     reason: str | None = None
     """Why it has a parent."""
@@ -102,8 +117,6 @@ class Subject(msgspec.Struct, frozen=True):
 class Described(Protocol):
     """The source of these facts: a header, or a listing."""
 
-    @property
-    def owner(self) -> str | None: ...
     @property
     def parent_session(self) -> str | None: ...
     @property
@@ -144,18 +157,18 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sessions that these are from."""
 
 
-def subject_of(key: SessionKey, described: Described) -> Subject:
+def subject_of(key: SessionKey, described: Described, owner: FoundOwner) -> Subject:
     """The session of that key as its header, or a listing, describes it."""
-    if described.owner is None:
-        return Subject(key, None)  # who does not know whose it is knows nothing of its descent
+    if isinstance(owner, UnknownOwner):
+        return Subject(key, owner)  # who does not know whose it is knows nothing of its descent
     parent = _key_in(described.parent_session or "")
-    return Subject(key, described.owner, parent, described.reason)
+    return Subject(key, owner, parent, described.reason)
 
 
-def readable_owners(caller: Caller) -> tuple[str, ...] | None:
-    """The owners whose sessions a caller may read at most; None is every owner."""
-    if EVERY in caller.owners:
-        return None
+def readable_owners(caller: Caller) -> tuple[OwnerFilter, ...]:
+    """The owners whose sessions a caller may read at most."""
+    if isinstance(caller.owners, AnyOwner):
+        return (ANY_OWNER,)
     return tuple(dict.fromkeys((caller.owner, *caller.owners)))
 
 
@@ -292,12 +305,11 @@ def _refusal(caller: Caller) -> str:
 
 
 def _sees_everything(caller: Caller) -> bool:
-    return caller.visibility == "all" and EVERY in caller.agents and EVERY in caller.owners
+    return caller.visibility == "all" and EVERY in caller.agents and caller.owners == ANY_OWNER
 
 
 def _is_of_readable_owner(caller: Caller, subject: Subject) -> bool:
-    owners = readable_owners(caller)
-    return owners is None or subject.owner in owners
+    return any(is_wanted(subject.owner, wanted) for wanted in readable_owners(caller))
 
 
 def _own_key(caller: Caller) -> SessionKey | None:

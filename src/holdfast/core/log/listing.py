@@ -31,8 +31,8 @@ class Facts(msgspec.Struct):
     parent_session: str | None = None
     reason: str | None = None
     owner: str | None = None
-    """Of the header that the log begins with, and so known to whoever opens it, not counted here.
-    None where the beginning is damaged."""
+    """As a row of an index holds it: the text of the header that the log begins with, and so known
+    to whoever opens it, not counted here. None where the beginning is damaged."""
 
     def add(self, position: int, item: Stands) -> None:
         """Count the next record."""

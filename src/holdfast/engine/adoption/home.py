@@ -12,6 +12,7 @@ from holdfast.core.checkpoint.state import to_json
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Checkpoint, OutputRef, ToolResult
+from holdfast.core.owners import NO_OWNER
 from holdfast.engine.adoption.sessions import AdoptedSession, SessionAdopter
 from holdfast.errors import HoldfastError
 from holdfast.importers import Source, format_of, read_source
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.records import Json, Record
+    from holdfast.core.owners import Owner
     from holdfast.importers import Imported, Skipped
     from holdfast.importers.homes import HomeFile, IndexEntry
     from holdfast.ports import Notes, SessionStore
@@ -79,7 +81,7 @@ class HomeAdopter:
         *,
         agent: str,
         keeps_agents: bool = True,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         formats: frozenset[str] | None = None,
         is_dry_run: bool = False,
     ) -> None:

@@ -10,12 +10,14 @@ import msgspec
 from holdfast.core.adoption.growth import ORIGIN, Growth, compare, mark, with_free_ids
 from holdfast.core.log.ids import SessionKey, free_key
 from holdfast.core.log.records import Header, Label, Rewind
+from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Json, Record
+    from holdfast.core.owners import Owner
     from holdfast.ports import SessionStore
 
 AdoptedState = Literal["new", "same", "grown", "revised", "forked", "renamed", "refused"]
@@ -53,7 +55,7 @@ class SessionAdopter:
         self,
         store: SessionStore,
         *,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         may_fork: bool = True,
         is_dry_run: bool = False,
     ) -> None:
@@ -115,7 +117,7 @@ class SessionAdopter:
             stored = [each for each in self._store.read(key) if not isinstance(each, Header)]
         except NoSuchSession:
             return None
-        if header.owner != self._owner:
+        if owner_of(header.owner) != self._owner:
             return None
         if not stored and header.ts != _start_time(records):
             return None  # an empty session that somebody made

@@ -19,6 +19,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
+from holdfast.core.owners import (
+    ANY_OWNER,
+    NO_OWNER,
+    NamedOwner,
+    owner_argument,
+    owner_of,
+    owner_text,
+)
 from holdfast.engine.gateway.audit import PromptAudit
 from holdfast.engine.gateway.live import LiveFeed
 from holdfast.engine.gateway.open_sessions import OpenSessions
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.replies import Reply
+    from holdfast.core.owners import Owner
     from holdfast.core.queues.resets import ResetReason
     from holdfast.engine.gateway.services import Service
     from holdfast.engine.session.async_session import AsyncSession
@@ -154,7 +163,7 @@ class Gateway:
         content: Content,
         *,
         message_key: str | None = None,
-        owner: str = "",
+        owner: str | Owner = NO_OWNER,
         channel: str = "",
         extra: Json | None = None,
         about: Json | None = None,
@@ -175,7 +184,12 @@ class Gateway:
         body |= {"extra": extra} if extra else {}
         body |= {"about": about} if about else {}
         message = NewMessage(
-            queue=INBOX, lane=str(key), key=name, body=body, owner=owner, session=str(key)
+            queue=INBOX,
+            lane=str(key),
+            key=name,
+            body=body,
+            owner=owner_text(owner_argument(owner)),
+            session=str(key),
         )
         stored = await run_in_thread(self._put, message)
         self._worker.wake()
@@ -184,18 +198,19 @@ class Gateway:
 
     def _put(self, message: NewMessage) -> QueuedMessage:
         queues = self.store.queues
-        if queues.find(INBOX, message.owner, message.key) is None:
+        if queues.find(INBOX, owner_of(message.owner), message.key) is None:
             self._check_room(message)
         return queues.put(message)
 
     def _check_room(self, message: NewMessage) -> None:
         queues = self.store.queues
-        lane = queues.counts(INBOX, lane=message.lane)
+        lane = queues.counts(INBOX, owner=ANY_OWNER, lane=message.lane)
         waiting = lane.get("waiting", 0) + lane.get("running", 0)
         if waiting >= self.options.waiting_max:
             raise TooManyWaiting(f"session `{message.lane}`", waiting, _RETRY_SECONDS)
-        if message.owner:
-            waiting = queues.counts(INBOX, owner=message.owner).get("waiting", 0)
+        owner = owner_of(message.owner)
+        if isinstance(owner, NamedOwner):
+            waiting = queues.counts(INBOX, owner=owner).get("waiting", 0)
             if waiting >= self.options.owner_waiting_max:
                 raise TooManyWaiting("the inbox of this owner", waiting, _RETRY_SECONDS)
 
@@ -218,7 +233,9 @@ class Gateway:
         """Cancel the turn that runs in a session, in whichever process; returns its message."""
         queues = self.store.queues
         running = await run_in_thread(
-            lambda: queues.messages(INBOX, lane=str(key), states=("running",), limit=1)
+            lambda: queues.messages(
+                INBOX, owner=ANY_OWNER, lane=str(key), states=("running",), limit=1
+            )
         )
         session = self.sessions.find(key)
         dropped = None

@@ -14,6 +14,7 @@ from holdfast.core.history.access import (
 )
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
+from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, owner_of
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import AmbiguousName, NoSuchSession, StoreError
 from holdfast.ports import page_of
@@ -64,7 +65,7 @@ class SessionLookup:
             if self._caller == OPERATOR:
                 raise RequestRefused("not_found", sentence_of(error)) from error
             return None
-        return next(subject_of(key, info) for info in visible if info.key == key)
+        return next(subject_of(key, info, info.owner) for info in visible if info.key == key)
 
     def _exact(self, name: str) -> Iterator[SessionKey]:
         caller = self._caller
@@ -78,16 +79,19 @@ class SessionLookup:
 
     def find(self, key: SessionKey) -> Subject | None:
         try:
-            return subject_of(key, self._store.header(key))
+            header = self._store.header(key)
+            return subject_of(key, header, owner_of(header.owner))
         except NoSuchSession:
             return None
         except StoreError:
-            return Subject(key, None)  # it exists, but its damaged header does not say whose it is
+            return Subject(
+                key, UNKNOWN_OWNER
+            )  # it exists, but its damaged header does not say whose it is
 
     def visible(self) -> list[SessionInfo]:
         owners = readable_owners(self._caller)
-        infos = [info for owner in owners or (None,) for info in self._store.sessions(owner=owner)]
-        known = {info.key: subject_of(info.key, info) for info in infos}
+        infos = [info for owner in owners for info in self._store.sessions(owner=owner)]
+        known = {info.key: subject_of(info.key, info, info.owner) for info in infos}
         gate = Gate(self._caller, lambda key: known.get(key) or self.find(key))
         seen = (info for info in infos if gate.verdict(known[info.key]).is_allowed)
-        return page_of(seen, owner=None, label=None, after=None, limit=None)
+        return page_of(seen, owner=ANY_OWNER, label=None, after=None, limit=None)

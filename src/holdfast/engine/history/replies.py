@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from holdfast.core.history.access import OPERATOR, Access, decide
 from holdfast.core.history.capped_json import NoRoom, encode
+from holdfast.core.owners import owner_text
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import (
@@ -98,7 +99,7 @@ class AuditedReplies:
             action=action,
             agent=self._caller.agent,
             session=self._caller.session,
-            owner=self._caller.owner,
+            owner=owner_text(self._caller.owner),
             target=self._redactor.text((found and found.target) or shorten(target)),
             is_allowed=found is not None,
             reason=self._redactor.text(reason),

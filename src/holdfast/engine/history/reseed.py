@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.history import reseed as core
 from holdfast.core.history.access import OPERATOR, Access, Caller, Subject, decide, subject_of
 from holdfast.core.limits import RESEED_MESSAGES_MAX
+from holdfast.core.owners import UNKNOWN_OWNER, owner_argument, owner_of, owner_text
 from holdfast.engine.redactor import redactor as usual_redactor
 from holdfast.errors import AccessDenied, HoldfastWarning, NoSuchSession, StoreError, UsageError
 from holdfast.providers.tokenizers import counter_for
@@ -84,11 +85,12 @@ def _check(**given: int | None) -> None:
 
 def _owner(key: SessionKey, name: str) -> Caller:
     """An owner who asks for one session and sees no other."""
-    return Caller(key.agent, key.session, owner=name, visibility="self")
+    return Caller(key.agent, key.session, owner=owner_argument(name), visibility="self")
 
 
 def _denial(key: SessionKey, caller: Caller) -> AccessDenied:
-    whom = f"`{caller.owner}`" if caller.owner else "a caller without an owner"
+    name = owner_text(caller.owner)
+    whom = f"`{name}`" if name else "a caller without an owner"
     return AccessDenied(
         f"session `{key}` is not retold for {whom}: there is no such session, or it is not theirs",
         hint="name the session's owner as `identity` (`--for OWNER`), or start the backend anew",
@@ -98,9 +100,10 @@ def _denial(key: SessionKey, caller: Caller) -> AccessDenied:
 def _subject(store: SessionStore, key: SessionKey, caller: Caller) -> Subject | None:
     """The session of that key. Only the operator is told that there is none."""
     try:
-        return subject_of(key, store.header(key))
+        header = store.header(key)
+        return subject_of(key, header, owner_of(header.owner))
     except StoreError:
-        return Subject(key, None)  # damaged: nobody knows whose it is
+        return Subject(key, UNKNOWN_OWNER)  # damaged: nobody knows whose it is
     except NoSuchSession:
         if caller == OPERATOR:
             raise
@@ -115,7 +118,7 @@ def _access(
         action="reseed",
         agent=caller.agent,
         session=caller.session,
-        owner=caller.owner,
+        owner=owner_text(caller.owner),
         target=str(key),
         is_allowed=verdict.is_allowed,
         reason=verdict.reason,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.core.history.access import OPERATOR, Access
+from holdfast.core.owners import owner_text
 from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class MemoryAccesses:
             action=action,
             agent=asker.agent if asker is not None else self._caller.agent,
             session=asker.session if asker is not None else self._caller.session,
-            owner=self._caller.owner,
+            owner=owner_text(self._caller.owner),
             target=mask(target),
             is_allowed=is_allowed,
             reason=mask(reason),

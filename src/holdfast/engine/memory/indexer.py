@@ -12,6 +12,7 @@ from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
+from holdfast.core.owners import ANY_OWNER, owner_of
 from holdfast.core.refusals.left_out import as_told, reaches_back
 from holdfast.errors import HoldfastError
 from holdfast.ports.search_index import IndexPassage
@@ -86,14 +87,18 @@ class Indexer:
 
     def _infos(self, store: SessionStore) -> dict[str, SessionInfo]:
         """The sessions of the owners that the caller may read."""
-        owners = readable_owners(self._caller) or (None,)
+        owners = readable_owners(self._caller)
         return {str(info.key): info for owner in owners for info in store.sessions(owner=owner)}
 
     def _visible(self, store: SessionStore, infos: Mapping[str, SessionInfo]) -> list[str]:
-        subjects = {info.key: subject_of(info.key, info) for info in infos.values()}
+        subjects = {info.key: subject_of(info.key, info, info.owner) for info in infos.values()}
 
         def find(key: SessionKey) -> Subject | None:
-            return subjects.get(key) or subject_of(key, store.header(key))
+            known = subjects.get(key)
+            if known is not None:
+                return known
+            header = store.header(key)
+            return subject_of(key, header, owner_of(header.owner))
 
         gate = Gate(self._caller, find)
         return [name for name, info in infos.items() if gate.verdict(subjects[info.key]).is_allowed]
@@ -125,7 +130,7 @@ class Indexer:
     ) -> None:
         infos = self._infos(store)
         # Sessions of owners that the caller may not read are not listed, and not gone.
-        ours = known if readable_owners(self._caller) is None else self._listed
+        ours = known if ANY_OWNER in readable_owners(self._caller) else self._listed
         self._readable = self._visible(store, infos)
         for name in self._readable:
             info, source = infos[name], known.get(("session", name))

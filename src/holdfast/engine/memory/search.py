@@ -36,6 +36,7 @@ from holdfast.core.memory.hits import (
     injection,
     read_citation,
 )
+from holdfast.core.owners import NO_OWNER, owner_argument, owner_of, owner_text
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.memory.accesses import MemoryAccesses
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from holdfast.core.memory.ranking import Ranked, Weights
+    from holdfast.core.owners import Owner
     from holdfast.ports import (
         FoundPassage,
         IndexSource,
@@ -111,7 +113,7 @@ class Memory:
         self.redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self.owners = readable_owners(self._caller)
-        """The owners whose sessions are searched; None is every owner."""
+        """The owners whose sessions are searched."""
         self._registered: Redactor | None = None
         self._secrets: dict[str, str] = {}
         self._indexer = Indexer(self._index, store, notes, self._caller, self._mask_for_index)
@@ -154,7 +156,7 @@ class Memory:
         root: str,
         *,
         agent: str = AGENT_DEFAULT,
-        owner: str = "",
+        owner: str | Owner = NO_OWNER,
         caller: Caller | None = None,
         redactor: Redactor | None = None,
         with_vectors: bool = True,
@@ -168,13 +170,14 @@ class Memory:
         Vectors that a search lacks are made after it, in a thread that `close` stops, unless
         `background` is False.
         """
+        whose = owner_argument(owner)
         store = open_store(root)
         memory = cls(
             store,
-            store.notes(agent, owner, redactor=redactor),
+            store.notes(agent, whose, redactor=redactor),
             embedder=embedder if with_vectors else None,
             redactor=redactor,
-            caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
+            caller=caller or Caller(agent, None, owner=whose, visibility="agent"),
             background=background,
         )
         memory._owned = store
@@ -355,11 +358,11 @@ class Memory:
 def _speaker(store: SessionStore, caller: Caller, row: FoundPassage, source: IndexSource) -> str:
     """The person that said it: the owner, and the name where several people write."""
     if source.kind == "note":
-        return f"{caller.owner or ''}\n"
+        return f"{owner_text(caller.owner)}\n"
     try:
         key = SessionKey(*source.name.split("/", 1))
         name = getattr(store.find(key, row.record), "name", None)
-        return f"{store.header(key).owner or ''}\n{name or ''}"
+        return f"{store.header(key).owner}\n{name or ''}"
     except HoldfastError:
         return str(row.id)  # somebody: it replaces nothing
 
@@ -385,7 +388,8 @@ def _read_note(notes: Notes | None, cited: NoteCitation) -> str:
 def _read_record(store: SessionStore, caller: Caller, cited: RecordCitation) -> str:
     def find(key: SessionKey) -> object:
         try:
-            return subject_of(key, store.header(key))
+            header = store.header(key)
+            return subject_of(key, header, owner_of(header.owner))
         except HoldfastError:
             return None
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, ModelChange
+from holdfast.core.owners import NO_OWNER
 from holdfast.core.proxy.branches import TERMS_FIELD, ChainPlace
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import session_name
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import Owner
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
     from holdfast.ports import SessionStore
@@ -47,7 +49,7 @@ class ProxyKeeper:
         store: SessionStore,
         *,
         agent: str = "main",
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         mode: ProxyMode = "guard",
         window: int | None = None,
         has_tools: bool = False,
@@ -157,7 +159,9 @@ class ProxyKeeper:
 
     def _new_key(self, request: ClientRequest) -> SessionKey:
         if request.client.session:
-            return SessionKey(self._agent, session_id_of(session_name(request.client, "")))
+            return SessionKey(
+                self._agent, session_id_of(session_name(request.client, ""), NO_OWNER)
+            )
         return new_key(self._agent)
 
     def _find(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
@@ -173,7 +177,7 @@ class ProxyKeeper:
     def _find_named(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
         client = request.client
         name = session_name(client, "")
-        session = self._pool.get(SessionKey(self._agent, session_id_of(name)))
+        session = self._pool.get(SessionKey(self._agent, session_id_of(name, NO_OWNER)))
         with session.lock:
             is_there = session.refresh()
             branches = session.branches
@@ -191,7 +195,7 @@ class ProxyKeeper:
                 return session, *session.branches.find(request.chains)
         # Another system prompt and nothing in common: a title, a summary, a memory extraction.
         side = f"{name}-side-{system[:8] or 'plain'}"
-        apart = self._pool.get(SessionKey(self._agent, session_id_of(side)))
+        apart = self._pool.get(SessionKey(self._agent, session_id_of(side, NO_OWNER)))
         with apart.lock:
             is_begun = apart.refresh() and apart.branches.find(request.chains)[0] > 0
             if is_there or is_begun or not _ends_of_replies(request):

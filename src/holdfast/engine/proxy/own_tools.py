@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool, ToolCall
     from holdfast.core.models.window import Window
+    from holdfast.core.owners import Owner
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.ports import SessionStore
@@ -53,7 +54,7 @@ _HISTORY: Final = (
 class OwnTools:
     """The tools of one session, for one window."""
 
-    def __init__(self, store: SessionStore, key: SessionKey, owner: str, window: Window) -> None:
+    def __init__(self, store: SessionStore, key: SessionKey, owner: Owner, window: Window) -> None:
         chars = _read_chars(window)
         masks = redactor()
         caller = Caller(key.agent, key.session, owner, "self")

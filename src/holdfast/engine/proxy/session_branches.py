@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant
+from holdfast.core.owners import owner_text
 from holdfast.core.proxy.branches import Branches
 from holdfast.errors import LogConflict, NoSuchSession, SessionExists
 from holdfast.stores import ANY_HEAD
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import Owner
     from holdfast.ports import SessionStore
 
 _SESSIONS_MAX: Final = 1_000
@@ -51,7 +53,7 @@ def last_number(is_there: Callable[[int], bool]) -> int:
 class LoggedSession:
     """One session and its branches. Take `lock` to use it."""
 
-    def __init__(self, store: SessionStore, key: SessionKey, owner: str) -> None:
+    def __init__(self, store: SessionStore, key: SessionKey, owner: Owner) -> None:
         self.key = key
         self.label = ""
         """The opening by which it is found; empty where it is found by its key alone."""
@@ -127,7 +129,7 @@ class LoggedSession:
 class SessionPool:
     """The sessions in use, the most recent ones in memory."""
 
-    def __init__(self, store: SessionStore, agent: str, owner: str = "") -> None:
+    def __init__(self, store: SessionStore, agent: str, owner: Owner) -> None:
         self._store = store
         self._agent = agent
         self._owner = owner
@@ -204,7 +206,7 @@ class SessionPool:
     def _key(self, label: str, number: int) -> SessionKey:
         """The key of the session with this number among those of an owner with one opening. It
         follows from the opening, so that nobody has to look through the store."""
-        digest = hashlib.sha256(f"{self._owner}\n{label}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{owner_text(self._owner)}\n{label}".encode()).hexdigest()
         return SessionKey(self._agent, f"proxy-{digest[:_NAME_DIGITS]}-{number}")
 
     def _newest(self, label: str) -> int:

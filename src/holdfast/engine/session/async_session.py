@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.owners import NO_OWNER, owner_argument
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.session import MODEL
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.owners import OwnerFilter
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
@@ -76,13 +78,13 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
-        owner: str | None = None,
-        any_owner: bool = False,
+        owner: str | OwnerFilter = NO_OWNER,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
+        whose = owner_argument(owner)
         main = parts.async_model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)
@@ -102,8 +104,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 who,
                 create=create,
                 label=label,
-                owner=owner,
-                any_owner=any_owner,
+                owner=whose,
             )
             return cls(
                 opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned

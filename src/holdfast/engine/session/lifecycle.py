@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.flow.arguments import check_flag, check_text, shorten
 from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Label, Mode, User
+from holdfast.core.owners import owner_of
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import follow_continuation, new_key
@@ -79,7 +80,7 @@ def reset(
             parent_session=str(state.key) if carries else None,
             parent_record=state.log.head if carries else None,
             reason="reset" if carries else None,
-            owner=state.store.header(state.key).owner,  # raises where damage hides it
+            owner=owner_of(state.store.header(state.key).owner),  # raises where damage hides it
         )
     )
     records: Sequence[Record] = yield Read(state.run.window.tokens)

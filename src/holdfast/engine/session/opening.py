@@ -19,14 +19,16 @@ from holdfast.core.flow.arguments import (
 )
 from holdfast.core.log.ids import SessionKey, is_name, new_session_id
 from holdfast.core.log.records import Mode
-from holdfast.core.text.cut import cut, scrub
-from holdfast.errors import AccessDenied, NoSuchSession, SessionExists, StoreError, UsageError
+from holdfast.core.owners import NO_OWNER, AnyOwner, owner_of, owner_text
+from holdfast.core.text.cut import cut
+from holdfast.errors import AccessDenied, NoSuchSession, SessionExists, StoreError
 from holdfast.ports import SessionStore
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.ports import AsyncModel, Model
 
 _NEAR_RECORDS: Final = 50
@@ -46,41 +48,35 @@ def find_session(
     *,
     create: bool,
     label: str = "",
-    owner: str | None = None,
-    any_owner: bool = False,
+    owner: OwnerFilter,
 ) -> SessionKey:
     """The session with exactly that id, else a new one; without a name, the newest.
 
-    Only the owner's sessions are considered, and without an `owner` those that have none.
-    `any_owner` is for an operator's tools. Labels are never looked at: users set them.
+    Only sessions of `owner` are considered: `ANY_OWNER` is for an operator's tools, and a session
+    that is made for it belongs to nobody. Labels are never looked at: users set them.
     """
     check_optional_text("name", name)
     check_text("label", label)
-    check_optional_text("owner", owner)
     check_flag("create", create)
-    check_flag("any_owner", any_owner)
-    if any_owner and owner is not None:
-        raise UsageError("`owner` and `any_owner` exclude each other", hint="pass one of them")
-    owner = scrub(owner or "")  # as the log will have it
-    wanted = None if any_owner else owner
+    maker = NO_OWNER if isinstance(owner, AnyOwner) else owner
     if name is None:
-        newest = store.sessions(agent=agent, owner=wanted, limit=1)
+        newest = store.sessions(agent=agent, owner=owner, limit=1)
         if newest:
             return newest[0].key
         if not create:
             raise NoSuchSession("(the newest)")
-        return _create(store, new_key(agent), label or FIRST_LABEL, owner)
-    key = SessionKey(agent, session_id_of(name, owner))
+        return _create(store, new_key(agent), label or FIRST_LABEL, maker)
+    key = SessionKey(agent, session_id_of(name, maker))
     if session_exists(store, key):
-        check_owner(store, key, wanted)
+        check_owner(store, key, owner)
         return key
     if not create:
-        infos = store.sessions(agent=agent, owner=wanted, limit=_SUGGESTED_MAX)
+        infos = store.sessions(agent=agent, owner=owner, limit=_SUGGESTED_MAX)
         raise NoSuchSession(name, [info.key.session for info in infos])
-    return _create(store, key, label or ("" if is_name(name) else name), owner)
+    return _create(store, key, label or ("" if is_name(name) else name), maker)
 
 
-def session_id_of(name: str, owner: str = "") -> str:
+def session_id_of(name: str, owner: Owner) -> str:
     """The id of the session that `Session.open` opens by this name.
 
     A name that can be an id is one. Any other, such as `telegram:99`, has an id made from it and
@@ -89,7 +85,9 @@ def session_id_of(name: str, owner: str = "") -> str:
     if is_name(name):
         return name
     words = "-".join(re.findall("[A-Za-z0-9]+", name))[:_WORDS_CHARS]
-    digest = hashlib.sha256(f"{owner}\n{name}".encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(
+        f"{owner_text(owner)}\n{name}".encode("utf-8", "surrogatepass")
+    ).hexdigest()
     return f"{words or 'session'}-{digest[:16]}"
 
 
@@ -120,15 +118,16 @@ def have_one_owner(store: SessionStore, key: SessionKey, other: SessionKey) -> b
         return False
 
 
-def check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:
-    """Refuse a session of another owner; None is any."""
-    if owner is None or store.header(key).owner == owner:
+def check_owner(store: SessionStore, key: SessionKey, owner: OwnerFilter) -> None:
+    """Refuse a session of another owner."""
+    if isinstance(owner, AnyOwner) or owner_of(store.header(key).owner) == owner:
         return
-    whose = f"to `{cut(owner, 80).text}`" if owner else "to a caller without an owner"
+    name = owner_text(owner)
+    whose = f"to `{cut(name, 80).text}`" if name else "to a caller without an owner"
     raise AccessDenied(
         f"session `{key}` does not belong {whose}",
         hint="open it for its owner (`owner=`), or choose another id for a session of your own; "
-        "an operator's tool passes `any_owner=True`",
+        "an operator's tool passes `owner=ANY_OWNER`",
     )
 
 
@@ -182,11 +181,11 @@ def close_on_error(store: SessionStore | None) -> Iterator[None]:
         raise
 
 
-def _create(store: SessionStore, key: SessionKey, label: str, owner: str | None) -> SessionKey:
+def _create(store: SessionStore, key: SessionKey, label: str, owner: Owner) -> SessionKey:
     try:
-        store.create(key, label=label, owner=owner or "")
+        store.create(key, label=label, owner=owner)
     except SessionExists:
         if not session_exists(store, key):
             raise  # a session whose id differs only in case
-        check_owner(store, key, owner or "")
+        check_owner(store, key, owner)
     return key  # created by us, or by another process a moment ago

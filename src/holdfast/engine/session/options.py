@@ -123,6 +123,8 @@ _GONE: Final = {
     '`notes="model"` has the model write what lasts',
 }
 """Hints for values that version 0.1 had: the ways that take their place."""
+_GONE_OPTIONS: Final = {"any_owner": "pass `owner=ANY_OWNER` of `holdfast.stores`"}
+"""The same for options."""
 
 
 def read_options(given: OptionKeywords) -> SessionOptions:
@@ -131,7 +133,8 @@ def read_options(given: OptionKeywords) -> SessionOptions:
     if unknown:
         raise BadSetting(
             f"a session has no option `{min(unknown)}`",
-            hint=f"options: {', '.join(sorted(OptionKeywords.__annotations__))}",
+            hint=_GONE_OPTIONS.get(min(unknown))
+            or f"options: {', '.join(sorted(OptionKeywords.__annotations__))}",
         )
     values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     values["tools"] = tuple(make_tools(values.get("tools", ())))

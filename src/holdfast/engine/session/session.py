@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.owners import NO_OWNER, owner_argument
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.owners import OwnerFilter
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.blocking import BlockingDriver
     from holdfast.engine.session.drivers.lease import TurnScope
@@ -78,8 +80,7 @@ class Session(ClosedOnExit, SessionBase):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
-        owner: str | None = None,
-        any_owner: bool = False,
+        owner: str | OwnerFilter = NO_OWNER,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
@@ -89,9 +90,11 @@ class Session(ClosedOnExit, SessionBase):
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
         `target`, `window` and `send`. It is contacted only when a turn starts. An `owner` is
         written into a new session, and a session of another owner is refused; without one, every
-        session that has an owner is, unless `any_owner` says otherwise. A label never opens a
-        session. All other keyword arguments are fields of `SessionOptions`.
+        session that has an owner is. `ANY_OWNER` is for an operator: it opens a session whoever
+        owns it. A label never opens a session. All other keyword arguments are fields of
+        `SessionOptions`.
         """
+        whose = owner_argument(owner)
         main = parts.model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)
@@ -102,9 +105,7 @@ class Session(ClosedOnExit, SessionBase):
         ours = store if is_ours else None
         owned = parts.created_here((model, main), (summary_model, other), (None, ours))
         with parts.close_on_error(ours):
-            key = parts.find_session(
-                store, name, agent, create=create, label=label, owner=owner, any_owner=any_owner
-            )
+            key = parts.find_session(store, name, agent, create=create, label=label, owner=whose)
             return cls(
                 store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
             )

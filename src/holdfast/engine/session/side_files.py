@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.log.records import Assistant, Flush, Rewind, tool_calls
+from holdfast.core.owners import NO_OWNER, UnknownOwner
 from holdfast.engine.memory import notes
 from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.memory.running_summary import Sidecar
+    from holdfast.core.owners import FoundOwner
     from holdfast.ports import Clock, Notes, SessionStore
 
 _FAILURES: Final = (HoldfastError, OSError)
@@ -36,8 +38,7 @@ class SideFiles:
         store: SessionStore,
         key: SessionKey,
         *,
-        owner: str = "",
-        has_notes: bool = True,
+        owner: FoundOwner = NO_OWNER,
         clock: Clock = time.time,
     ) -> None:
         self._store = store
@@ -45,7 +46,7 @@ class SideFiles:
         self._clock = clock
         self.notes: Notes | None = None
         """The notes of the agent or owner; None where it is not known whose they are."""
-        if has_notes:
+        if not isinstance(owner, UnknownOwner):
             self.notes = store.notes(key.agent, owner, clock=clock)
         self._sidecar: Sidecar | None = None
 

@@ -13,6 +13,7 @@ from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
+from holdfast.core.owners import UNKNOWN_OWNER, owner_of
 from holdfast.core.tokens.counting import Estimator
 from holdfast.core.turn.compact import why_not_to_compact
 from holdfast.core.turn.replies import PreparedCalls
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner
     from holdfast.core.projection.project import Plan
     from holdfast.core.secrets.found import SecretWatch
     from holdfast.core.secrets.vault import Vault
@@ -103,8 +105,7 @@ class SessionState:
         self.side_files = SideFiles(
             store,
             key,
-            owner=self.owner or "",
-            has_notes=self.owner is not None,
+            owner=self.owner,
             clock=clock,
         )
         self.is_settled = False
@@ -242,13 +243,13 @@ class SessionState:
         )
 
 
-def _owner_of(store: SessionStore, key: SessionKey) -> str | None:
-    """The owner of a session; None where its header cannot be read. Notes of such a session would
+def _owner_of(store: SessionStore, key: SessionKey) -> FoundOwner:
+    """The owner of a session; unknown where its header is damaged. Notes of such a session would
     be among those of other people."""
     try:
-        return store.header(key).owner
+        return owner_of(store.header(key).owner)
     except StoreError:
-        return None
+        return UNKNOWN_OWNER
 
 
 def _mode_in(records: Sequence[Record]) -> str:

@@ -20,6 +20,7 @@ from holdfast.core.log.records import Assistant, Compaction, Header, Prune, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy, PolicyName, policy_of
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
@@ -255,7 +256,7 @@ def session_source(store: SessionStore, name: str) -> EvaluationSource:
     """Return a session of a store by its id, its label or a unique prefix of one."""
     from holdfast.core.log.ids import Named, resolve
 
-    infos = store.sessions()
+    infos = store.sessions(owner=ANY_OWNER)
     key = resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
     payload = payload_of(store.blobs)
     records = [restore(rec, payload) for rec in store.read(key) if not isinstance(rec, Header)]

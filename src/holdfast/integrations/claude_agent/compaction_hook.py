@@ -28,7 +28,7 @@ from holdfast.core.limits import CHECKPOINT_CUT_CHARS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Checkpoint, InjectedContext
 from holdfast.core.log.replay import with_ids
-from holdfast.core.text.cut import scrub
+from holdfast.core.owners import owner_argument
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.opening import check_owner, choose_store
@@ -65,7 +65,7 @@ class CompactionHook:
             raise BadSetting("`root` and `store` exclude each other", hint="pass one of them")
         self._root = "" if store is not None else config.load(root=root).root
         self._store = store
-        self._owner = scrub(owner)
+        self._owner = owner_argument(owner)
         self._agent = agent
         self._cap = cap
         self._clock = clock

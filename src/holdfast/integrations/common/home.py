@@ -13,7 +13,8 @@ import msgspec
 from holdfast.core.limits import BATCH_RECORDS_MAX, LABEL_CHARS_MAX
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.owners import owner_argument, owner_of, owner_text
+from holdfast.core.text.cut import cut, ellipsis
 from holdfast.engine.erasing import erase
 from holdfast.engine.session.opening import check_owner, choose_store
 from holdfast.errors import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Header, Record
+    from holdfast.core.owners import Owner
     from holdfast.integrations.common.stored_items import AnyLine, StoredItem
     from holdfast.ports import Clock, SessionStore
 
@@ -70,13 +72,13 @@ class PeerHome:
             )
         self._who = who
         self._store, self.agent, self._is_ours = choose_store(store, root, agent)
-        self.owner = scrub(owner)
+        self.owner = owner_argument(owner)
         self._delete = delete
         self._clock = clock
         self._is_closed = False
         self._examined: set[SessionKey] = set()
         """Sessions that were looked at for damage; whoever uses one is told once."""
-        self._heads: RecentValues[tuple[SessionKey, str], str] = RecentValues(_HEADS_MAX)
+        self._heads: RecentValues[tuple[SessionKey, Owner], str] = RecentValues(_HEADS_MAX)
         """Heads that were written here, by session and owner."""
 
     @property
@@ -137,7 +139,7 @@ class PeerHome:
         """Return the same home for the sessions of another agent and owner."""
         found = copy.copy(self)
         found.store  # noqa: B018 - refuses a closed one
-        found.agent, found.owner, found._is_ours = agent, scrub(owner), False
+        found.agent, found.owner, found._is_ours = agent, owner_argument(owner), False
         return found
 
     def ensure(
@@ -178,7 +180,7 @@ class PeerHome:
             key,
             now=self._clock(),
             label="" if text == key.session else cut(text, LABEL_CHARS_MAX, marker=ellipsis).text,
-            owner=self.owner,
+            owner=owner_text(self.owner),
             parent_session=None if spawned_by is None else str(spawned_by),
             reason=None if spawned_by is None else "spawn",
         )
@@ -215,7 +217,11 @@ class PeerHome:
             with suppress(NoSuchSession):  # removed meanwhile
                 header = self.store.header(key)
                 name = read_name(header)
-                if name is not None and header.owner == self.owner and self.key_for(name) == key:
+                if (
+                    name is not None
+                    and owner_of(header.owner) == self.owner
+                    and self.key_for(name) == key
+                ):
                     yield header
 
     def names(self) -> Iterator[tuple[PeerName, SessionKey]]:
@@ -231,7 +237,7 @@ class PeerHome:
             return
         with suppress(NoSuchSession):  # removed by another process meanwhile
             if self._delete == "erase":
-                erase(self.store, key)
+                erase(self.store, key, owner=self.owner)
             else:
                 self.store.remove(key)
 

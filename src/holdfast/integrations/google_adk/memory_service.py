@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.core.memory.hits import Hit
+    from holdfast.core.owners import Owner
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
     from holdfast.ports import SessionStore
@@ -53,7 +54,7 @@ class MemoryServiceMethods:
     ) -> None:
         self._logs = SessionLogs("HoldfastMemoryService", root=root, store=store, delete="trash")
         self._with_vectors = with_vectors
-        self._memories: dict[tuple[str, str], Memory] = {}
+        self._memories: dict[tuple[str, Owner], Memory] = {}
         self._mutex = threading.Lock()
 
     async def add_session_to_memory(self, session: Any) -> None:

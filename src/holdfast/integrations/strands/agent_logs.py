@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.log.records import Unknown
+from holdfast.core.owners import owner_of
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import (
@@ -75,7 +76,7 @@ class AgentLogs:
 
         with explaining(), suppress(NoSuchSession):
             header = self._home.store.header(self._home.key_for(name))
-            if header.owner == self._home.owner and _SESSION_FIELD in header.extra:
+            if owner_of(header.owner) == self._home.owner and _SESSION_FIELD in header.extra:
                 with reading_item(header):
                     return Session.from_dict(json.loads(header.extra[_SESSION_FIELD]))
         return self.read_state(name, "session", Session.from_dict)

@@ -6,6 +6,7 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, AnyOwner, UnknownOwner, owner_of
 from holdfast.errors import (
     HoldfastWarning,
     NoSuchSession,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.ports import SessionStore
 
 _UNAVAILABLE_MAX: Final = 3
@@ -41,7 +43,7 @@ def copy_store(
     target: SessionStore,
     *,
     agent: str | None = None,
-    owner: str | None = None,
+    owner: OwnerFilter = ANY_OWNER,
     dry_run: bool = False,
     on_progress: OnProgress = lambda _progress: None,
 ) -> CopyReport:
@@ -51,7 +53,8 @@ def copy_store(
     Logs are the same bytes afterwards, and are compared again once they are written. Running it
     again goes on where it was, and brings up to date what has grown since. It deletes nothing,
     and a session or a file of notes that is another at the target is reported and not touched.
-    With `agent` or `owner`, only their sessions, notes and messages, without the audit log.
+    With `agent`, or an `owner` other than `ANY_OWNER`, only their sessions, notes and messages,
+    without the audit log.
 
     Raises `StoreUnavailable` where a store cannot be reached; what was copied until then stays.
     """
@@ -67,7 +70,7 @@ def copy_store(
         source.queues, target.queues, agent=agent, owner=owner, is_dry_run=dry_run
     )
     sessions = _copy_sessions(source, target, keys, payloads, dry_run, on_progress)
-    is_whole = agent is None and owner is None
+    is_whole = agent is None and owner == ANY_OWNER
     accesses, damaged = (
         copy_accesses(source.audit, target.audit, is_dry_run=dry_run) if is_whole else (0, 0)
     )
@@ -86,12 +89,12 @@ def copy_store(
     )
 
 
-def _list(source: SessionStore, agent: str | None, owner: str | None) -> list[SessionKey]:
+def _list(source: SessionStore, agent: str | None, owner: OwnerFilter) -> list[SessionKey]:
     """Return every session. One that cannot be listed would be missed, so it is an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", HoldfastWarning)
         try:
-            if owner is None:
+            if isinstance(owner, AnyOwner):
                 return sorted(source.keys(agent))
             return sorted(info.key for info in source.sessions(agent=agent, owner=owner))
         except HoldfastWarning as warning:
@@ -129,15 +132,15 @@ def _copy_sessions(
     return done
 
 
-def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[str]:
+def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[Owner]:
     """Return every owner that has a session, or is in the trash or in the audit log."""
-    owners = {access.owner for page in source.audit.pages() for access in page.accesses}
+    owners = {owner_of(access.owner) for page in source.audit.pages() for access in page.accesses}
     for key in keys:
         with suppress(StoreError, NoSuchSession):  # damaged, or removed meanwhile
-            owners.add(source.header(key).owner)
+            owners.add(owner_of(source.header(key).owner))
     for key in {trashed.key for trashed in source.trash()}:
         with suppress(StoreError, NoSuchSession):
-            owners |= source.erasable(key).owners
+            owners |= source.erasable(key, owner=ANY_OWNER).owners
     return owners
 
 
@@ -146,23 +149,26 @@ def _copy_notes(
     target: SessionStore,
     agents: Iterable[str],
     keys: Iterable[SessionKey],
-    owner: str | None,
+    owner: OwnerFilter,
     *,
     dry_run: bool,
 ) -> list[CopiedNotes]:
-    owners = None if owner is None else {owner}
+    is_every = isinstance(owner, AnyOwner)
+    owners: set[Owner] = set() if isinstance(owner, AnyOwner) else {owner}
     done = []
     for agent in agents:
         scopes = source.note_scopes(agent)
-        if owners is None and None in scopes.values():  # of a folder from before it kept names
+        if (
+            is_every and not owners and UNKNOWN_OWNER in scopes.values()
+        ):  # of a folder from before it kept names
             owners = _owners(source, keys)
-        known = {source.notes(agent, name).scope: name for name in owners or ()}
+        known = {source.notes(agent, name).scope: name for name in owners}
         for scope, stored in sorted(scopes.items()):
-            name = known.get(scope, stored if owner is None else None)
-            if name is not None:
+            name = known.get(scope, stored if is_every else UNKNOWN_OWNER)
+            if not isinstance(name, UnknownOwner):
                 notes, there = source.notes(agent, name), target.notes(agent, name)
                 done.append(copy_notes(notes, there, is_dry_run=dry_run))
-            elif owner is None:
+            elif is_every:
                 why = "nobody can tell whose notes these are: name their owner"
                 done.append(CopiedNotes(scope, "failed", detail=why))
     return done

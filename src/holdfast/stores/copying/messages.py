@@ -12,6 +12,7 @@ from holdfast.ports.copying import CopiedMessages
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.core.queues.copies import MessageCopy
     from holdfast.ports import QueuedMessage, Queues
 
@@ -26,7 +27,7 @@ def copy_messages(
     target: Queues,
     *,
     agent: str | None = None,
-    owner: str | None = None,
+    owner: OwnerFilter,
     is_dry_run: bool = False,
 ) -> CopiedMessages:
     """Bring the target's queues up to date, and read again what was written."""
@@ -53,7 +54,7 @@ def copy_messages(
     )
 
 
-def _pages(source: Queues, agent: str | None, owner: str | None) -> Iterator[list[QueuedMessage]]:
+def _pages(source: Queues, agent: str | None, owner: OwnerFilter) -> Iterator[list[QueuedMessage]]:
     """The messages, the oldest first; of an agent, those about its sessions."""
     after = 0
     while page := source.copies(owner=owner, after=after, limit=_PAGE):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.views import opening
+from holdfast.core.owners import UNKNOWN_OWNER, is_wanted, owner_of
 from holdfast.errors import NoSuchSession
 from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
@@ -26,6 +27,7 @@ from holdfast.stores.jsonl.log import FileLog, hashes_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports.erasing import ErasableSession
     from holdfast.stores.search.index import SqliteSearchIndex
 
@@ -35,14 +37,14 @@ _ERASING: Final = ".erasing"
 class FileEraser(FileCatalogue, SessionEraser):
     """A `SessionEraser` of files."""
 
-    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+    def erasable(self, key: SessionKey, *, owner: OwnerFilter) -> ErasableSession:
         with explaining_read(f"session `{key.session}`"):
             found = describe_logs(key, self._logs_of(key, owner))
         if not found.logs:
             raise NoSuchSession(str(key), [known.session for known in self.keys()])
         return found
 
-    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         with suppress(NoSuchSession), self.open_log(key) as log:
             if _is_of(log, owner):
                 self.remove(key)
@@ -99,7 +101,7 @@ class FileEraser(FileCatalogue, SessionEraser):
 
         return SqliteSearchIndex(os.path.join(self.root, FILE_NAME))
 
-    def _logs_of(self, key: SessionKey, owner: str | None) -> Iterator[FileLog]:
+    def _logs_of(self, key: SessionKey, owner: OwnerFilter) -> Iterator[FileLog]:
         """Yield the logs of a key: the session, the removed ones and those being erased."""
         for parts, name in self._log_names(key):
             with explaining_read(f"session `{key.session}`"):
@@ -127,7 +129,7 @@ class FileEraser(FileCatalogue, SessionEraser):
             if stat.S_ISREG(status.st_mode) and found is not None and found[0] == key:
                 yield TRASH, name
 
-    def _condemn(self, key: SessionKey, owner: str | None) -> None:
+    def _condemn(self, key: SessionKey, owner: OwnerFilter) -> None:
         """Rename the removed logs of a key, so that none of them can be restored."""
         try:
             trash = open_folder(self.root, TRASH)
@@ -161,11 +163,9 @@ class FileEraser(FileCatalogue, SessionEraser):
                 self._folders.unlink(parts, name)
 
 
-def _is_of(log: FileLog, owner: str | None) -> bool:
-    if owner is None:
-        return True
+def _is_of(log: FileLog, owner: OwnerFilter) -> bool:
     first = opening(log)
-    return first is not None and first.owner == owner
+    return is_wanted(owner_of(first.owner) if first else UNKNOWN_OWNER, owner)
 
 
 def _key_in_trash(name: str) -> tuple[SessionKey, str] | None:

@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import Facts
+from holdfast.core.owners import filter_text
 from holdfast.core.text.typed import convert_typed
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import SessionInfo
     from holdfast.stores.changes import Changes
     from holdfast.stores.jsonl.log import FileLog
@@ -112,7 +114,7 @@ class PageQuery(msgspec.Struct, frozen=True):
     """The page that a listing asks for."""
 
     agent: str | None
-    owner: str | None
+    owner: OwnerFilter
     label: str | None
     after: SessionInfo | None
     limit: int | None
@@ -124,7 +126,7 @@ class PageQuery(msgspec.Struct, frozen=True):
             (f"{column} = ?", (value,))
             for column, value in (
                 ("agent", self.agent),
-                ("owner", self.owner),
+                ("owner", filter_text(self.owner)),
                 ("label", self.label),
             )
             if value is not None

@@ -16,7 +16,7 @@ from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.text.typed import convert_typed
-from holdfast.ports import SessionInfo
+from holdfast.ports.sessions import SessionInfo, session_info
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
 
@@ -157,7 +157,7 @@ def stamp_of(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def info_of(key: SessionKey, row: IndexRow) -> SessionInfo:
-    info = SessionInfo(key=key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+    info = session_info(key, row.stamp[1], row.facts)
     return msgspec.structs.replace(info, last_active=row.active)
 
 

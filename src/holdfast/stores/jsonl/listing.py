@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.ports import SessionCatalogue, page_of
 from holdfast.stores.files import Disk, explaining_read, size_at_rest
 from holdfast.stores.jsonl.folders import Folders
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.walk import OpenLog
     from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import Clock, Entropy, SessionInfo
 
 _SCANNED_BYTES: Final = 128 * 1024
@@ -70,12 +72,12 @@ class FileListing(SessionCatalogue):
         self,
         *,
         agent: str | None = None,
-        owner: str | None = None,
+        owner: OwnerFilter,
         label: str | None = None,
         after: SessionInfo | None = None,
         limit: int | None = None,
     ) -> list[SessionInfo]:
-        is_part = any(value is not None for value in (limit, owner, label))
+        is_part = owner != ANY_OWNER or any(value is not None for value in (limit, label))
         if is_part:
             query = PageQuery(agent, owner, label, after, limit)
             page = self._index.page(query, self._clock(), self._look_at)

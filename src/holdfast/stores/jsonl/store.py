@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
+from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, NamedOwner
 from holdfast.errors import NoSuchSession
 from holdfast.ports import Appended, SessionStore, SideStores
 from holdfast.stores.jsonl.erasing import FileEraser
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner, Owner
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, DiskUse, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
@@ -77,7 +79,7 @@ class FileSideStores(SideStores):
     def notes(
         self,
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Clock = time.time,
         redactor: Redactor | None = None,
@@ -86,7 +88,7 @@ class FileSideStores(SideStores):
 
         return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> dict[str, str | None]:
+    def note_scopes(self, agent: str) -> dict[str, FoundOwner]:
         from holdfast.stores.notes.note_files import TRASH
         from holdfast.stores.notes.notes import OWNERS, note_scope
         from holdfast.stores.notes.owner_file import OWNER_FILE, read_owner
@@ -95,13 +97,14 @@ class FileSideStores(SideStores):
             found = self._folders.listing(tuple(scope.split("/")))
             return {name: stat.S_ISDIR(status.st_mode) for name, status in found}
 
-        own = note_scope(agent, "")
-        scopes: dict[str, str | None] = {own: ""}
+        own = note_scope(agent, NO_OWNER)
+        scopes: dict[str, FoundOwner] = {own: NO_OWNER}
         for name, is_folder in names(f"{own}/{OWNERS}").items() if names(own).get(OWNERS) else ():
             if is_folder:
                 scope = f"{own}/{OWNERS}/{name}"
                 owner = read_owner(self.root, scope.split("/"))
-                scopes[scope] = owner if owner and note_scope(agent, owner) == scope else None
+                is_proven = isinstance(owner, NamedOwner) and note_scope(agent, owner) == scope
+                scopes[scope] = owner if is_proven else UNKNOWN_OWNER
         ours = {OWNERS, TRASH, OWNER_FILE}
         return {scope: owner for scope, owner in scopes.items() if names(scope).keys() - ours}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from holdfast.core.owners import NO_OWNER, NamedOwner
 from holdfast.stores.notes import erasing, journal
 from holdfast.stores.notes.owner_file import keep_owner
 
@@ -12,13 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.memory.note_types import NoteFile, NoteKind
+    from holdfast.core.owners import Owner
     from holdfast.stores.notes.folder import NoteFolder
 
 
 class FolderFiles:
     """The `NoteFiles` of a folder."""
 
-    def __init__(self, folder: NoteFolder, owner: str = "") -> None:
+    def __init__(self, folder: NoteFolder, owner: Owner = NO_OWNER) -> None:
         self._folder = folder
         self._owner = owner
 
@@ -41,7 +43,7 @@ class FolderFiles:
 class OpenFolder:
     """An open folder as `OpenNotes`."""
 
-    def __init__(self, folder: NoteFolder, fd: int, owner: str) -> None:
+    def __init__(self, folder: NoteFolder, fd: int, owner: Owner) -> None:
         self._folder = folder
         self._fd = fd
         self._owner = owner
@@ -84,5 +86,5 @@ class OpenFolder:
         erasing.erase_all(self._folder, self._fd)
 
     def _keep_owner(self) -> None:
-        if self._owner:
+        if isinstance(self._owner, NamedOwner):
             keep_owner(self._folder, self._fd, self._owner)

@@ -26,6 +26,7 @@ from holdfast.core.memory.note_files import (
     without_provenance,
 )
 from holdfast.core.memory.note_types import Note, NotePassage, RefusedNote, SavedNotes
+from holdfast.core.owners import NO_OWNER, NamedOwner, owner_text
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import NoSuchNote, NotDurable, NoteChanged, PathRejected, UsageError
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.memory.note_files import NoteEntry
     from holdfast.core.memory.note_types import NoteFile, NoteKind
+    from holdfast.core.owners import Owner
     from holdfast.ports import Clock
     from holdfast.stores.notes.note_files import NoteFiles, OpenNotes
 
@@ -64,7 +66,7 @@ class StoredNotes:
         self,
         files: NoteFiles,
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Clock = time.time,
         zone: tzinfo | None = None,
@@ -270,7 +272,7 @@ class NoteStore(StoredNotes):
         self,
         root: str | os.PathLike[str],
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Clock = time.time,
         zone: tzinfo | None = None,
@@ -286,15 +288,17 @@ class NoteStore(StoredNotes):
         super().__init__(files, agent, owner, clock=clock, zone=zone, redactor=redactor)
 
 
-def note_scope(agent: str, owner: str) -> str:
+def note_scope(agent: str, owner: Owner) -> str:
     """Return the name of the notes of an agent or one of its owners, among all of a store."""
     check_name("agent", agent)
-    return "/".join(("agents", agent, "memory", *((OWNERS, _owner_name(owner)) if owner else ())))
+    name = owner_text(owner)
+    of_owner = (OWNERS, _owner_folder(name)) if name else ()
+    return "/".join(("agents", agent, "memory", *of_owner))
 
 
-def _names_of_others(owner: str) -> tuple[str, ...]:
+def _names_of_others(owner: Owner) -> tuple[str, ...]:
     """Return the names that are no notes of this owner: those of others, for the agent itself."""
-    return () if owner else (OWNERS,)
+    return () if isinstance(owner, NamedOwner) else (OWNERS,)
 
 
 def _check_plain(files: OpenNotes, path: str) -> None:
@@ -319,10 +323,10 @@ def _decode(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _owner_name(owner: str) -> str:
+def _owner_folder(name: str) -> str:
     """Return the folder of an owner: readable, and never that of another."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", owner)[:40].strip("-")
-    digest = hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest()[:16]
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40].strip("-")
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
     return f"{plain}-{digest}" if plain else digest
 
 

@@ -10,12 +10,14 @@ import json
 import os
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import UNKNOWN_OWNER, NamedOwner
 from holdfast.errors import PathRejected
 from holdfast.stores.files import explaining_read, open_file, open_folder, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.owners import UnknownOwner
     from holdfast.stores.notes.folder import NoteFolder
 
 OWNER_FILE: Final = ".owner"
@@ -23,15 +25,15 @@ _BYTES_MAX: Final = 1024 * 1024
 """More than any name has: what is longer is not read to its end."""
 
 
-def keep_owner(notes: NoteFolder, folder: int, owner: str) -> None:
+def keep_owner(notes: NoteFolder, folder: int, owner: NamedOwner) -> None:
     """Write the owner's name into an open folder, unless it is there."""
-    data = json.dumps({"owner": owner}).encode() + b"\n"  # escapes lone surrogates too
+    data = json.dumps({"owner": owner.name}).encode() + b"\n"  # escapes lone surrogates too
     if _read(folder) != data:
         write_new(folder, OWNER_FILE, [data], notes.disk)
 
 
-def read_owner(root: str, parts: Sequence[str]) -> str | None:
-    """Return the name in a folder of notes; None where there is none that can be read.
+def read_owner(root: str, parts: Sequence[str]) -> NamedOwner | UnknownOwner:
+    """Return the owner that a folder of notes names; unknown where no name can be read.
 
     Anybody can copy a folder: the caller compares what the name stands for.
     """
@@ -39,16 +41,16 @@ def read_owner(root: str, parts: Sequence[str]) -> str | None:
         try:
             folder = open_folder(root, parts)
         except FileNotFoundError:
-            return None
+            return UNKNOWN_OWNER
         try:
             data = _read(folder)
         finally:
             os.close(folder)
     try:
-        owner = json.loads(data)["owner"]
+        name = json.loads(data)["owner"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return owner if isinstance(owner, str) else None
+        return UNKNOWN_OWNER
+    return NamedOwner(name) if isinstance(name, str) and name else UNKNOWN_OWNER
 
 
 def _read(folder: int) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.refs import possible_hashes
+from holdfast.core.owners import filter_text
 from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.postgres.catalogue import PostgresCatalogue
 from holdfast.stores.postgres.log import PostgresLog
@@ -18,6 +19,7 @@ from holdfast.stores.postgres.rows import to_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports.erasing import ErasableSession
 
 _ERASING: Final = 2
@@ -36,7 +38,7 @@ _HASHES: Final = """SELECT r.log, r.position, r.line FROM {s}.records r WHERE r.
 class PostgresEraser(PostgresCatalogue, SessionEraser):
     """A `SessionEraser` of logs in a database."""
 
-    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+    def erasable(self, key: SessionKey, *, owner: OwnerFilter) -> ErasableSession:
         rows = self._connections.rows("find what to erase", _LOGS, _parameters(key, owner))
         logs = [
             PostgresLog(key, self._connections, number, size, is_erasing=state == _ERASING)
@@ -46,7 +48,7 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
             raise self._absent(key)
         return describe_logs(key, logs)
 
-    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         self._connections.rows(
             f"begin to erase session `{key.session}`", _BEGIN, _parameters(key, owner)
         )
@@ -91,6 +93,7 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
                 return
 
 
-def _parameters(key: SessionKey, owner: str | None) -> dict[str, object]:
-    mine = None if owner is None else to_bytes(owner)
+def _parameters(key: SessionKey, owner: OwnerFilter) -> dict[str, object]:
+    wanted = filter_text(owner)
+    mine = None if wanted is None else to_bytes(wanted)
     return {"agent": key.agent, "session": key.session, "owner": mine}

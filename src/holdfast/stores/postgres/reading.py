@@ -12,6 +12,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import decode
 from holdfast.core.log.replay import live_at_end
 from holdfast.core.log.walk import SUGGESTED_IDS_MAX
+from holdfast.core.owners import filter_text, owner_in_row
 from holdfast.errors import NoSuchRecord, NoSuchSession
 from holdfast.ports import SessionCatalogue, SessionInfo
 from holdfast.stores.postgres import schema
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.replay import Live
     from holdfast.core.log.walk import OpenLog
     from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import Clock, Entropy
     from holdfast.stores.postgres.connections import Connection, Row
 
@@ -164,7 +166,7 @@ class PostgresReader(SessionCatalogue):
         self,
         *,
         agent: str | None = None,
-        owner: str | None = None,
+        owner: OwnerFilter,
         label: str | None = None,
         after: SessionInfo | None = None,
         limit: int | None = None,
@@ -174,7 +176,7 @@ class PostgresReader(SessionCatalogue):
         if agent is not None:
             query += " AND agent = %s"
             values.append(agent)
-        for column, text in (("owner", owner), ("label", label)):
+        for column, text in (("owner", filter_text(owner)), ("label", label)):
             if text:
                 query += f" AND md5({column}) = md5(%s) AND {column} = %s AND {column} <> ''"
                 values += [to_bytes(text)] * 2
@@ -230,5 +232,5 @@ def _info(row: Sequence[Any]) -> SessionInfo:
         damaged=damaged,
         parent_session=None if parent_session is None else to_text(parent_session),
         reason=None if reason is None else to_text(reason),
-        owner=None if owner is None else to_text(owner),
+        owner=owner_in_row(None if owner is None else to_text(owner)),
     )

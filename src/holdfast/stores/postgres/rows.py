@@ -181,7 +181,7 @@ class LogFacts(msgspec.Struct):
         """Count the next line, and return its row. A seal and a blank line have no item."""
         position, name, key = self.size, None, None
         if position == 0:
-            self._facts.owner = _owner(item)
+            self._facts.owner = _owner_text(item)
         if item is None or isinstance(item, Flaw):
             self._is_indexed = False
         else:
@@ -233,7 +233,7 @@ class LogFacts(msgspec.Struct):
         self._totals.add(cast("Record", item))
 
 
-def _owner(first: Record | Flaw | None) -> str | None:
+def _owner_text(first: Record | Flaw | None) -> str | None:
     """Return the owner that the first line of a log says; None where it is damaged."""
     if first is None or isinstance(first, Flaw):
         return None

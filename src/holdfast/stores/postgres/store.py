@@ -11,6 +11,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.ports import Appended, DiskUse, SessionStore, SideStores
 from holdfast.ports.following import follow, follower_of
 from holdfast.stores.postgres.appending import Appender
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import FoundOwner, Owner, OwnerFilter
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.notes.notes import StoredNotes
@@ -95,7 +97,7 @@ class PostgresSideStores(SideStores):
     def notes(
         self,
         agent: str,
-        owner: str = "",
+        owner: Owner = NO_OWNER,
         *,
         clock: Clock = time.time,
         redactor: Redactor | None = None,
@@ -107,13 +109,14 @@ class PostgresSideStores(SideStores):
         table = PostgresNoteTable(self._connections, agent, owner, clock=clock)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> dict[str, str | None]:
+    def note_scopes(self, agent: str) -> dict[str, FoundOwner]:
         from holdfast.stores.notes.notes import note_scope
 
         query = """SELECT DISTINCT owner FROM {s}.notes
           WHERE agent = %s AND NOT encode(path, 'escape') LIKE '.trash/%%'"""
         rows = self._connections.rows("list notes", query, [agent])
-        return {note_scope(agent, owner): owner for owner in (to_text(row[0]) for row in rows)}
+        owners = (owner_of(to_text(row[0])) for row in rows)
+        return {note_scope(agent, owner): owner for owner in owners}
 
 
 class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
@@ -190,7 +193,7 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         self._doorbell.ring(key)
         return trashed
 
-    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         super().begin_erasure(key, owner=owner)
         self.summaries.forget(key)
         self._doorbell.ring(key)

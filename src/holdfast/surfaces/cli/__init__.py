@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from holdfast import __version__, config
+from holdfast.core.owners import ANY_OWNER, owner_argument
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, add_common
 from holdfast.surfaces.cli.help import REPLACED, CommandHelp, format_groups
@@ -236,7 +237,7 @@ def _log_start(app: App) -> None:
 
 def _run(args: argparse.Namespace, settings: config.Settings, out: Output) -> int:
     try:
-        app = App(settings, out, args.owner)
+        app = App(settings, out, ANY_OWNER if args.owner is None else owner_argument(args.owner))
         with app.store:
             if args.verbose:
                 _log_start(app)

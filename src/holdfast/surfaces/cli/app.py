@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
+from holdfast.core.owners import NO_OWNER, AnyOwner, is_wanted, owner_of
 from holdfast.errors import NoSuchSession, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.config import Settings
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.ports import SessionInfo
     from holdfast.surfaces.cli.terminal import Output
 
@@ -25,8 +27,7 @@ _LABELLED_MAX: Final = 9
 class App:
     """The settings, the store, and the output of one invocation."""
 
-    def __init__(self, settings: Settings, out: Output, owner: str | None = None) -> None:
-        """Without an `owner`, sessions of every owner: whoever has the files is the operator."""
+    def __init__(self, settings: Settings, out: Output, owner: OwnerFilter) -> None:
         from holdfast.stores.opening import open_store
 
         self.settings = settings
@@ -35,6 +36,11 @@ class App:
         self.store = open_store(settings.root, blobs=settings.blobs)
         if self.store.caveat:
             out.warn(f"`{self.store.describe()}`: {self.store.caveat}")
+
+    @property
+    def owner_of_new(self) -> Owner:
+        """The owner of what is made; an operator makes what belongs to nobody."""
+        return NO_OWNER if isinstance(self.owner, AnyOwner) else self.owner
 
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
@@ -54,7 +60,7 @@ class App:
             if is_name(each) and is_name(session):
                 key = SessionKey(each, session)
                 with suppress(NoSuchSession, StoreError):  # a full listing tells of damage
-                    if self.store.header(key).owner == self.owner or self.owner is None:
+                    if is_wanted(owner_of(self.store.header(key).owner), self.owner):
                         yield key
 
     def sessions(self, agent: str | None = None, limit: int | None = None) -> list[SessionInfo]:

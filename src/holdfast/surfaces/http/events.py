@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.flow import events as flow_events
 from holdfast.core.models.replies import Delta
+from holdfast.core.owners import ANY_OWNER, is_wanted, owner_of
 from holdfast.engine.gateway.gateway import MessageChanged
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
@@ -111,7 +112,7 @@ class SessionStream:
                     yield b": still here\n\n"
 
     def _is_idle(self) -> bool:
-        counts = self._call.store.queues.counts("inbox", lane=str(self._key))
+        counts = self._call.store.queues.counts("inbox", lane=str(self._key), owner=ANY_OWNER)
         return not (counts.get("waiting") or counts.get("running"))
 
     def _read_records(self) -> list[bytes]:
@@ -177,7 +178,8 @@ async def _states(call: HttpCall) -> AsyncIterator[bytes]:
             pieces = [
                 piece
                 for piece in await watcher.pieces(_LOOK_SECONDS)
-                if isinstance(piece, MessageChanged) and call.owner in (None, piece.owner)
+                if isinstance(piece, MessageChanged)
+                and is_wanted(owner_of(piece.owner), call.owner)
             ]
             if pieces:
                 values = await run_in_thread(

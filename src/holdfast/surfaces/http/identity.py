@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.history.access import EVERY, OPERATOR, Caller
+from holdfast.core.owners import ANY_OWNER, AnyOwner, OwnerFilter, owner_of
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -50,13 +51,13 @@ class Client(msgspec.Struct, frozen=True):
     """The one who sent a request."""
 
     name: str
-    owner: str
-    """`*` for the operator."""
+    owner: OwnerFilter
+    """Any, for the operator."""
     scope: Scope
 
     @property
     def is_operator(self) -> bool:
-        return self.owner == EVERY
+        return isinstance(self.owner, AnyOwner)
 
     def may(self, scope: Scope) -> bool:
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
@@ -64,12 +65,12 @@ class Client(msgspec.Struct, frozen=True):
     @property
     def caller(self) -> Caller:
         """The client as the engine knows it: every agent, one owner."""
-        if self.is_operator:
+        if isinstance(self.owner, AnyOwner):
             return OPERATOR
         return Caller("", None, owner=self.owner, visibility="all", agents=(EVERY,))
 
 
-LOCAL: Final = Client("local", EVERY, "admin")
+LOCAL: Final = Client("local", ANY_OWNER, "admin")
 """Whoever can reach the loopback address of a server without tokens: a user of the machine."""
 
 
@@ -110,4 +111,5 @@ def find_client(
             found = known
     if found is None or (found.expires is not None and found.expires <= moment):
         return None
-    return Client(found.name, found.owner, found.scope)
+    owner = ANY_OWNER if found.owner == EVERY else owner_of(found.owner)
+    return Client(found.name, owner, found.scope)

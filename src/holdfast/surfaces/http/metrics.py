@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from holdfast import __version__
+from holdfast.core.owners import ANY_OWNER
 
 if TYPE_CHECKING:
     from holdfast.engine.gateway.audit import PromptAudit
@@ -88,7 +89,7 @@ class Metrics:
             "# HELP holdfast_messages Messages in the queues, by state.",
             "# TYPE holdfast_messages gauge",
         ]
-        for state, number in sorted(gateway.store.queues.counts("inbox").items()):
+        for state, number in sorted(gateway.store.queues.counts("inbox", owner=ANY_OWNER).items()):
             lines.append(f'holdfast_messages{{queue="inbox",state="{state}"}} {number}')
         lines += audit_lines(gateway.audit)
         lines += [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.owners import AnyOwner
 from holdfast.engine.erasing import erase
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpAnswer, JsonObject, Route
@@ -43,14 +44,14 @@ def _restore(call: HttpCall) -> HttpAnswer:
 
 def _erase(call: HttpCall) -> HttpAnswer:
     key = call.session(to_change=True)
-    report = erase(call.store, key, owner=None)
+    report = erase(call.store, key, owner=call.owner)
     remaining = [copy for copy in report.remaining if _may_know(call, key, copy)]
     return HttpAnswer(msgspec.to_builtins(replace(report, remaining=tuple(remaining))))
 
 
 def _may_know(call: HttpCall, erased: SessionKey, copy: RemainingCopy) -> bool:
     """Say whether a client may hear of a copy: also other owners may have read the session."""
-    if call.owner is None or copy.kind == "outside":
+    if isinstance(call.owner, AnyOwner) or copy.kind == "outside":
         return True
     if copy.kind == "notes":
         return copy.where == call.store.notes(erased.agent, call.owner).scope

@@ -16,6 +16,7 @@ from holdfast.surfaces.http.problems import REFUSALS, Problem
 
 if TYPE_CHECKING:
     from holdfast.core.history.access import Action
+    from holdfast.core.owners import OwnerFilter
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
@@ -92,9 +93,9 @@ class HttpCall:
         return self.gateway.store
 
     @property
-    def owner(self) -> str | None:
-        """The owner whose things are listed; None for all of them."""
-        return None if self.client.is_operator else self.client.owner
+    def owner(self) -> OwnerFilter:
+        """The owner whose things are listed."""
+        return self.client.owner
 
     def session(self, *, to_change: bool = False) -> SessionKey:
         """Return the session in the address. Raises `Problem` where the client may not use it."""

@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 
 from holdfast.core.history.access import Access
+from holdfast.core.owners import NO_OWNER, filter_text
 from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -231,7 +232,7 @@ class HttpServer:
     def _client(self, headers: Mapping[str, str], route: Route) -> Client:
         client = self.find_client(headers)
         if client is None and route.is_open:
-            return Client("anybody", "", "read")
+            return Client("anybody", NO_OWNER, "read")
         if client is None:
             raise no_token()
         if not client.may(route.scope):
@@ -286,7 +287,7 @@ class HttpServer:
                 action=route.action,
                 agent="",
                 session=None,
-                owner="" if client.is_operator else client.owner,
+                owner=filter_text(client.owner) or "",
                 target=workspace.mask(name[:200]),
                 is_allowed=response.status_code < 400,
                 reason=f"HTTP {response.status_code} for {client.name}",

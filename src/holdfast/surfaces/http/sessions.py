@@ -8,6 +8,7 @@ from holdfast.core.history.answers import HistoryPage
 from holdfast.core.log.ids import SessionKey, free_key, is_name
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
+from holdfast.core.owners import AnyOwner, is_wanted, owner_of, row_text
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
@@ -42,6 +43,7 @@ from holdfast.surfaces.http.session_types import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.core.owners import Owner
     from holdfast.engine.session.rewinding import Undone
     from holdfast.surfaces.http.route import HttpCall
 
@@ -53,9 +55,12 @@ _OPEN: Final = ("waiting", "running")
 def list_sessions(call: HttpCall) -> HttpAnswer:
     """Pages go back in time; a session that is used meanwhile moves to the front."""
     query: SessionsQuery = call.query
-    owner = call.owner if call.owner is not None else query.owner
-    if query.owner is not None and owner != query.owner:
-        return HttpAnswer(SessionsPage([]))
+    owner = call.owner
+    if query.owner is not None:
+        asked = owner_of(query.owner)
+        if not is_wanted(asked, owner):
+            return HttpAnswer(SessionsPage([]))
+        owner = asked
     after = read_cursor(query.cursor) if query.cursor else None
     wanted = query.q.casefold().split()
     limit = query.limit if not wanted else _SEARCHED_MAX
@@ -99,7 +104,7 @@ def row_of(info: SessionInfo, call: HttpCall, states: dict[str, list[str]]) -> S
         id=info.key.session,
         label=mask(info.label),
         title=mask(info.title),
-        owner=info.owner or "",
+        owner=row_text(info.owner) or "",
         created=info.created,
         last_active=info.last_active,
         records=info.records,
@@ -143,7 +148,6 @@ def _open(call: HttpCall) -> HttpAnswer:
         raise Problem(
             400, "an id has letters, digits, `_` and `-`, and begins with a letter or digit"
         )
-    owner = "" if call.client.is_operator else call.client.owner
     try:
         key = find_session(
             call.store,
@@ -151,24 +155,23 @@ def _open(call: HttpCall) -> HttpAnswer:
             agent,
             create=True,
             label=check_label(body.label),
-            owner=None if call.client.is_operator else owner,
-            any_owner=call.client.is_operator,
+            owner=call.owner,
         )
     except (AccessDenied, SessionExists) as error:
         raise _id_conflict(SessionKey(agent, session), error) from error
     return HttpAnswer(row_of(call.store.info(key), call, session_states(call)))
 
 
-def _owner_for(call: HttpCall, asked: str) -> str:
-    if call.client.is_operator:
-        return asked
-    if asked not in ("", call.client.owner):
+def _owner_for(call: HttpCall, asked: str) -> Owner:
+    if isinstance(call.owner, AnyOwner):
+        return owner_of(asked)
+    if asked and owner_of(asked) != call.owner:
         raise Problem(
             403,
             "a session can be made for its owner only",
             hint="leave `owner` out: it is the owner of your token",
         )
-    return call.client.owner
+    return call.owner
 
 
 def _read(call: HttpCall) -> HttpAnswer:

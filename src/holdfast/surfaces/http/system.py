@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast import __version__
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import metrics
@@ -81,8 +82,8 @@ class Readiness:
     def _look(self) -> HoldfastError | None:
         store = self._gateway.store
         try:
-            store.queues.counts("inbox")
-            store.sessions(limit=1)
+            store.queues.counts("inbox", owner=ANY_OWNER)
+            store.sessions(limit=1, owner=ANY_OWNER)
         except HoldfastError as error:
             return error
         return None

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.flow.arguments import check_message
 from holdfast.core.log.records import Assistant, text_of
+from holdfast.core.owners import is_wanted, owner_of
 from holdfast.engine.gateway.turns import session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
@@ -18,6 +19,7 @@ from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, JsonBody,
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.owners import Owner
     from holdfast.ports import QueuedMessage
     from holdfast.surfaces.http.route import HttpCall
 
@@ -164,9 +166,9 @@ async def send_message(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(shown, 200 if message.state == "answered" else 202)
 
 
-def _session_and_owner(call: HttpCall) -> tuple[SessionKey, str]:
+def _session_and_owner(call: HttpCall) -> tuple[SessionKey, Owner]:
     key = call.session(to_change=True)
-    return key, call.store.header(key).owner
+    return key, owner_of(call.store.header(key).owner)
 
 
 def _reply_text(call: HttpCall, message: QueuedMessage) -> str | None:
@@ -284,7 +286,7 @@ def _find(call: HttpCall) -> QueuedMessage:
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
     found = call.store.queues.message(number) if number else None
     is_known = found is not None and (found.queue == "inbox" or found.queue.startswith(_OUTBOX))
-    if found is None or not is_known or call.owner not in (None, found.owner):
+    if found is None or not is_known or not is_wanted(owner_of(found.owner), call.owner):
         raise Problem(
             404, "there is no such message here", hint="GET /v1/inbox lists those that you may see"
         )

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.gateway.gateway import INBOX
@@ -208,7 +209,9 @@ class TelegramChannel:
         while True:
             if self._gateway.running:
                 running = await run_in_thread(
-                    lambda: queues.messages(INBOX, states=("running",), limit=_TYPING_MAX)
+                    lambda: queues.messages(
+                        INBOX, states=("running",), limit=_TYPING_MAX, owner=ANY_OWNER
+                    )
                 )
                 abouts = [message.body.get("about") or {} for message in running]
                 chats = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.cut import count_of
 from holdfast.engine.gateway.gateway import INBOX
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -19,6 +20,7 @@ from holdfast.surfaces.slash_commands import commands_for, find
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
+    from holdfast.core.owners import Owner
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel
@@ -69,7 +71,7 @@ class ChatCommands:
         self._model = model
         self._options = options
 
-    async def run(self, text: str, key: SessionKey, owner: str) -> str:
+    async def run(self, text: str, key: SessionKey, owner: Owner) -> str:
         """Run a command in a session, and return the words of its answer."""
         gateway, loop = self._gateway, asyncio.get_running_loop()
 
@@ -110,14 +112,18 @@ class ChatCommands:
         """Drop the messages that wait in a session: they were meant for what is left behind."""
         queues = self._gateway.store.queues
         count = 0
-        while waiting := queues.messages(INBOX, lane=str(key), states=("waiting",)):
+        while waiting := queues.messages(
+            INBOX, lane=str(key), states=("waiting",), owner=ANY_OWNER
+        ):
             count += sum(queues.drop(message.id, "dropped by /reset") for message in waiting)
         return count
 
     async def _resume(self, key: SessionKey) -> str:
         """Try the newest message again, where it was not answered."""
         queues = self._gateway.store.queues
-        newest = await run_in_thread(lambda: queues.messages(INBOX, lane=str(key), limit=1))
+        newest = await run_in_thread(
+            lambda: queues.messages(INBOX, lane=str(key), limit=1, owner=ANY_OWNER)
+        )
         message = newest[0] if newest else None
         if message is None or message.state in ("answered", "delivered"):
             return "Nothing to continue: the last message was answered."

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.owners import owner_of, owner_text
 from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.worker import QueueWorker
@@ -23,7 +24,7 @@ from holdfast.engine.session.opening import find_session
 from holdfast.errors import KeyReused, TooManyWaiting
 from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.commands import answer_interrupted, buttons_of, find_command
-from holdfast.surfaces.telegram.names import session_name, session_owner
+from holdfast.surfaces.telegram.names import owner_of_user, session_name, session_owner
 from holdfast.surfaces.telegram.replies import CHANNEL
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 
@@ -114,7 +115,7 @@ class UpdateIntake:
             lane=lane,
             key=key,
             body=msgspec.to_builtins(update),
-            owner=session_owner(update.place, self._scope),
+            owner=owner_text(session_owner(update.place, self._scope)),
         )
         with suppress(KeyReused):  # the same update, read with other settings
             self._gateway.store.queues.put(message)
@@ -134,13 +135,13 @@ class UpdateIntake:
             text += " Nor are those that you send after it within this minute."
         to = _address(update) | {"reply_to": update.message}
         key = f"full:{chat}:{_number(update)}"
-        self._outbox.put(to, key, text, f"telegram:{update.place.user}")
+        self._outbox.put(to, key, text, owner_of_user(update.place))
 
     def _put_notice(self, update: IncomingUpdate, kind: str, text: str) -> None:
         """Tell a chat something, once in a while: a hundred stickers get one answer."""
         key = f"{kind}:{update.place.chat}:{update.date // _NOTICE_SECONDS.get(kind, 60)}"
         to = _address(update) | {"reply_to": None}
-        self._outbox.put(to, key, text, f"telegram:{update.place.user}")
+        self._outbox.put(to, key, text, owner_of_user(update.place))
 
     def _name_of(self, update: IncomingUpdate) -> str:
         return session_name(update.place, self._scope)
@@ -165,7 +166,7 @@ class UpdateIntake:
                 return
             text = f"This did not work: {reason}"
             await self._outbox.reply(
-                _address(update), f"error:{_number(update)}", text, message.owner
+                _address(update), f"error:{_number(update)}", text, owner_of(message.owner)
             )
             await run_in_thread(queues.finish, message, "failed", reason=reason)
         else:
@@ -200,7 +201,7 @@ class UpdateIntake:
     async def _session_of(self, message: QueuedMessage, update: IncomingUpdate) -> SessionKey:
         store, agent, name = self._gateway.store, self._agent, self._name_of(update)
         return await run_in_thread(
-            lambda: find_session(store, name, agent, create=True, owner=message.owner)
+            lambda: find_session(store, name, agent, create=True, owner=owner_of(message.owner))
         )
 
     async def _run_command(self, message: QueuedMessage, update: IncomingUpdate) -> None:
@@ -217,10 +218,10 @@ class UpdateIntake:
             text = answer_interrupted(update.text)
         else:
             session = await self._session_of(message, update)
-            text = await self._commands.run(update.text, session, message.owner)
+            text = await self._commands.run(update.text, session, owner_of(message.owner))
         key = f"command:{_number(update)}"
         buttons = buttons_of(update.text)
-        await self._outbox.reply(_address(update), key, text, message.owner, buttons)
+        await self._outbox.reply(_address(update), key, text, owner_of(message.owner), buttons)
 
 
 def _number(update: IncomingUpdate) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.owners import NO_OWNER, NamedOwner, Owner
+
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
 """The sessions of private chats. `main`: all share one. `per-peer`: one for each person, shared
 with other channels that count people alike. `per-channel-peer`: one for each person on Telegram.
@@ -36,8 +38,13 @@ def session_name(place: ChatPlace, scope: DmScope) -> str:
     return f"{account}_{place.user}{topic}"
 
 
-def session_owner(place: ChatPlace, scope: DmScope) -> str:
+def session_owner(place: ChatPlace, scope: DmScope) -> Owner:
     """Return the owner of the session. The one that all share belongs to whoever runs the bot."""
     if scope == "main" and place.is_private:
-        return ""
-    return f"telegram:{place.user}"
+        return NO_OWNER
+    return owner_of_user(place)
+
+
+def owner_of_user(place: ChatPlace) -> NamedOwner:
+    """Return the person who writes, as an owner."""
+    return NamedOwner(f"telegram:{place.user}")

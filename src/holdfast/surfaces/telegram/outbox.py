@@ -12,6 +12,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.queues.retries import (
     RETRY_SECONDS,
     TRIES_MAX,
@@ -100,7 +101,7 @@ class TelegramOutbox(TelegramReplies):
         until = asyncio.get_running_loop().time() + seconds
         try:
             while asyncio.get_running_loop().time() < until and not sending.done():
-                counts = await run_in_thread(self._store.queues.counts, self.queue)
+                counts = await run_in_thread(self._store.queues.counts, self.queue, owner=ANY_OWNER)
                 if not counts.get("waiting") and not counts.get("running"):
                     break
                 await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import owner_of, owner_text
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Reply
+    from holdfast.core.owners import Owner
     from holdfast.core.queues.resets import ResetReason
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import QueuedMessage, SessionStore
@@ -44,30 +46,32 @@ class TelegramReplies:
         """Store the answer for its chat."""
         text = reply.text if reply.text.strip() else "(The model answered without words.)"
         to = message.body.get("about") or {}
-        await self.reply(to, f"answer:{message.id}", text, message.owner)
+        await self.reply(to, f"answer:{message.id}", text, owner_of(message.owner))
 
     async def on_failure(self, message: QueuedMessage, reason: str) -> None:
         """Store the reason for its chat."""
         text = f"This message could not be answered: {reason}\n/continue tries it again."
         to = message.body.get("about") or {}
-        await self.reply(to, f"failure:{message.id}:{message.claims}", text, message.owner)
+        await self.reply(
+            to, f"failure:{message.id}:{message.claims}", text, owner_of(message.owner)
+        )
 
     async def on_reset(self, message: QueuedMessage, reason: ResetReason) -> None:
         """Store for its chat that the message begins a fresh session."""
         why = "nothing was said for a while" if reason == "idle" else "a new day began"
         text = f"This begins a fresh session, because {why}. It knows the checkpoint of the last."
         to = message.body.get("about") or {}
-        await self.reply(to, f"reset:{message.id}", text, message.owner)
+        await self.reply(to, f"reset:{message.id}", text, owner_of(message.owner))
 
     async def reply(
-        self, to: Json, key: str, text: str, owner: str, buttons: Sequence[Sequence[Json]] = ()
+        self, to: Json, key: str, text: str, owner: Owner, buttons: Sequence[Sequence[Json]] = ()
     ) -> None:
         """Store a text for a chat, and have it sent soon."""
         await run_in_thread(self.put, to, key, text, owner, buttons)
         self.wake()
 
     def put(
-        self, to: Json, key: str, text: str, owner: str, buttons: Sequence[Sequence[Json]] = ()
+        self, to: Json, key: str, text: str, owner: Owner, buttons: Sequence[Sequence[Json]] = ()
     ) -> None:
         """Store a text for a chat, in as many messages as it needs; once for each key.
 
@@ -89,7 +93,7 @@ class TelegramReplies:
                 lane=str(to["chat"]),
                 key=f"{key}:{number}",
                 body=body,
-                owner=owner,
+                owner=owner_text(owner),
                 session=to.get("session", ""),
             )
             with suppress(KeyReused):  # stored already, in other words

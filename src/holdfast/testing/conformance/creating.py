@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header, Label, Rewind
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.errors import NoSuchSession, SessionExists
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import ABSENT, KEY, OTHER, message, raises, texts_of
@@ -33,21 +34,26 @@ def a_new_session_says_where_it_comes_from(store: SessionStore) -> None:
     assert isinstance(header, Header)
     found = (header.parent_session, header.parent_record, header.reason)
     assert found == ("main/old", "abc", "reset")
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert (info.parent_session, info.reason) == ("main/old", "reset")
 
 
 def a_new_session_says_whose_it_is(store: SessionStore) -> None:
     """The owner is in the header and the listing; a session made without one has none."""
-    store.create(KEY, owner="ann")
+    store.create(KEY, owner=NamedOwner("ann"))
     store.create(OTHER)
     assert (store.header(KEY).owner, store.header(OTHER).owner) == ("ann", "")
-    assert {info.key: info.owner for info in store.sessions()} == {KEY: "ann", OTHER: ""}
+    assert {info.key: info.owner for info in store.sessions(owner=ANY_OWNER)} == {
+        KEY: NamedOwner("ann"),
+        OTHER: NO_OWNER,
+    }
 
 
 def the_header_is_the_first_record(store: SessionStore) -> None:
     """`header` is what `read` begins with, whatever came after it."""
-    head = store.create(KEY, label="work", parent_session="main/old", reason="spawn", owner="ann")
+    head = store.create(
+        KEY, label="work", parent_session="main/old", reason="spawn", owner=NamedOwner("ann")
+    )
     header = store.header(KEY)
     assert (header.id, header.agent, header.label) == (KEY.session, KEY.agent, "work")
     assert (header.parent_session, header.reason, header.owner) == ("main/old", "spawn", "ann")
@@ -100,4 +106,4 @@ def an_unknown_session_is_named_with_its_nearest(store: SessionStore) -> None:
         with raises(NoSuchSession) as errors:
             ask()
         assert KEY.session in (errors[0].hint or "")
-    assert [info.key for info in store.sessions()] == [KEY]
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [KEY]

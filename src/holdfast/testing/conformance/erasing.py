@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.records import Label, OutputRef, ToolResult
+from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
@@ -19,9 +20,9 @@ def an_erasure_that_has_begun_hides_the_session(store: SessionStore) -> None:
     store.append(KEY, [message("old")], expect=ANY_HEAD)
     trashed = store.remove(KEY)
     store.create(KEY)
-    store.begin_erasure(KEY)
+    store.begin_erasure(KEY, owner=ANY_OWNER)
     assert store.erasures() == [KEY]
-    assert store.sessions() == []
+    assert store.sessions(owner=ANY_OWNER) == []
     assert store.trash() == []
     assert list(store.keys()) == []
     with raises(NoSuchSession):
@@ -39,40 +40,44 @@ def an_erasure_can_be_begun_again(store: SessionStore) -> None:
     """After a crash both steps are repeated; what is not there is no error."""
     store.create(KEY)
     store.create(OTHER)
-    store.begin_erasure(KEY)
-    store.begin_erasure(KEY)
-    assert store.erasable(KEY).logs == 1
+    store.begin_erasure(KEY, owner=ANY_OWNER)
+    store.begin_erasure(KEY, owner=ANY_OWNER)
+    assert store.erasable(KEY, owner=ANY_OWNER).logs == 1
     store.finish_erasure(KEY)
     store.finish_erasure(KEY)
     with raises(NoSuchSession):
-        store.erasable(KEY)
-    assert [info.key for info in store.sessions()] == [OTHER]
+        store.erasable(KEY, owner=ANY_OWNER)
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == [OTHER]
 
 
 def an_erasure_knows_what_it_takes(store: SessionStore) -> None:
     """Every log of a key counts, living, removed or half erased, with its labels and owner."""
-    store.create(KEY, label="first", owner="ann")
+    store.create(KEY, label="first", owner=NamedOwner("ann"))
     store.append(KEY, [Label(label="second"), Label(label="")], expect=ANY_HEAD)
-    size = store.erasable(KEY).bytes
+    size = store.erasable(KEY, owner=ANY_OWNER).bytes
     assert size > 0
-    for step in (store.erasable, store.remove, store.begin_erasure):
-        step(KEY)
-        found = store.erasable(KEY)
+    for step in (
+        lambda: None,
+        lambda: store.remove(KEY),
+        lambda: store.begin_erasure(KEY, owner=ANY_OWNER),
+    ):
+        step()
+        found = store.erasable(KEY, owner=ANY_OWNER)
         assert (found.key, found.logs, found.bytes) == (KEY, 1, size)
-        assert found.owners == {"ann"}
+        assert found.owners == {NamedOwner("ann")}
         assert found.names == {KEY.session, str(KEY), "first", "second"}
 
 
 def an_erasure_can_be_of_one_owner(store: SessionStore) -> None:
     """An id that was used by two people: only the logs of one are taken."""
-    store.create(KEY, owner="ann")
+    store.create(KEY, owner=NamedOwner("ann"))
     trashed = store.remove(KEY)
-    store.create(KEY, owner="bob")
+    store.create(KEY, owner=NamedOwner("bob"))
     with raises(NoSuchSession):
-        store.erasable(KEY, owner="eve")
-    assert store.erasable(KEY).logs == 2
-    assert store.erasable(KEY, owner="ann").logs == 1
-    store.begin_erasure(KEY, owner="ann")
+        store.erasable(KEY, owner=NamedOwner("eve"))
+    assert store.erasable(KEY, owner=ANY_OWNER).logs == 2
+    assert store.erasable(KEY, owner=NamedOwner("ann")).logs == 1
+    store.begin_erasure(KEY, owner=NamedOwner("ann"))
     store.finish_erasure(KEY)
     assert store.trash() == []
     assert trashed.key == KEY
@@ -93,7 +98,7 @@ def hashes_are_known_by_session(store: SessionStore) -> None:
     assert set(store.hash_candidates()) >= {shared, own, other}
     store.remove(KEY)
     assert set(store.hash_candidates()) >= {shared, own, other}
-    store.begin_erasure(KEY)
+    store.begin_erasure(KEY, owner=ANY_OWNER)
     assert set(store.hash_candidates(of=KEY)) >= {shared, own}
     assert own not in set(store.hash_candidates())
     assert set(store.blobs) == {shared, own, other}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Label, ModelChange, Rewind
 from holdfast.core.models.totals import read_totals_key
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.errors import NoSuchSession
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import ABSENT, KEY, OTHER, message, one_of_each, raises
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import SessionInfo, SessionStore
 
 
@@ -24,7 +26,7 @@ def the_listing_shows_small_facts(store: SessionStore) -> None:
     records.append(Assistant(content="reply", ts=3_000_000_000.25))
     records.append(ModelChange(model="m", ts=2_999_999_999))
     done = store.append(KEY, records, expect=ANY_HEAD)
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     assert (info.key, info.label, info.head) == (KEY, "project", done.head)
     assert (info.records, info.messages, info.damaged) == (5, 3, 0)
     assert info.last_active == 3_000_000_000.25
@@ -39,52 +41,56 @@ def the_listing_shows_small_facts(store: SessionStore) -> None:
 def the_listing_is_newest_first_and_by_agent(store: SessionStore) -> None:
     """Sessions are listed by their last activity; one agent's can be asked for."""
     keys = [SessionKey("one", "a"), SessionKey("two", "b"), SessionKey("one", "c")]
-    assert store.sessions() == []
+    assert store.sessions(owner=ANY_OWNER) == []
     for number, key in enumerate(keys):
         store.create(key)
         store.append(key, [message("x", ts=4_000_000_000.0 + number)], expect=ANY_HEAD)
-    assert [info.key for info in store.sessions()] == keys[::-1]
-    assert [info.key for info in store.sessions(agent="one")] == [keys[2], keys[0]]
-    assert store.sessions(agent="none") == []
+    assert [info.key for info in store.sessions(owner=ANY_OWNER)] == keys[::-1]
+    assert [info.key for info in store.sessions(agent="one", owner=ANY_OWNER)] == [keys[2], keys[0]]
+    assert store.sessions(agent="none", owner=ANY_OWNER) == []
     store.append(keys[0], [message("x", ts=5_000_000_000.0)], expect=ANY_HEAD)
-    assert store.sessions()[0].key == keys[0]
+    assert store.sessions(owner=ANY_OWNER)[0].key == keys[0]
 
 
 def filters_are_exact(store: SessionStore) -> None:
-    """Agent, owner and label choose by the whole text; an empty owner means none."""
+    """Agent, owner and label choose by the whole text; no owner is a choice as well."""
     for number, (owner, label) in enumerate((("ann", "x"), ("an", "x"), ("", "x y"), ("ann", ""))):
-        store.create(SessionKey("one", f"s{number}"), owner=owner, label=label)
-    store.create(SessionKey("two", "s0"), owner="ann", label="x")
+        store.create(SessionKey("one", f"s{number}"), owner=owner_of(owner), label=label)
+    store.create(SessionKey("two", "s0"), owner=NamedOwner("ann"), label="x")
 
-    def names(**filters: str) -> list[str]:
-        return sorted(str(info.key) for info in store.sessions(**filters))  # type: ignore[arg-type]
+    def names(owner: OwnerFilter = ANY_OWNER, **filters: str) -> list[str]:
+        infos = store.sessions(owner=owner, **filters)  # type: ignore[arg-type]
+        return sorted(str(info.key) for info in infos)
 
-    assert names(owner="ann") == ["one/s0", "one/s3", "two/s0"]
-    assert names(owner="") == ["one/s2"]
-    assert names(owner="nobody") == []
+    assert names(owner=NamedOwner("ann")) == ["one/s0", "one/s3", "two/s0"]
+    assert names(owner=NO_OWNER) == ["one/s2"]
+    assert names(owner=NamedOwner("nobody")) == []
     assert names(label="x") == ["one/s0", "one/s1", "two/s0"]
     assert names(label="") == ["one/s3"]
-    assert names(agent="one", owner="ann", label="x") == ["one/s0"]
+    assert names(agent="one", owner=NamedOwner("ann"), label="x") == ["one/s0"]
     store.append(SessionKey("one", "s0"), [Label(label="y")], expect=ANY_HEAD)
-    assert names(owner="ann", label="x") == ["two/s0"]
+    assert names(owner=NamedOwner("ann"), label="x") == ["two/s0"]
 
 
 def pages_make_up_the_listing(store: SessionStore) -> None:
     """Pages of any size, one after the other, are the listing, also where times are equal."""
     for number in range(12):
         key = SessionKey("one" if number % 3 else "two", f"s{number:02}")
-        store.create(key, owner="ann" if number % 2 else "", label="x" if number % 4 else "")
+        store.create(
+            key, owner=owner_of("ann" if number % 2 else ""), label="x" if number % 4 else ""
+        )
         store.append(key, [message("x", ts=4_000_000_000.0 + number // 3)], expect=ANY_HEAD)
-    filters: list[dict[str, str]] = [{}, {"agent": "one"}, {"owner": "ann"}, {"label": "x"}]
-    for chosen in filters:
-        whole = store.sessions(**chosen)  # type: ignore[arg-type]
+    filters: list[dict[str, Any]] = [{}, {"agent": "one"}, {"label": "x"}]
+    every = [{"owner": ANY_OWNER, **chosen} for chosen in filters]
+    for chosen in (*every, {"owner": NamedOwner("ann")}, {"owner": NO_OWNER}):
+        whole = store.sessions(**chosen)
         for limit in (1, 2, 5, 12, 50):
             found: list[SessionInfo] = []
             while page := _page(store, chosen, found, limit):
                 assert len(page) <= limit
                 found += page
             assert found == whole
-    assert store.sessions(limit=0) == []
+    assert store.sessions(limit=0, owner=ANY_OWNER) == []
 
 
 def a_page_follows_the_last_whatever_is_appended(store: SessionStore) -> None:
@@ -93,25 +99,27 @@ def a_page_follows_the_last_whatever_is_appended(store: SessionStore) -> None:
     for number, key in enumerate(keys):
         store.create(key)
         store.append(key, [message("x", ts=4_000_000_000.0 - number)], expect=ANY_HEAD)
-    found = store.sessions(limit=3)
+    found = store.sessions(limit=3, owner=ANY_OWNER)
     store.append(found[-1].key, [message("x", ts=5_000_000_000.0)], expect=ANY_HEAD)
     store.append(keys[7], [message("x", ts=5_000_000_001.0)], expect=ANY_HEAD)
     store.create(SessionKey("one", "new"))
     store.append(SessionKey("one", "new"), [message("x", ts=6_000_000_000.0)], expect=ANY_HEAD)
     store.remove(keys[4])
-    while page := _page(store, {}, found, 2):
+    while page := _page(store, {"owner": ANY_OWNER}, found, 2):
         found += page
     assert [info.key for info in found] == [keys[n] for n in (0, 1, 2, 3, 5, 6, 8)]
 
 
 def info_is_the_row_of_the_listing(store: SessionStore) -> None:
     """`info` returns what a listing shows of a session, after every append."""
-    store.create(KEY, label="project", owner="ann")
+    store.create(KEY, label="project", owner=NamedOwner("ann"))
     store.create(OTHER)
     for record in one_of_each():
         store.append(KEY, [record], expect=ANY_HEAD)
-        assert store.info(KEY) == next(row for row in store.sessions() if row.key == KEY)
-    assert (store.info(KEY).owner, store.info(OTHER).owner) == ("ann", "")
+        assert store.info(KEY) == next(
+            row for row in store.sessions(owner=ANY_OWNER) if row.key == KEY
+        )
+    assert (store.info(KEY).owner, store.info(OTHER).owner) == (NamedOwner("ann"), NO_OWNER)
     with raises(NoSuchSession):
         store.info(ABSENT)
 
@@ -144,7 +152,7 @@ def a_label_names_the_session_or_a_record(store: SessionStore) -> None:
     labels: list[str] = []
     for record in (Label(label="here", target=head), Label(label="new"), Label(label="")):
         store.append(KEY, [record], expect=ANY_HEAD)
-        labels += [info.label for info in store.sessions()]
+        labels += [info.label for info in store.sessions(owner=ANY_OWNER)]
     assert labels == ["old", "new", ""]
 
 
@@ -162,7 +170,7 @@ def verify_finds_nothing_wrong_with_a_sound_session(store: SessionStore) -> None
 
 
 def _page(
-    store: SessionStore, filters: dict[str, str], found: list[SessionInfo], limit: int
+    store: SessionStore, filters: dict[str, Any], found: list[SessionInfo], limit: int
 ) -> list[SessionInfo]:
     after = found[-1] if found else None
     return store.sessions(**filters, after=after, limit=limit)

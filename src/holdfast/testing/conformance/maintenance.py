@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import SEAL, decode, encode
+from holdfast.core.owners import NamedOwner
 from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import (
@@ -100,7 +101,7 @@ def a_log_can_be_extended_as_it_is(store: SessionStore) -> None:
     assert b"".join(store.export(KEY)) == b"".join(lines)
     assert texts_of(store.read(KEY)) == ["one", "two"]
     info = store.info(KEY)
-    assert (info.bytes, info.head, info.owner, info.label) == (end, "a2", "ann", "mine")
+    assert (info.bytes, info.head, info.owner, info.label) == (end, "a2", NamedOwner("ann"), "mine")
     assert (info.records, info.messages, info.damaged) == (3, 2, 1)
     at = end - len(lines[-1])
     assert store.find(KEY, f"@{at}").id == "a2"  # a position is the byte offset, on every store

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import LeaseLost, TurnInProgress
 from holdfast.ports import ANY_HEAD, IndexPassage, NewMessage, SessionStore
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
@@ -109,13 +110,13 @@ def a_listing_shows_what_was_appended(open_store: _OpenStore) -> None:
             left = list(pipes)
             while left:
                 left = [pipe for pipe in left if not pipe.poll()]
-                (info,) = store.sessions(agent=KEY.agent, limit=1)
+                (info,) = store.sessions(agent=KEY.agent, limit=1, owner=ANY_OWNER)
                 assert info.key in (KEY, OTHER)
-                (row,) = (each for each in store.sessions() if each.key == KEY)
+                (row,) = (each for each in store.sessions(owner=ANY_OWNER) if each.key == KEY)
                 assert row.records >= before
                 before = row.records
             _finish(pipes)
-        (info,) = store.sessions(agent=KEY.agent, limit=1)
+        (info,) = store.sessions(agent=KEY.agent, limit=1, owner=ANY_OWNER)
         assert (info.key, info.records) == (KEY, _WRITERS * _APPENDS + 1)
 
 
@@ -139,9 +140,13 @@ def messages_in_queues_are_claimed_once(open_store: _OpenStore) -> None:
             _go(pipes)
             done = [name for pipe in pipes for name in pipe.recv()]
         every = _WRITERS * _APPENDS + 1
-        messages = store.queues.messages("inbox", limit=every)
+        messages = store.queues.messages("inbox", limit=every, owner=ANY_OWNER)
         assert len(messages) == _WRITERS * _APPENDS
-        left = len(store.queues.messages("inbox", states=("waiting", "running"), limit=every))
+        left = len(
+            store.queues.messages(
+                "inbox", states=("waiting", "running"), limit=every, owner=ANY_OWNER
+            )
+        )
         assert sorted(done) == sorted(set(done))
         assert len(done) + left == len(messages)
         assert all(message.tries <= 1 for message in messages)
@@ -203,7 +208,9 @@ def _work_on_queue(pipe: Connection, open_store: _OpenStore, _number: int) -> No
             for claimed in store.queues.claim("inbox", key, _LONG, limit=2):
                 assert claimed.id > held.get(claimed.lane, 0)
                 held[claimed.lane] = claimed.id
-                running = store.queues.messages("inbox", lane=claimed.lane, states=("running",))
+                running = store.queues.messages(
+                    "inbox", lane=claimed.lane, states=("running",), owner=ANY_OWNER
+                )
                 assert [message.id for message in running] == [claimed.id]
                 assert store.queues.finish(claimed, "answered")
                 done.append(claimed.key)

@@ -21,6 +21,7 @@ from holdfast.core.flow.events import (
 )
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Delta, Reply
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.answers import Cell, StyledTable, answer, line
 from holdfast.surfaces.cli.chat import spinner as chat_spinner
@@ -41,7 +42,7 @@ CHAT = (sys.executable, "-m", "holdfast", "chat")
 
 def stored(folder: Path) -> list[Record]:
     with JsonlStore(str(folder / ".sessions")) as store:
-        key = store.sessions()[0].key
+        key = store.sessions(owner=ANY_OWNER)[0].key
         return [entry.record for entry in store.read_all(key)]
 
 

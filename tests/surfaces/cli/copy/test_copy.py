@@ -12,6 +12,7 @@ from tests.support.cli import run_in_process
 from tests.surfaces.terminals import Terminal
 
 from holdfast import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores import ANY_HEAD, open_store
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def test_messages_in_queues_are_copied_and_reported(copy: Callable[..., Result])
     assert "1 message at work; at the target" in found.err
     with open_store("here") as here, open_store("there") as there:
         here.queues.release_all("inbox")
-        newest = there.queues.messages(limit=1)[0].id
+        newest = there.queues.messages(limit=1, owner=ANY_OWNER)[0].id
         assert there.queues.drop(newest, "at the target")
     found = copy("here", "there")
     assert found.status == 1

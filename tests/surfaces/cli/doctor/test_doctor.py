@@ -10,6 +10,7 @@ from tests.support.bot_api import TOKEN, BotApiServer
 from tests.support.cli import run_in_process
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def test_a_sound_set_up_has_no_problem(capfd: pytest.CaptureFixture[str]) -> Non
     assert found["store takes writes"] == "ok"
     assert found["model offline"] == "ok"
     with open_store(os.environ["HOLDFAST_ROOT"]) as store:
-        assert store.sessions() == []
+        assert store.sessions(owner=ANY_OWNER) == []
         assert store.trash() == []
         assert store.erasures() == []
 

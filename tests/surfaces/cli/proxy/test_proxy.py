@@ -14,6 +14,7 @@ from tests.engine.proxy.conversations import Client, exchange
 from tests.support.cli import run_in_process
 from tests.surfaces.proxy.test_turns import long_client
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores import JsonlStore
 from holdfast.testing import Answer, Call, Loopback
@@ -67,7 +68,7 @@ def test_a_proxy_that_is_killed_goes_on_with_the_same_session(
                 {"role": "user", "content": "And then?"},
             ]
     with JsonlStore(str(root)) as store:
-        (info,) = store.sessions()
+        (info,) = store.sessions(owner=ANY_OWNER)
         assert info.messages == 4
     shown = run_in_process(["log", info.key.session, "--root", str(root)], capfd)
     assert shown.status == 0
@@ -137,5 +138,5 @@ def test_own_tools_are_off_until_they_are_asked_for(
 
 
 def _only(store: JsonlStore) -> SessionKey:
-    (info,) = store.sessions()
+    (info,) = store.sessions(owner=ANY_OWNER)
     return info.key

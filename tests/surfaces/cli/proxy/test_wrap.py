@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.cli import run_in_process
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores import JsonlStore
 from holdfast.testing import Loopback
 
@@ -43,7 +44,7 @@ def test_a_command_is_led_through_the_proxy(
         assert len(upstream.requests) == 2
     assert found.status == 7
     with JsonlStore(str(root)) as store:
-        titles = {info.title for info in store.sessions()}
+        titles = {info.title for info in store.sessions(owner=ANY_OWNER)}
     assert titles == {"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"}
 
 

@@ -15,6 +15,7 @@ from tests.surfaces.cli.telegram.bot_processes import bot_process
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.keys import key_of
 from holdfast.core.log.records import Assistant, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.telegram.replies import outbox_name
@@ -35,7 +36,7 @@ OUTBOX = outbox_name(123456)
 
 def open_rows(store: SessionStore) -> list[str]:
     """Return what is on its way, and why it is not done."""
-    rows = store.queues.messages(states=("waiting", "running"), limit=10_000)
+    rows = store.queues.messages(states=("waiting", "running"), limit=10_000, owner=ANY_OWNER)
     return [
         f"{row.queue} {row.key}: {row.state} {row.tries}+{row.lost_claims} {row.reason}"
         for row in rows
@@ -57,7 +58,9 @@ def wait_for_heads(store: SessionStore, seconds: float = 600) -> None:
     """Wait until the message is done that each chat waits for now."""
 
     def first_ids() -> dict[str, int]:
-        rows = store.queues.messages("inbox", states=("waiting", "running"), limit=10_000)
+        rows = store.queues.messages(
+            "inbox", states=("waiting", "running"), limit=10_000, owner=ANY_OWNER
+        )
         return {row.lane: row.id for row in rows}  # rows are the newest first
 
     heads, until = first_ids(), time.monotonic() + seconds
@@ -70,7 +73,12 @@ def wait_for_room(store: SessionStore, user: int, seconds: float = 600) -> None:
     """Wait until a chat has few open messages: over a hundred, its sender is told to come again."""
     until, lane = time.monotonic() + seconds, f"main/tg_{user}"
     while (
-        len(store.queues.messages("inbox", lane=lane, states=("waiting", "running"), limit=80)) > 60
+        len(
+            store.queues.messages(
+                "inbox", lane=lane, states=("waiting", "running"), limit=80, owner=ANY_OWNER
+            )
+        )
+        > 60
     ):
         assert time.monotonic() < until, open_rows(store)
         time.sleep(0.05)
@@ -101,7 +109,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         with bot_process(tmp_path, server):
             wait_until_quiet(store, server)
 
-        inbox = store.queues.messages("inbox", limit=10_000)
+        inbox = store.queues.messages("inbox", limit=10_000, owner=ANY_OWNER)
         assert [row for row in inbox if row.state != "answered"] == []
         for user, updates in asked.items():
             key = SessionKey("main", f"tg_{user}")
@@ -115,7 +123,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         sent = Counter((message.chat, message.text) for message in server.sent)
         arrived = {message.id for message in server.sent}
         allowed: Counter[tuple[int, str]] = Counter()
-        rows = store.queues.messages(OUTBOX, limit=10_000)
+        rows = store.queues.messages(OUTBOX, limit=10_000, owner=ANY_OWNER)
         for row in rows:
             assert row.state == "delivered", row.reason
             assert row.result is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Assistant, JsonlStore, SessionKey, ToolResult, User
+from holdfast.core.owners import NamedOwner
 from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def trip(cli: Cli) -> list[str]:
     """A session with a step in it, and a child that it started."""
     with JsonlStore(cli.root) as store:
         key = SessionKey("main", "trip")
-        store.create(key, label="The trip", owner="ann")
+        store.create(key, label="The trip", owner=NamedOwner("ann"))
         done = store.append(
             key,
             [
@@ -33,7 +34,7 @@ def trip(cli: Cli) -> list[str]:
             expect=ANY_HEAD,
         )
         child = SessionKey("main", "child")
-        store.create(child, parent_session=str(key), reason="spawn", owner="ann")
+        store.create(child, parent_session=str(key), reason="spawn", owner=NamedOwner("ann"))
         store.append(child, [User(content="the child's words")], expect=ANY_HEAD)
     return list(done.ids)
 

@@ -11,6 +11,7 @@ from tests.support.embedding_server import EmbeddingServer
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import NamedOwner
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.openai_embedder import OpenAIEmbedder
 from holdfast.stores.jsonl.store import JsonlStore
@@ -108,7 +109,7 @@ def test_a_model_of_ones_own_makes_the_vectors(
 ) -> None:
     """By option or by variable; of one owner alone where one is named; each vector once."""
     with JsonlStore(root) as store:
-        store.create(SessionKey("main", "hers"), owner="ann")
+        store.create(SessionKey("main", "hers"), owner=NamedOwner("ann"))
         said = [User(content=f"ann {number}") for number in range(70)]
         store.append(SessionKey("main", "hers"), said, expect=None)
     model = ("--embedder", f"openai:letters@{server.url}")

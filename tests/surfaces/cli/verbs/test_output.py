@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import OutputRef, ToolResult, User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
 
@@ -27,7 +28,7 @@ def offload(cli: Cli, data: bytes, *, session: str = "work", kind: str = "log") 
     key = SessionKey("main", session)
     with JsonlStore(cli.root) as store:
         sha256 = store.blobs.put(data)
-        if not any(info.key == key for info in store.sessions()):
+        if not any(info.key == key for info in store.sessions(owner=ANY_OWNER)):
             store.create(key)
         ref = OutputRef(sha256=sha256, bytes=len(data), kind=kind)
         store.append(key, [ToolResult(tool_use_id="t", output_ref=ref)], expect=ANY_HEAD)

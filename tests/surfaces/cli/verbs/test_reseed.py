@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Assistant, JsonlStore, Record, SessionKey, User
+from holdfast.core.owners import NamedOwner
 from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def trip(cli: Cli) -> None:
     """A session that belongs to Ann."""
     with JsonlStore(cli.root) as store:
         key = SessionKey("main", "trip")
-        store.create(key, owner="ann")
+        store.create(key, owner=NamedOwner("ann"))
         records: list[Record] = [User(content="Which train?"), Assistant(content="The 9:12.")]
         store.append(key, records, expect=ANY_HEAD)
 

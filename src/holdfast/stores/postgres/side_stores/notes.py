@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.memory.note_types import NoteFile
+from holdfast.core.owners import owner_text
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.owners import Owner
     from holdfast.ports import Clock
     from holdfast.stores.postgres.connections import Connection, Connections
 
@@ -29,9 +31,9 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(('x' || encode(%s, 'hex'))::bit(64)
 class PostgresNoteTable:
     """The `NoteTable` of one agent, or of one of its owners, in a database."""
 
-    def __init__(self, connections: Connections, agent: str, owner: str, *, clock: Clock) -> None:
+    def __init__(self, connections: Connections, agent: str, owner: Owner, *, clock: Clock) -> None:
         self._connections = connections
-        self._agent, self._owner = agent, to_bytes(owner)
+        self._agent, self._owner = agent, to_bytes(owner_text(owner))
         self._scope = hashlib.sha256(agent.encode() + b"/" + self._owner).digest()
         self._clock = clock
 

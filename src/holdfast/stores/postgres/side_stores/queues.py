@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import randint
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.owners import NamedOwner, filter_text, owner_text
 from holdfast.core.queues.bodies import encode_body, is_same
 from holdfast.core.queues.copies import as_copy, compare_copy
 from holdfast.core.queues.messages import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from holdfast.core.log.records import Json
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.queues.copies import MessageCopy
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
     from holdfast.stores.postgres.connections import Connections
@@ -82,9 +84,10 @@ _RELEASE_ALL: Final = f"""UPDATE {{s}}.messages AS m SET state = 'waiting', due 
 _FORGET: Final = f"""DELETE FROM {{s}}.messages AS m
   WHERE m.changed <= {_NOW} - make_interval(secs => %(seconds)s)
   AND m.state IN ('answered', 'delivered', 'dropped') RETURNING m.id"""
-_ERASE: Final = """DELETE FROM {s}.messages AS m WHERE (%(session)s::bytea IS NOT NULL
-    AND md5(m.session) = md5(%(session)s) AND m.session <> '')
-  OR (%(owner)s::bytea IS NOT NULL AND md5(m.owner) = md5(%(owner)s)) RETURNING m.id"""
+_ERASE: Final = """DELETE FROM {s}.messages AS m
+  WHERE md5(m.session) = md5(%(session)s) AND m.session <> '' RETURNING m.id"""
+_ERASE_OWNER: Final = """DELETE FROM {s}.messages AS m
+  WHERE md5(m.owner) = md5(%(owner)s) RETURNING m.id"""
 
 _COPIES: Final = f"""SELECT {_COLUMNS}, m.state = 'running' AND m.until <= {_NOW}
   FROM {{s}}.messages AS m WHERE %s AND m.id > %%(after)s ORDER BY m.id LIMIT %%(limit)s"""
@@ -118,14 +121,16 @@ class _QueueReader(_QueueTable):
     def message(self, message_id: int) -> QueuedMessage | None:
         return self._find("m.id = %(id)s", id=message_id)
 
-    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
-        return self._find(_SAME_KEY, queue=queue, owner=to_bytes(owner), key=to_bytes(key))
+    def find(self, queue: str, owner: Owner, key: str) -> QueuedMessage | None:
+        return self._find(
+            _SAME_KEY, queue=queue, owner=to_bytes(owner_text(owner)), key=to_bytes(key)
+        )
 
     def messages(
         self,
         queue: str | None = None,
         *,
-        owner: str | None = None,
+        owner: OwnerFilter,
         lane: str | None = None,
         states: Sequence[MessageState] = (),
         before: int | None = None,
@@ -140,16 +145,14 @@ class _QueueReader(_QueueTable):
           ORDER BY m.id DESC LIMIT %(limit)s"""
         return list(map(_read, self._rows("read messages", query, {**values, "limit": limit})))
 
-    def copies(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
-    ) -> list[QueuedMessage]:
+    def copies(self, *, owner: OwnerFilter, after: int = 0, limit: int = 50) -> list[QueuedMessage]:
         where, values = _where(None, owner, None)
         values |= {"after": after, "limit": limit}
         rows = self._rows("read messages", _COPIES % where, values)
         return [as_copy(_read(row[:-1])) if row[-1] else _read(row[:-1]) for row in rows]
 
     def counts(
-        self, queue: str, *, owner: str | None = None, lane: str | None = None
+        self, queue: str, *, owner: OwnerFilter, lane: str | None = None
     ) -> dict[MessageState, int]:
         where, values = _where(queue, owner, lane)
         query = f"SELECT m.state, count(*) FROM {{s}}.messages AS m WHERE {where} GROUP BY m.state"
@@ -246,12 +249,10 @@ class PostgresQueues(_QueueReader):
     def forget(self, *, older_than_seconds: float) -> int:
         return len(self._rows("forget messages", _FORGET, {"seconds": older_than_seconds}))
 
-    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
-        values = {
-            "session": None if session is None else to_bytes(session),
-            "owner": None if owner is None else to_bytes(owner),
-        }
-        return len(self._rows("erase messages", _ERASE, values))
+    def erase(self, of: str | NamedOwner) -> int:
+        if isinstance(of, NamedOwner):
+            return len(self._rows("erase messages", _ERASE_OWNER, {"owner": to_bytes(of.name)}))
+        return len(self._rows("erase messages", _ERASE, {"session": to_bytes(of)}))
 
     def restore(
         self, messages: Sequence[QueuedMessage], *, dry_run: bool = False
@@ -300,12 +301,12 @@ class PostgresQueues(_QueueReader):
         return bool(self._rows("change a message", query, {**values, "id": message_id}))
 
 
-def _where(queue: str | None, owner: str | None, lane: str | None) -> tuple[str, dict[str, Any]]:
+def _where(queue: str | None, owner: OwnerFilter, lane: str | None) -> tuple[str, dict[str, Any]]:
     parts, values = ["true"], dict[str, Any]()
     if queue is not None:
         parts.append("m.queue = %(queue)s")
         values["queue"] = queue
-    for name, value in (("owner", owner), ("lane", lane)):
+    for name, value in (("owner", filter_text(owner)), ("lane", lane)):
         if value is not None:
             parts.append(f"md5(m.{name}) = md5(%({name})s)")
             values[name] = to_bytes(value)

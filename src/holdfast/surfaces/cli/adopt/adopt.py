@@ -71,7 +71,7 @@ def _adopt(args: argparse.Namespace, app: App) -> int:
         app.store,
         agent=app.settings.agent,
         keeps_agents=args.agent is None,
-        owner=app.owner or "",
+        owner=app.owner_of_new,
         formats=formats,
         is_dry_run=args.dry_run,
     )

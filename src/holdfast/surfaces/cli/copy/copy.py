@@ -82,7 +82,7 @@ def _copy(args: argparse.Namespace, app: App) -> int:
             source,
             target,
             agent=args.agent,
-            owner=args.owner,
+            owner=app.owner,
             dry_run=args.dry_run,
             on_progress=lambda now: app.out.count(_progress(now)),
         )

@@ -27,6 +27,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
@@ -204,7 +205,7 @@ class Replay:
 
     def _earlier_records(self, store: SessionStore) -> list[Record]:
         """Read the records of an earlier process."""
-        known = any(info.key == KEY for info in store.sessions(agent=KEY.agent))
+        known = any(info.key == KEY for info in store.sessions(agent=KEY.agent, owner=ANY_OWNER))
         return list(store.read(KEY)) if known else []
 
     def _session(self, store: SessionStore, agent: RecordedAgent) -> Session:

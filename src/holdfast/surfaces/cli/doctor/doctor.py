@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.core.log.ids import SessionKey, new_session_id
+from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.errors import HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.answers import Cell
@@ -104,8 +105,8 @@ def _store(app: App) -> Iterator[CheckResult]:
         yield _can_be_made(os.path.abspath(folder), app.settings.agent)
         return
     try:
-        newest = store.sessions(limit=1)
-        waiting = store.queues.counts("inbox")
+        newest = store.sessions(limit=1, owner=ANY_OWNER)
+        waiting = store.queues.counts("inbox", owner=ANY_OWNER)
     except HoldfastError as error:
         yield _problem("store", error)
         return
@@ -162,7 +163,7 @@ def _writable(store: SessionStore, agent: str) -> CheckResult:
     key = SessionKey(agent, new_session_id(int.from_bytes(os.urandom(6), "big")))
     try:
         store.create(key)
-        store.begin_erasure(key)
+        store.begin_erasure(key, owner=NO_OWNER)
         store.finish_erasure(key)
     except HoldfastError as error:
         return _problem("store takes writes", error)

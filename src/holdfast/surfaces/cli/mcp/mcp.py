@@ -103,7 +103,7 @@ def _caller(args: argparse.Namespace, app: App) -> Caller:
     return Caller(
         app.settings.agent,
         args.session,
-        owner=app.owner or "",
+        owner=app.owner_of_new,
         visibility=args.visibility,
         agents=agents,
     )

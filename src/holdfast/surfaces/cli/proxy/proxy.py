@@ -111,7 +111,7 @@ def build_app(args: argparse.Namespace, app: App, defaults: Sequence[str] = ()) 
     keeper = ProxyKeeper(
         app.store,
         agent=app.settings.agent,
-        owner=app.owner or "",
+        owner=app.owner_of_new,
         mode=args.mode,
         window=args.window,
         has_tools=args.own_tools,

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.sizes import size
@@ -69,7 +70,7 @@ def _telegram(args: argparse.Namespace, app: App) -> int:
             hint=f"set {TOKEN_VARIABLE} to the token that @BotFather gives; it is not taken as an "
             "argument, which other users of the machine could read",
         )
-    if app.owner is not None:
+    if app.owner != ANY_OWNER:
         raise UsageError(
             "`holdfast telegram` takes no --owner: each person owns their sessions",
             hint="their owner is `telegram:ID`",

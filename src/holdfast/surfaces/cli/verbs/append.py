@@ -76,7 +76,7 @@ def _open_session(args: argparse.Namespace, app: App) -> SessionKey:
         if not args.create:
             raise
     key = new_key(app, args.session)
-    app.store.create(key, label=check_label(args.label), owner=app.owner or "")
+    app.store.create(key, label=check_label(args.label), owner=app.owner_of_new)
     return key
 
 

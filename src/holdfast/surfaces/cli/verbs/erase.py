@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import Named, resolve
-from holdfast.engine.erasing import erase
+from holdfast.core.owners import ANY_OWNER, NamedOwner
+from holdfast.engine.erasing import erase, erase_owner
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
@@ -31,8 +32,16 @@ def _add_erase(parser: argparse.ArgumentParser) -> None:
 def _erase(args: argparse.Namespace, app: App) -> int:
     if bool(args.session) == (args.owner is not None):
         raise UsageError("nothing to erase is named", hint="pass SESSION …, or --owner NAME")
+    if args.owner == "":
+        raise UsageError("the name of the owner is empty", hint="erase sessions by their names")
     keys = [_find(app, name) for name in args.session]
-    planned = erase(app.store, *keys, owner=args.owner, dry_run=True)
+
+    def run(*, is_dry: bool) -> ErasureReport:
+        if isinstance(app.owner, NamedOwner):
+            return erase_owner(app.store, app.owner, dry_run=is_dry)
+        return erase(app.store, *keys, owner=ANY_OWNER, dry_run=is_dry)
+
+    planned = run(is_dry=True)
     if args.dry_run:
         _show(app, planned)
         return 0
@@ -40,7 +49,7 @@ def _erase(args: argparse.Namespace, app: App) -> int:
         app.out.note("nothing was erased")
         return _EXIT_NOT_CONFIRMED
     with app.out.busy("erasing"):
-        report = erase(app.store, *keys, owner=args.owner)
+        report = run(is_dry=False)
     _show(app, report)
     return 0
 

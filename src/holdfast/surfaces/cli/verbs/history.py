@@ -11,6 +11,7 @@ from holdfast.core.history.capped_json import text_within
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
+from holdfast.core.owners import owner_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, Row
@@ -108,7 +109,7 @@ def _caller(args: argparse.Namespace, app: App) -> Caller:
     agent = agent or app.settings.agent
     if not is_name(agent) or not is_name(session):
         raise UsageError(f"`{args.caller}` is not a session", hint="pass --as AGENT/SESSION")
-    owner = app.store.header(SessionKey(agent, session)).owner
+    owner = owner_of(app.store.header(SessionKey(agent, session)).owner)
     return Caller(agent, session, owner=owner, visibility=args.visibility or "tree")
 
 

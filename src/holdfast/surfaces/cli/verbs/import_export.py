@@ -110,7 +110,7 @@ class _Run:
         self.strangers = 0
         self._args, self._app = args, app
         self._is_single = is_single
-        self._adopter = SessionAdopter(app.store, owner=app.owner or "", may_fork=False)
+        self._adopter = SessionAdopter(app.store, owner=app.owner_of_new, may_fork=False)
 
     def take(self, place: str, *, is_given: bool) -> None:
         try:

@@ -54,7 +54,7 @@ def _memory(args: argparse.Namespace, app: App) -> int:
 
 def _store(app: App) -> Notes:
     settings = app.settings
-    owner = app.owner or ""
+    owner = app.owner_of_new
     return app.store.notes(settings.agent, owner, redactor=redactor(settings.secrets))
 
 

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.search_terms import is_common, terms
+from holdfast.core.owners import AnyOwner
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import decode_typed
@@ -161,12 +162,12 @@ def open_memory(args: argparse.Namespace, app: App) -> Memory:
 
     settings = app.settings
     caller = OPERATOR
-    if app.owner:
+    if not isinstance(app.owner, AnyOwner):
         caller = Caller(settings.agent, None, owner=app.owner, visibility="agent")
     words_only = getattr(args, "words_only", True)
     return Memory(
         app.store,
-        app.store.notes(settings.agent, app.owner or ""),
+        app.store.notes(settings.agent, app.owner_of_new),
         embedder=None if words_only else args.embedder or settings.embedder,
         caller=caller,
         redactor=redactor(settings.secrets),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.log.ids import SessionKey, new_session_id
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
+from holdfast.core.owners import row_text
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
 from holdfast.surfaces.answers import Cell, Row
@@ -50,7 +51,7 @@ def info_json(info: SessionInfo) -> dict[str, object]:
         "session": info.key.session,
         "agent": info.key.agent,
         "label": info.label,
-        "owner": info.owner,
+        "owner": row_text(info.owner),
         "title": info.title,
         "created": info.created,
         "last_active": info.last_active,
@@ -90,7 +91,7 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
 def _new(args: argparse.Namespace, app: App) -> int:
     key = new_key(app, args.id)
     label = check_label(args.label)
-    head = app.store.create(key, label=label, owner=app.owner or "")
+    head = app.store.create(key, label=label, owner=app.owner_of_new)
     return _show_new(app, key, label, head)
 
 

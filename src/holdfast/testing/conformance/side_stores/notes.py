@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.owners import UNKNOWN_OWNER, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.errors import HoldfastError, NoSuchNote, NoteChanged, PathRejected, UsageError
 from holdfast.testing.conformance.samples import raises
@@ -76,7 +77,10 @@ def notes_of_others_are_not_seen(store: SessionStore) -> None:
     for agent, owner in places:
         found = [note.text for note in _notes(store, agent, owner).notes()]
         assert found == [f"of {agent} {owner}".strip()]
-        assert store.note_scopes(agent)[_notes(store, agent, owner).scope] in (owner, None)
+        assert store.note_scopes(agent)[_notes(store, agent, owner).scope] in (
+            owner_of(owner),
+            UNKNOWN_OWNER,
+        )
     assert set(store.agents()) >= {"main", "other"}
     assert len(store.note_scopes("main")) == 3
     assert store.note_scopes("nobody") == {}
@@ -208,4 +212,4 @@ def writers_of_notes_do_not_get_in_each_others_way(store: SessionStore) -> None:
 
 
 def _notes(store: SessionStore, agent: str = "main", owner: str = "") -> Notes:
-    return store.notes(agent, owner, clock=lambda: _NOON)
+    return store.notes(agent, owner_of(owner), clock=lambda: _NOON)

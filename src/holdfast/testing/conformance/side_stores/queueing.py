@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.queues.copies import as_copy, is_equal
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
@@ -46,9 +47,9 @@ def a_queued_message_comes_back_as_it_was_put(store: SessionStore) -> None:
     assert before - 5 <= put.created <= time.time() + 5
     assert put.due <= put.created + 1
     assert store.queues.message(put.id) == put
-    assert store.queues.find("inbox", "ann", "k1") == put
+    assert store.queues.find("inbox", NamedOwner("ann"), "k1") == put
     assert store.queues.message(put.id + 1) is None
-    assert store.queues.find("inbox", "bob", "k1") is None
+    assert store.queues.find("inbox", NamedOwner("bob"), "k1") is None
 
 
 def a_key_names_one_message(store: SessionStore) -> None:
@@ -74,7 +75,7 @@ def ids_do_not_count_the_messages_of_others(store: SessionStore) -> None:
         assert abs(put.id / 1e6 - put.created) < 1, "the time is in it"
     first, second = store.queues.put(_new("k1")), store.queues.put(_new("k2"))
     assert first.id < second.id
-    ids = {message.id for message in store.queues.messages(limit=100)}
+    ids = {message.id for message in store.queues.messages(limit=100, owner=ANY_OWNER)}
     assert len(ids) == 22
 
 
@@ -239,23 +240,23 @@ def messages_are_listed_in_pages(store: SessionStore) -> None:
         store.queues.put(_new(f"k{number}", f"lane{number % 3}", owner=owner))
     store.queues.put(_new("o", queue="outbox"))
     queues = store.queues
-    assert _keys(queues.messages("inbox")) == ["k4", "k3", "k2", "k1", "k0"]
-    assert _keys(queues.messages()) == ["o", "k4", "k3", "k2", "k1", "k0"]
-    page = queues.messages("inbox", limit=2)
+    assert _keys(queues.messages("inbox", owner=ANY_OWNER)) == ["k4", "k3", "k2", "k1", "k0"]
+    assert _keys(queues.messages(owner=ANY_OWNER)) == ["o", "k4", "k3", "k2", "k1", "k0"]
+    page = queues.messages("inbox", limit=2, owner=ANY_OWNER)
     assert _keys(page) == ["k4", "k3"]
-    page = queues.messages("inbox", limit=2, before=page[-1].id)
+    page = queues.messages("inbox", limit=2, before=page[-1].id, owner=ANY_OWNER)
     assert _keys(page) == ["k2", "k1"]
-    assert _keys(queues.messages("inbox", owner="ann")) == ["k3", "k1"]
-    assert _keys(queues.messages("inbox", owner="")) == []
-    assert _keys(queues.messages("inbox", lane="lane0")) == ["k3", "k0"]
+    assert _keys(queues.messages("inbox", owner=NamedOwner("ann"))) == ["k3", "k1"]
+    assert _keys(queues.messages("inbox", owner=NO_OWNER)) == []
+    assert _keys(queues.messages("inbox", lane="lane0", owner=ANY_OWNER)) == ["k3", "k0"]
     (held,) = queues.claim("inbox", "w", _LONG)
-    assert _keys(queues.messages("inbox", states=("running",))) == ["k0"]
+    assert _keys(queues.messages("inbox", states=("running",), owner=ANY_OWNER)) == ["k0"]
     assert queues.finish(held, "answered")
-    assert _keys(queues.messages("inbox", states=("answered", "failed"))) == ["k0"]
-    assert queues.counts("inbox") == {"waiting": 4, "answered": 1}
-    assert queues.counts("inbox", owner="ann") == {"waiting": 2}
-    assert queues.counts("inbox", lane="lane0") == {"waiting": 1, "answered": 1}
-    assert queues.counts("absent") == {}
+    assert _keys(queues.messages("inbox", states=("answered", "failed"), owner=ANY_OWNER)) == ["k0"]
+    assert queues.counts("inbox", owner=ANY_OWNER) == {"waiting": 4, "answered": 1}
+    assert queues.counts("inbox", owner=NamedOwner("ann")) == {"waiting": 2}
+    assert queues.counts("inbox", lane="lane0", owner=ANY_OWNER) == {"waiting": 1, "answered": 1}
+    assert queues.counts("absent", owner=ANY_OWNER) == {}
 
 
 def messages_that_are_done_are_forgotten(store: SessionStore) -> None:
@@ -267,7 +268,7 @@ def messages_that_are_done_are_forgotten(store: SessionStore) -> None:
     assert store.queues.finish(failed, "failed", reason="no")
     assert store.queues.forget(older_than_seconds=_LONG) == 0
     assert store.queues.forget(older_than_seconds=-_LONG) == 1
-    assert _keys(store.queues.messages("inbox")) == ["d1", "c1", "b1"]
+    assert _keys(store.queues.messages("inbox", owner=ANY_OWNER)) == ["d1", "c1", "b1"]
 
 
 def an_erasure_takes_messages_along(store: SessionStore) -> None:
@@ -276,12 +277,12 @@ def an_erasure_takes_messages_along(store: SessionStore) -> None:
     store.queues.put(_new("t1", "b", session="main/t"))
     store.queues.put(_new("u1", "c", session="", owner="bob"))
     store.queues.claim("inbox", "w", _LONG)
-    assert store.queues.erase(session="main/s") == 1
-    assert _keys(store.queues.messages("inbox")) == ["u1", "t1"]
-    assert store.queues.erase(owner="ann") == 1
-    assert store.queues.erase(owner="ann") == 0
-    assert store.queues.erase(session="main/absent") == 0
-    assert _keys(store.queues.messages("inbox")) == ["u1"]
+    assert store.queues.erase("main/s") == 1
+    assert _keys(store.queues.messages("inbox", owner=ANY_OWNER)) == ["u1", "t1"]
+    assert store.queues.erase(NamedOwner("ann")) == 1
+    assert store.queues.erase(NamedOwner("ann")) == 0
+    assert store.queues.erase("main/absent") == 0
+    assert _keys(store.queues.messages("inbox", owner=ANY_OWNER)) == ["u1"]
 
 
 def messages_are_copied_with_ids_states_and_keys(store: SessionStore) -> None:
@@ -293,20 +294,20 @@ def messages_are_copied_with_ids_states_and_keys(store: SessionStore) -> None:
     assert store.queues.finish(claimed["d1"], "answered", result={"record": "r"})
     assert store.queues.finish(claimed["f1"], "failed", reason="no")
     assert store.queues.drop(claimed["x1"].id, "unwanted")
-    before = store.queues.copies()
+    before = store.queues.copies(owner=ANY_OWNER)
     assert [(each.key, each.state) for each in before] == [
         *(("w1", "waiting"), ("d1", "answered"), ("f1", "failed"), ("x1", "dropped")),
         *(("r1", "running"), ("w2", "waiting")),
     ]
-    assert store.queues.copies(after=before[1].id, limit=2) == before[2:4]
-    assert store.queues.copies(owner="bob") == []
+    assert store.queues.copies(after=before[1].id, limit=2, owner=ANY_OWNER) == before[2:4]
+    assert store.queues.copies(owner=NamedOwner("bob")) == []
     copies = [as_copy(each) for each in before]
-    assert store.queues.erase(owner="ann") == 6
+    assert store.queues.erase(NamedOwner("ann")) == 6
     assert store.queues.restore(copies, dry_run=True) == ["added"] * 6
-    assert store.queues.copies() == []
+    assert store.queues.copies(owner=ANY_OWNER) == []
     assert store.queues.restore(copies) == ["added"] * 6
     assert store.queues.restore(copies) == ["same"] * 6
-    kept = store.queues.copies()
+    kept = store.queues.copies(owner=ANY_OWNER)
     assert all(map(is_equal, copies, kept))
     assert [each.id for each in kept] == [each.id for each in before]
     # Keys, order and ids go on as they were.
@@ -319,23 +320,23 @@ def a_claim_that_ran_out_is_copied_as_lost(store: SessionStore) -> None:
     """A message of a process that ended waits in the copy; it is not worked on any more."""
     store.queues.put(_new("k1"))
     store.queues.claim("inbox", "w", -1.0)
-    (copy,) = store.queues.copies()
+    (copy,) = store.queues.copies(owner=ANY_OWNER)
     assert (copy.state, copy.tries, copy.lost_claims) == ("waiting", 0, 1)
 
 
 def a_copy_replaces_only_an_earlier_state(store: SessionStore) -> None:
     """A message that went on here since, or is another one, is left alone."""
     put = store.queues.put(_new("k1"))
-    earlier = store.queues.copies()
+    earlier = store.queues.copies(owner=ANY_OWNER)
     (claimed,) = store.queues.claim("inbox", "w", _LONG)
     assert store.queues.restore(earlier) == ["conflict"]
     assert store.queues.finish(claimed, "answered")
-    later = store.queues.copies()
+    later = store.queues.copies(owner=ANY_OWNER)
     assert store.queues.restore(earlier) == ["conflict"]
-    assert store.queues.erase(owner="ann") == 1
+    assert store.queues.erase(NamedOwner("ann")) == 1
     assert store.queues.restore(earlier) == ["added"]
     assert store.queues.restore(later) == ["updated"]
-    assert store.queues.counts("inbox") == {"answered": 1}
+    assert store.queues.counts("inbox", owner=ANY_OWNER) == {"answered": 1}
     others = [
         msgspec.structs.replace(earlier[0], key="k2"),  # another one has its id
         msgspec.structs.replace(earlier[0], id=put.id + 9),  # another one has its key
@@ -343,15 +344,15 @@ def a_copy_replaces_only_an_earlier_state(store: SessionStore) -> None:
         msgspec.structs.replace(later[0], lane="b"),
     ]
     assert store.queues.restore(others) == ["conflict"] * 4
-    assert list(map(is_equal, later, store.queues.copies())) == [True]
+    assert list(map(is_equal, later, store.queues.copies(owner=ANY_OWNER))) == [True]
 
 
 def a_copy_does_not_overtake_its_lane(store: SessionStore) -> None:
     """Before a message that is worked on, none appears in its lane; elsewhere it may."""
     for key, lane in (("a1", "a"), ("b1", "b"), ("a2", "a")):
         store.queues.put(_new(key, lane))
-    first, beside, _last = store.queues.copies()
-    assert store.queues.erase(owner="ann") == 3
+    first, beside, _last = store.queues.copies(owner=ANY_OWNER)
+    assert store.queues.erase(NamedOwner("ann")) == 3
     store.queues.put(_new("a3"))
     (running,) = store.queues.claim("inbox", "w", _LONG)
     assert store.queues.restore([first, beside]) == ["conflict", "added"]
