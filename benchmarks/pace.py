@@ -190,9 +190,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few cells of the grid")
     parser.add_argument("--jobs", type=int, default=1, help="pauses that are played at once")
     parser.add_argument("--window", type=int, action="append", help="only this window; repeat")
+    parser.add_argument("--pause", type=int, action="append", help="only this pause; repeat")
     args = parser.parse_args()
     windows = args.window or (WINDOWS[:1] if args.quick else WINDOWS)
-    pauses = (60, 600) if args.quick else PAUSES
+    pauses = args.pause or ((60, 600) if args.quick else PAUSES)
     print("| window | model | dearest | at a pause of | facts lost | within both goals |")
     print("|--:|---|--:|--:|--:|--:|", flush=True)
     cells: list[Cell] = []

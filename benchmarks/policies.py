@@ -396,6 +396,7 @@ def _arguments() -> argparse.Namespace:
         help="whose sessions, a folder in `agents`; repeat (claude-code)",
     )
     parser.add_argument("--calls", type=int, default=CALLS_MIN, help="leave out shorter sessions")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth session, by name")
     parser.add_argument("--window", type=int, action="append", help="only this window; repeat")
     parser.add_argument("--model", default=MODEL, help="whose prices and lifetimes are used")
     parser.add_argument("--factor", type=float, default=1.12, help="Claude tokens to an o200k one")
@@ -417,6 +418,7 @@ def main() -> int:
             print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
             return 2
     found = read_sessions(folders, options.factor, options.per_result, options.calls)
+    found = found[options.every - 1 :: options.every]
     if not found:
         print(f"no session with {options.calls} calls or more there", file=sys.stderr)
         return 2

@@ -31,8 +31,8 @@ def test_the_first_turn_is_told_with_its_reason() -> None:
     assert "will cut the view" in cold or "will shorten" in cold
     assert "the limit is 85%" in cold or "the cache went cold" in cold
     assert MODEL in cold
-    smaller = talk(20, 600)
-    assert "cold" in first_turn_notice(smaller, now=1e9)
+    smaller = talk(56, 600)
+    assert "the cache went cold" in first_turn_notice(smaller, now=1e9)
     assert first_turn_notice(smaller, now=100.0) == ""
 
 
