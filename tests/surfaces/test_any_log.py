@@ -28,7 +28,7 @@ from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.workspace import CallerWorkspace
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces import slash_commands
 from holdfast.surfaces.chat_context import ChatContext
@@ -129,8 +129,9 @@ def check_session(store: SessionStore, key: SessionKey) -> None:
             session.compact()
             assert session.say("again").text == "fine"
             session.checkpoint()
-            session.undo()
-            session.rewind(turns=1)
+            with suppress(UsageError):  # nothing is left to take back
+                session.undo()
+                session.rewind(turns=1)
             session.reset()
         except HoldfastError as error:  # of a format to come, or of an unknown owner
             if "header" not in str(error) and "who owns" not in str(error):

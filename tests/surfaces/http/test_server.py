@@ -15,6 +15,7 @@ from tests.surfaces.http.servers import BASE, serving, token_for
 from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.gateway.gateway import Gateway
+from holdfast.errors import StoreUnavailable
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.http.server import HttpServer
@@ -315,6 +316,35 @@ def test_readiness_asks_the_store_seldom(store: SessionStore) -> None:
 
     run(scenario)
     assert len(looks) <= 2  # the second where the hundred took longer than a second
+
+
+def test_a_server_that_cannot_claim_messages_is_not_ready(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full can be read, and answers no turn; with room again the server is ready."""
+    queues, is_full = type(store.queues), True
+    claim = queues.claim
+
+    def refuse(self: Any, *given: Any, **more: Any) -> Any:
+        if is_full:
+            raise StoreUnavailable("the disk is full")
+        return claim(self, *given, **more)
+
+    async def scenario() -> None:
+        nonlocal is_full
+        server = HttpServer(_idle_gateway(store), _no_workspace)
+        async with running(server) as client:
+            await server.readiness.load()
+            while (found := await client.get("/readyz")).status_code == 200:
+                await asyncio.sleep(0.01)
+            assert found.json()["detail"] == "the store does not take messages"
+            is_full = False
+            server.gateway.wake()
+            while (await client.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(queues, "claim", refuse)
+    run(scenario)
 
 
 def test_nothing_is_masked_on_the_event_loop(

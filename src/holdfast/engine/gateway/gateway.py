@@ -14,7 +14,7 @@ import socket
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
@@ -258,9 +258,12 @@ class Gateway:
         return self._worker.running
 
     @property
-    def is_answering(self) -> bool:
-        """True from the start to the stop, as long as the loops that answer messages run."""
-        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+    def state(self) -> Literal["answering", "stopped", "blocked"]:
+        """`answering` from the start to the stop, as long as the loops that answer messages run;
+        `blocked` while no message can be claimed: on a full disk, without the database."""
+        if not self._tasks or any(task.done() for task in self._tasks):
+            return "stopped"
+        return "answering" if self._worker.claim_failure is None else "blocked"
 
     def wake(self) -> None:
         """Look for messages now: one was put, or is to be tried again."""

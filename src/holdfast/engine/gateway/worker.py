@@ -44,6 +44,8 @@ class QueueWorker:
         self._wake = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], QueuedMessage] = {}
         self._is_stopping = False
+        self.claim_failure: Exception | None = None
+        """The reason why the newest claim failed; None where it did not."""
 
     @property
     def running(self) -> int:
@@ -109,10 +111,13 @@ class QueueWorker:
     async def _claim(self, limit: int) -> list[QueuedMessage]:
         queues = self._store.queues
         try:
-            return await run_in_thread(
+            found = await run_in_thread(
                 lambda: queues.claim(self._queue, self._holder, self._claim_seconds, limit=limit)
             )
+            self.claim_failure = None
+            return found
         except Exception as error:  # also a bug of a driver: nobody else answers messages here
+            self.claim_failure = error
             is_known = isinstance(error, HoldfastError)
             log.warning(
                 "cannot claim messages of `%s`: %s", self._queue, error, exc_info=not is_known

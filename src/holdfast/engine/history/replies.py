@@ -13,6 +13,7 @@ from holdfast.core.text.cut import cut
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import (
     AccessDenied,
+    BlobMissing,
     CannotFit,
     HoldfastError,
     HoldfastWarning,
@@ -127,6 +128,8 @@ class AuditedReplies:
             return "forbidden", sentence_of(error)
         if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote):
             return "not_found", sentence_of(error)
+        if isinstance(error, BlobMissing):  # its hint says where the store is
+            return "not_found", sentence_of(error) if self._caller == OPERATOR else str(error)
         if isinstance(error, UsageError | CannotFit | PathRejected):
             return "invalid", sentence_of(error)
         if isinstance(error, TurnInProgress | LogConflict | LeaseLost | NoteChanged):

@@ -42,7 +42,8 @@ def _health(_call: HttpCall) -> HttpAnswer:
 
 
 class Readiness:
-    """Knows whether a turn can be answered: everything is loaded, and the store answers."""
+    """Knows whether a turn can be answered: everything is loaded, the store answers and takes
+    messages."""
 
     def __init__(self, gateway: Gateway, steps: Sequence[Callable[[], None]] = ()) -> None:
         """`steps` load what the first turn would wait for; each runs in a thread."""
@@ -70,7 +71,8 @@ class Readiness:
             raise Problem(503, "the server cannot answer turns", hint="its log says why")
         if self._state == "loading":
             raise Problem(503, "the server is loading", hint="ask again in a second")
-        if not self._gateway.is_answering:
+        state = self._gateway.state
+        if state == "stopped":
             raise Problem(503, "the server is stopping", hint="ask another one")
         async with self._looking:
             if time.monotonic() - self._looked >= _LOOK_SECONDS:
@@ -78,6 +80,8 @@ class Readiness:
                 self._looked = time.monotonic()
         if self._failure is not None:
             raise Problem(503, "the store does not answer", code=self._failure.code)
+        if state == "blocked":
+            raise Problem(503, "the store does not take messages", hint="the server's log says why")
 
     def _look(self) -> HoldfastError | None:
         store = self._gateway.store
