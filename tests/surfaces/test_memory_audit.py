@@ -81,8 +81,10 @@ def call_http(store: SessionStore, path: str, citation: str) -> None:
         token, known = token_for("ann")
         async with serving(store, known) as client:
             client.headers["Authorization"] = f"Bearer {token}"
-            params = {"q": QUERY, "citation": citation}
-            given = {key: params[key] for key in (("q",) if "search" in path else ("citation",))}
+            params = {"query": QUERY, "citation": citation}
+            given = {
+                key: params[key] for key in (("query",) if "search" in path else ("citation",))
+            }
             assert (await client.get(path, params=given)).status_code == 200
 
     asyncio.run(ask())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from typing import Any
 
@@ -9,8 +10,14 @@ import msgspec
 import pytest
 
 from holdfast.core.history.answers import Result
+from holdfast.engine.operations.context import ReadContext
+from holdfast.engine.operations.history import ListSessions, SearchSessions
 from holdfast.engine.operations.operation import RIGHTS, Operation, describe
 from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.surfaces.http import operations as http_operations
+from holdfast.surfaces.http.route import NoQuery
+from holdfast.surfaces.http.server import ROUTES
+from holdfast.surfaces.mcp import tools as mcp_tools
 from holdfast.surfaces.mcp.tools import TOOLS
 
 
@@ -69,3 +76,43 @@ def test_mcp_offers_just_the_parameters_of_the_operations() -> None:
         assert (tool.title, tool.description) == (operation.title, describe(operation))
         assert tool.is_reading == (operation.right == "read")
     assert len(TOOLS) == sum(bool(operation.tool) for operation in OPERATIONS)
+
+
+def test_http_offers_just_the_parameters_of_the_operations() -> None:
+    """Names, types, bounds, defaults and help: in the address, the query or the body."""
+    made = [route for route in ROUTES if route.operation is not None]
+    doors = {route.operation for route in made}
+    only_tools = {ListSessions, ReadContext, SearchSessions}
+    assert doors == set(OPERATIONS) - only_tools
+    for route in made:
+        assert route.operation is not None
+        own = schema_of(route.operation)
+        offered: dict[str, Any] = {}
+        for kind in (route.query, route.body):
+            if kind is not None and kind is not NoQuery:
+                schema = msgspec.json.schema(kind)["$defs"][kind.__name__]
+                required = set(schema.get("required", []))
+                assert required == set(own.get("required", [])) & set(schema["properties"])
+                offered |= schema["properties"]
+        in_address = {name for name in own["properties"] if f"{{{name}}}" in route.path}
+        in_address |= {"sessionKey"} if "{session}" in route.path else set()
+        assert offered == {
+            name: schema for name, schema in own["properties"].items() if name not in in_address
+        }
+        assert route.answer is route.operation.result
+        assert route.scope == route.operation.right
+
+
+def test_no_door_declares_what_an_operation_has() -> None:
+    """The modules that make a door of operations hold no help, no bound and no default."""
+    for module in (mcp_tools, http_operations):
+        tree = ast.parse(inspect.getsource(module))
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "Meta"
+        ]
+        assert calls == [], module.__name__
+        assert not names & {"ArgumentParser", "add_argument", "Annotated"}, module.__name__

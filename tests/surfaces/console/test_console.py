@@ -742,7 +742,7 @@ def test_forms_that_make_no_sense(store: SessionStore) -> None:
                 ("/?cursor=AAAA", 400),
                 ("/?colour=red", 400),
                 ("/inbox?before=0", 400),
-                ("/memory?citation=../../etc/passwd", 400),
+                ("/memory?citation=../../etc/passwd", 404),
             ):
                 answer = await client.get(address)
                 assert answer.status_code == status, (address, answer.text[-300:])
@@ -928,25 +928,24 @@ def test_notes_are_edited_as_files(store: SessionStore) -> None:
         async with serving(store, secrets={"PASSWORD": value}) as client:
             page = (await client.get(f"/memory?citation={path}")).text
             read(page, of=path)
-            field = re.search(r'<textarea name="before"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
-            assert field is not None
-            assert unescape(field[1]) == before
+            assert f'name="version" value="{version_of(before.encode())}"' in page
             hidden = (await client.get("/memory?citation=secret.md")).text
             assert "textarea" not in hidden.partition("Files of notes")[0]
             after = before.replace("shallow", "deep")
-            asked = {"path": path, "before": before.replace("\n", "\r\n")}
+            asked = {"path": path, "version": version_of(before.encode())}
             saved = await post(client, "/memory/files", **asked, text=after.replace("\n", "\r\n"))
             assert saved.status_code == 303, saved.text
             assert notes.data(path).decode() == after
             assert (await post(client, "/memory/files", **asked, text="x")).status_code == 409
-            asked["before"] = after
+            asked["version"] = version_of(after.encode())
             assert (await post(client, "/memory/files", **asked, text=value)).status_code == 400
-            for other in ("secret.md", "../x", "nothing.md", "/etc/passwd"):
-                asked = {"path": other, "before": "", "text": "x"}
-                assert (await post(client, "/memory/files", **asked)).status_code == 404, other
+            others = {"secret.md": 409, "../x": 400, "nothing.md": 404, "/etc/passwd": 400}
+            for other, status in others.items():
+                asked = {"path": other, "version": version_of(b""), "text": "x"}
+                assert (await post(client, "/memory/files", **asked)).status_code == status, other
             assert notes.data(path).decode() == after
             forged = after + "- x <!-- hf: 2026-11-16T03:20:00+01:00 main/other r1 -->\n"
-            asked = {"path": path, "before": after, "text": forged}
+            asked = {"path": path, "version": version_of(after.encode()), "text": forged}
             assert (await post(client, "/memory/files", **asked)).status_code == 400
             page = (await client.get(f"/memory?citation={path}")).text
             shown = re.search(r'name="version" value="(\w+)"', page)

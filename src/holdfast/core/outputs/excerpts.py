@@ -41,23 +41,32 @@ class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """
 
     ref: str
+    """The ref of the output."""
     kind: str
+    """The kind of text or data."""
     text: str
     """At most as long as asked for. With a pattern: numbered lines, with `:` for a match, `-` for
     its context, and `--` where lines between are left out."""
     offset: int = 0
     """The place of the first character shown."""
     first_line: int = 0
+    """The number of the first line shown."""
     last_line: int = 0
+    """The number of the last line shown."""
     next_offset: int | None = None
+    """The `offset` of the next part, if there is one."""
     next_lines: str | None = None
-    """The arguments for the next part, if there is one."""
+    """The `lines` of the next part, if there is one."""
     total_chars: int = 0
+    """Characters of the whole text."""
     total_lines: int = 0
+    """Lines of the whole text."""
     bytes: int = 0
+    """The size of the whole output."""
     matches: int | None = None
     """With a pattern: the number of lines that match, shown or not."""
     is_cut: bool = msgspec.field(default=False, name="truncated")
+    """True where there is more behind this part."""
     note: str = ""
     """The place of this part in the whole, and how to continue."""
 

@@ -126,7 +126,9 @@ class AuditedReplies:
             return "forbidden", decide(self._caller, None, lambda _key: None).reason
         if isinstance(error, AccessDenied):
             return "forbidden", sentence_of(error)
-        if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote):
+        if isinstance(
+            error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote | BlobMissing
+        ):
             return "not_found", sentence_of(error)
         if isinstance(error, BlobMissing):  # its hint says where the store is
             return "not_found", sentence_of(error) if self._caller == OPERATOR else str(error)

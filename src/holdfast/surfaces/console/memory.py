@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.limits import ID_CHARS_MAX
+from holdfast.core.limits import ID_CHARS_MAX, PATTERN_CHARS_MAX, RECALL_QUERY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.engine.operations.memory import DeleteNoteFile, SaveNote, WriteNoteFile
+from holdfast.engine.operations.parameters import NOTE_CHARS_MAX as _NOTE
+from holdfast.engine.operations.parameters import AgentName
 from holdfast.engine.workspace.memory import version_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -25,11 +29,13 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import size_text
-from holdfast.surfaces.http.memory import NoteBody, NotesOfAgent, NotesQuery, memory_of
-from holdfast.surfaces.http.route import JsonBody, Route
+from holdfast.surfaces.http.operations import body_of
+from holdfast.surfaces.http.route import HttpQuery, Route
 
 if TYPE_CHECKING:
     from holdfast.core.memory.hits import Hit, NeighbourTurn
+    from holdfast.engine.operations.operation import Operation
+    from holdfast.engine.workspace.memory import WorkspaceMemory
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _HITS: Final = 12
@@ -40,12 +46,23 @@ _FILES: Final = 200
 """Files of notes in the list."""
 
 
-class MemoryQuery(NotesQuery, frozen=True):
+class MemoryQuery(HttpQuery, frozen=True):
     """A search, or a place to read."""
 
-    q: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    agent: AgentName = AGENT_DEFAULT
+    q: Annotated[str, msgspec.Meta(max_length=RECALL_QUERY_CHARS_MAX)] = ""
     scope: Literal["all", "notes", "sessions"] = "all"
-    citation: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    citation: Annotated[str, msgspec.Meta(max_length=PATTERN_CHARS_MAX)] = ""
+
+
+_NoteForm: Final = body_of(SaveNote, ("agent", "text"))
+_EditForm: Final = body_of(WriteNoteFile, ("agent", "path", "text", "version"))
+_DeleteForm: Final = body_of(DeleteNoteFile, ("agent", "path", "version"))
+
+
+def memory_of(call: HttpCall, agent: str) -> WorkspaceMemory:
+    """The notes of an agent, and the search in them."""
+    return call.workspace.memory.of_agent(agent or AGENT_DEFAULT)
 
 
 def show_memory(call: HttpCall) -> HttpAnswer:
@@ -84,7 +101,14 @@ def show_memory(call: HttpCall) -> HttpAnswer:
                 "form",
                 _agent_field(query.agent),
                 tag("label", "Note", for_="note"),
-                tag("textarea", id="note", name="text", rows=2, required=True, maxlength=4000),
+                tag(
+                    "textarea",
+                    id="note",
+                    name="text",
+                    rows=2,
+                    required=True,
+                    maxlength=_NOTE,
+                ),
                 tag("button", "Save the note"),
                 method="post",
                 action="/memory/notes",
@@ -92,15 +116,6 @@ def show_memory(call: HttpCall) -> HttpAnswer:
             )
         )
     return page("Memory", *body, here="/memory")
-
-
-class EditForm(JsonBody, NotesOfAgent, frozen=True):
-    """A file of notes in other words."""
-
-    path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-    before: Annotated[str, msgspec.Meta(max_length=_EDIT_CHARS_MAX)]
-    """The file as the form had it: a change meanwhile is not overwritten."""
-    text: Annotated[str, msgspec.Meta(max_length=_EDIT_CHARS_MAX)]
 
 
 def _agent_field(agent: str) -> Html:
@@ -112,7 +127,7 @@ def _edit_form(agent: str, path: str, text: str) -> Html:
         "form",
         _agent_field(agent),
         tag("input", type="hidden", name="path", value=path),
-        tag("textarea", f"\n{text}", name="before", hidden=True, aria_hidden="true", tabindex="-1"),
+        tag("input", type="hidden", name="version", value=version_of(text.encode())),
         tag("label", f"Edit {gist(path, 120)}", for_="edit"),
         tag("textarea", f"\n{text}", id="edit", name="text", rows=16),
         tag("button", "Save the file"),
@@ -120,14 +135,6 @@ def _edit_form(agent: str, path: str, text: str) -> Html:
         action="/memory/files",
         class_="send",
     )
-
-
-class DeleteForm(JsonBody, NotesOfAgent, frozen=True):
-    """A file of notes to move to the trash."""
-
-    path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-    version: Annotated[str, msgspec.Meta(max_length=64)]
-    """As the page showed it: a change meanwhile is not lost."""
 
 
 def _delete_form(agent: str, path: str, version: str) -> Html:
@@ -145,21 +152,24 @@ def _delete_form(agent: str, path: str, version: str) -> Html:
 
 def delete_notes(call: HttpCall) -> HttpAnswer:
     """Move a file of notes to the trash."""
-    form: DeleteForm = call.body
-    memory_of(call, form).discard(form.path, form.version)
-    return see_other(f"/memory?{_query(form.agent)}")
+    _operate(call, DeleteNoteFile)
+    return see_other(f"/memory?{_query(call.body.agent)}")
 
 
 def edit_notes(call: HttpCall) -> HttpAnswer:
-    """Write a file of notes."""
-    form: EditForm = call.body
-    before, after = (value.replace("\r\n", "\n") for value in (form.before, form.text))
-    memory_of(call, form).write(form.path, after, version_of(before.encode()))
+    """Write a file of notes. A browser sends other line ends than it was given."""
+    form = call.body
+    text = form.text.replace("\r\n", "\n")
+    _operate(replace(call, body=msgspec.structs.replace(form, text=text)), WriteNoteFile)
     return see_other(f"/memory?{_query(form.agent, form.path)}")
 
 
+def _operate(call: HttpCall, operation: type[Operation]) -> None:
+    operation(**msgspec.structs.asdict(call.body)).call(call.workspace)
+
+
 def _passage(call: HttpCall, citation: str) -> Html:
-    memory, agent = memory_of(call, call.query), call.query.agent
+    memory, agent = memory_of(call, call.query.agent), call.query.agent
     found = memory.get(citation)
     text = memory.source(citation) if call.client.may("write") else None
     # A browser sends other line ends than it was given.
@@ -174,7 +184,7 @@ def _passage(call: HttpCall, citation: str) -> Html:
 
 
 def _hits(call: HttpCall, query: MemoryQuery) -> Html:
-    found = memory_of(call, query).search(query.q, scope=query.scope, limit=_HITS)
+    found = memory_of(call, query.agent).search(query.q, scope=query.scope, limit=_HITS)
     shown = [_hit(query.agent, hit) for hit in found.hits]
     return tag(
         "section",
@@ -222,7 +232,9 @@ def _query(agent: str, citation: str = "") -> str:
 
 
 def _files(call: HttpCall) -> Html:
-    files = sorted(memory_of(call, call.query).files(), key=lambda file: file.path, reverse=True)
+    files = sorted(
+        memory_of(call, call.query.agent).files(), key=lambda file: file.path, reverse=True
+    )
     if not files:
         return tag("p", "No notes yet. They are saved before a cut, or here.")
     rows = [
@@ -238,7 +250,7 @@ def _files(call: HttpCall) -> Html:
 
 def add_note(call: HttpCall) -> HttpAnswer:
     """Save a note."""
-    memory_of(call, call.body).add(call.body.text)
+    _operate(call, SaveNote)
     return see_other(f"/memory?{_query(call.body.agent)}")
 
 
@@ -260,7 +272,7 @@ ROUTES: Final = (
         add_note,
         "text/html",
         scope="write",
-        body=NoteBody,
+        body=_NoteForm,
         problem_page=problem_page,
     ),
     Route(
@@ -270,7 +282,7 @@ ROUTES: Final = (
         edit_notes,
         "text/html",
         scope="write",
-        body=EditForm,
+        body=_EditForm,
         problem_page=problem_page,
     ),
     Route(
@@ -280,7 +292,7 @@ ROUTES: Final = (
         delete_notes,
         "text/html",
         scope="write",
-        body=DeleteForm,
+        body=_DeleteForm,
         problem_page=problem_page,
     ),
 )

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from holdfast.core.dialects.registry import DIALECTS
-from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
-from holdfast.engine.workspace.context import CheckpointText, CompactionReport, SessionStatus
-from holdfast.engine.workspace.outputs import OutputPart
 from holdfast.errors import HoldfastError
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,
     HttpQuery,
-    JsonBody,
     JsonObject,
     Route,
 )
@@ -41,17 +37,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.engine.session.prepare import Prepared
+    from holdfast.engine.workspace.context import CompactionReport
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.request_preview import RequestFacts
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
-
-
-class StatusQuery(HttpQuery, frozen=True):
-    """The window to report for."""
-
-    window: Tokens | None = None
-    """The context window in tokens; by default the one that the session works in."""
 
 
 class ContextQuery(HttpQuery, frozen=True):
@@ -73,40 +63,6 @@ class ContextQuery(HttpQuery, frozen=True):
     """A JSON object with thresholds of the policy that are to be other than today's."""
     request: bool = False
     """Also give the request itself; only the operator sees system prompt and tools in it."""
-
-
-class CompactBody(JsonBody, frozen=True):
-    """The compaction that is asked for."""
-
-    focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
-    """The subject that the summary is to keep above all."""
-    preview: bool = False
-    """Only report what it would do."""
-
-
-class CheckpointBody(JsonBody, frozen=True):
-    """Fields to add to the checkpoint."""
-
-    fields: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Fields of the checkpoint, by name."""
-
-
-class OutputQuery(HttpQuery, frozen=True):
-    """The part of the output."""
-
-    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
-    """The first character."""
-    lines: Annotated[str, msgspec.Meta(max_length=50)] | None = None
-    """Lines to read, as `first:last`."""
-    pattern: Annotated[str, msgspec.Meta(max_length=500)] | None = None
-    """A regular expression; only lines that match it."""
-    max_chars: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
-    """The largest size of the answer, in characters."""
-
-
-def _status(call: HttpCall) -> HttpAnswer:
-    key = call.session()
-    return HttpAnswer(call.workspace.context.status(str(key), window=call.query.window))
 
 
 def _context(call: HttpCall) -> HttpAnswer:
@@ -177,9 +133,9 @@ def read_policy(text: str, now: Policy) -> Policy:
     return policy_from(given, now)
 
 
-async def _compact(call: HttpCall) -> HttpAnswer:
-    body: CompactBody = call.body
-    return HttpAnswer(await compact_session(call, body.focus, preview=body.preview))
+async def compact(call: HttpCall) -> HttpAnswer:
+    """Compact the session in the address, or preview that."""
+    return HttpAnswer(await compact_session(call, call.body.focus, preview=call.body.preview))
 
 
 async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) -> CompactionReport:
@@ -190,9 +146,9 @@ async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) 
     is_turn = not preview and terms is not None and terms.is_stated
     make = await _compact_as_turn(call, key, focus) if is_turn else None
 
-    compact = call.workspace.context.compact
+    run = call.workspace.context.compact
     return await run_in_thread(
-        lambda: compact(str(key), focus=focus, preview=preview, wait=0, make=make)
+        lambda: run(str(key), focus=focus, preview=preview, wait=0, make=make)
     )
 
 
@@ -213,16 +169,6 @@ async def _compact_as_turn(
     return lambda: result
 
 
-def _checkpoint(call: HttpCall) -> HttpAnswer:
-    return HttpAnswer(call.workspace.context.checkpoint(str(call.session())))
-
-
-def _save_checkpoint(call: HttpCall) -> HttpAnswer:
-    key = call.session(to_change=True)
-    found = call.workspace.context.save_checkpoint(str(key), fields=call.body.fields)
-    return HttpAnswer(found, 201)
-
-
 def _record(call: HttpCall) -> HttpAnswer:
     key, name = call.session(), call.path["record"]
     if not name or len(name) > 200:
@@ -232,30 +178,8 @@ def _record(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(call.workspace.mask_value({"type": record.kind, **shown}))
 
 
-def _output(call: HttpCall) -> HttpAnswer:
-    key, query = call.session(), call.query
-    given = {
-        name: value
-        for name in ("offset", "lines", "pattern", "max_chars")
-        if (value := getattr(query, name)) is not None
-    }
-    ref = call.path["ref"]
-    if not is_name(ref):
-        raise Problem(404, "there is no such output", hint="a ref is letters and digits")
-    return HttpAnswer(call.workspace.outputs.read(ref, session=str(key), **given))
-
-
 _SESSION: Final = "/v1/sessions/{agent}/{session}"
 ROUTES: Final = (
-    Route(
-        "GET",
-        f"{_SESSION}/status",
-        "The size of the next request, and when a compaction is due",
-        _status,
-        SessionStatus,
-        query=StatusQuery,
-        problems=(422,),
-    ),
     Route(
         "GET",
         f"{_SESSION}/context",
@@ -267,47 +191,11 @@ ROUTES: Final = (
         problems=(422,),
     ),
     Route(
-        "POST",
-        f"{_SESSION}/compact",
-        "Compact the context now, or preview it",
-        _compact,
-        CompactionReport,
-        scope="write",
-        body=CompactBody,
-        problems=(409,),
-    ),
-    Route(
-        "GET",
-        f"{_SESSION}/checkpoint",
-        "The newest checkpoint, or the state now",
-        _checkpoint,
-        CheckpointText,
-    ),
-    Route(
-        "POST",
-        f"{_SESSION}/checkpoint",
-        "Store a checkpoint",
-        _save_checkpoint,
-        CheckpointText,
-        scope="write",
-        body=CheckpointBody,
-        status=201,
-        problems=(409,),
-    ),
-    Route(
         "GET",
         f"{_SESSION}/records/{{record}}",
         "One record in full",
         _record,
         JsonObject,
         action="read",
-    ),
-    Route(
-        "GET",
-        f"{_SESSION}/outputs/{{ref}}",
-        "An offloaded output, whole or in part",
-        _output,
-        OutputPart,
-        query=OutputQuery,
     ),
 )

@@ -6,21 +6,18 @@ import hashlib
 import hmac
 import secrets
 import time
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.history.access import EVERY, OPERATOR, Caller
 from holdfast.core.owners import ANY_OWNER, AnyOwner, OwnerFilter, owner_of
+from holdfast.engine.operations.operation import RIGHTS, Right
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Scope = Literal["read", "write", "admin"]
-SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")
-"""`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
-Each includes those before it."""
 TOKEN_COOKIE: Final = "holdfast_token"  # noqa: S105 - its name
 """The cookie in which a browser keeps its token."""
 _PREFIX: Final = "holdfast_"
@@ -35,7 +32,7 @@ class TokenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     owner: str = ""
     """The owner whose sessions it opens; `*` for every owner."""
-    scope: Scope = "read"
+    scope: Right = "read"
     expires: float | None = None
     """Seconds since 1970."""
 
@@ -53,14 +50,14 @@ class Client(msgspec.Struct, frozen=True):
     name: str
     owner: OwnerFilter
     """Any, for the operator."""
-    scope: Scope
+    scope: Right
 
     @property
     def is_operator(self) -> bool:
         return isinstance(self.owner, AnyOwner)
 
-    def may(self, scope: Scope) -> bool:
-        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+    def may(self, scope: Right) -> bool:
+        return RIGHTS.index(self.scope) >= RIGHTS.index(scope)
 
     @property
     def caller(self) -> Caller:

@@ -15,6 +15,7 @@ import msgspec.inspect
 
 from holdfast import __version__
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.engine.operations.operation import describe
 from holdfast.surfaces.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
 from holdfast.surfaces.http.route import JsonObject, Name, NoQuery
 
@@ -34,7 +35,6 @@ _PATH_WORDS: Final = {
     "message": "The number of the message.",
     "record": "The id of the record.",
     "name": "The name of the session in the trash.",
-    "ref": "The ref of the output, as its preview shows it.",
 }
 _PATH: Final[dict[str, Json]] = {
     "agent": _NAME,
@@ -50,6 +50,8 @@ def document(routes: Sequence[Route]) -> Json:
     schemas, components = msgspec.json.schema_components(
         [ProblemDetails, *types], ref_template=_REF
     )
+    for component in components.values():
+        _without_prefixes(component)
     known = dict(zip([ProblemDetails, *types], schemas, strict=True))
     for kind in _structs_in(types):
         _describe(components[kind.__name__].get("properties", {}), kind)
@@ -73,6 +75,18 @@ def document(routes: Sequence[Route]) -> Json:
     }
 
 
+def _without_prefixes(schema: Any) -> None:
+    """Describe a pair as a list of two: tools that read documents stumble over `prefixItems`."""
+    if isinstance(schema, list):
+        for each in schema:
+            _without_prefixes(each)
+    if isinstance(schema, dict):
+        if "prefixItems" in schema:
+            schema["items"] = schema.pop("prefixItems")[0]
+        for each in schema.values():
+            _without_prefixes(each)
+
+
 def _structs_in(types: Sequence[Any]) -> list[type]:
     """Return the structs among types, and those that their fields hold."""
     found: dict[type, None] = {}
@@ -83,7 +97,10 @@ def _structs_in(types: Sequence[Any]) -> list[type]:
                 found[cls] = None
                 for field in kind.fields:
                     look(field.type)
-            case msgspec.inspect.ListType(item_type=item):
+            case (
+                msgspec.inspect.ListType(item_type=item)
+                | msgspec.inspect.VarTupleType(item_type=item)
+            ):
                 look(item)
             case msgspec.inspect.UnionType(types=several):
                 for each in several:
@@ -139,7 +156,7 @@ def _operation(route: Route, known: dict[Any, Json], components: Json) -> Json:
         "summary": route.summary,
         "operationId": _name(route),
         "tags": [route.tag],
-        "description": f"{inspect.getdoc(route.run) or route.summary}\n\nScope: `{route.scope}`.",
+        "description": f"{_words(route)}\n\nScope: `{route.scope}`.",
         "parameters": [*_path_parameters(route), *_query_parameters(route, known, components)],
         "responses": _responses(route, known),
     }
@@ -153,22 +170,30 @@ def _operation(route: Route, known: dict[Any, Json], components: Json) -> Json:
     return found
 
 
+def _words(route: Route) -> str:
+    if route.operation is not None:
+        return describe(route.operation)
+    return inspect.getdoc(route.run) or route.summary
+
+
 def _name(route: Route) -> str:
     words = re.findall(r"[a-z]+", route.path.removeprefix("/v1"))
     return "_".join([route.method.lower(), *words])
 
 
 def _path_parameters(route: Route) -> list[Json]:
-    return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": _PATH_WORDS[name],
-            "schema": _PATH.get(name, {"type": "string", "minLength": 1}),
-        }
-        for name, _path in _PATH_ITEM.findall(route.path)
-    ]
+    own: Json = {}
+    if route.operation is not None:
+        schema = msgspec.json.schema(route.operation)["$defs"][route.operation.__name__]
+        own = schema["properties"]
+    found = []
+    for name, _path in _PATH_ITEM.findall(route.path):
+        shape = {**_PATH.get(name, {"type": "string", "minLength": 1}), **own.get(name, {})}
+        words = shape.pop("description", "") or _PATH_WORDS.get(name, "")
+        found.append(
+            {"name": name, "in": "path", "required": True, "description": words, "schema": shape}
+        )
+    return found
 
 
 def _query_parameters(route: Route, known: dict[Any, Json], components: Json) -> list[Json]:

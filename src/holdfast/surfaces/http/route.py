@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Action
     from holdfast.core.owners import OwnerFilter
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.operations.operation import Operation, Right
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
-    from holdfast.surfaces.http.identity import Client, Scope
+    from holdfast.surfaces.http.identity import Client
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -140,7 +141,7 @@ class Route:
     """A plain function runs in a thread, a coroutine function on the event loop."""
     answer: Any
     """The type of the answer; a text is a media type."""
-    scope: Scope = "read"
+    scope: Right = "read"
     query: type[HttpQuery] = NoQuery
     body: type[JsonBody] | None = None
     status: int = 200
@@ -155,6 +156,8 @@ class Route:
     is_stream: bool = False
     is_for_operator: bool = False
     """Shows what belongs to all owners: a token of one owner is refused, whatever its scope."""
+    operation: type[Operation] | None = None
+    """The operation that it is made from."""
     problem_page: ProblemPage | None = None
     """Shows a problem to a person. A route that has it is a page: it takes forms instead of JSON,
     and is no part of the API."""

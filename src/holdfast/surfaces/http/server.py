@@ -26,8 +26,8 @@ from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import (
     context,
     events,
-    memory,
     openapi,
+    operations,
     removal,
     sessions,
     system,
@@ -58,7 +58,7 @@ ROUTES: Final = (
     *turns.ROUTES,
     *events.ROUTES,
     *context.ROUTES,
-    *memory.ROUTES,
+    *operations.ROUTES,
 )
 """Every route of the API."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")

@@ -158,21 +158,6 @@ class RewoundTo(Given, frozen=True):
     """The change, in a sentence."""
 
 
-class HistoryQuery(HttpQuery, frozen=True):
-    """The messages to show."""
-
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
-    """The largest number of messages."""
-    include_tools: bool = False
-    """Also tool calls and their results."""
-    query: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    """Only messages that contain these words."""
-    cursor: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    """The cursor of the page before."""
-    around: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    """Messages around this record."""
-
-
 def write_cursor(info: SessionInfo) -> str:
     """Return the place after a session in the listing."""
     return _cursor_at(info.last_active, info.key.agent, info.key.session)

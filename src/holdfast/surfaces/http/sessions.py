@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.history.answers import HistoryPage
 from holdfast.core.log.ids import SessionKey, free_key, is_name
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
@@ -28,7 +27,6 @@ from holdfast.surfaces.http.route import (
 )
 from holdfast.surfaces.http.session_types import (
     ForkBody,
-    HistoryQuery,
     Labelled,
     NewSession,
     RewindBody,
@@ -226,22 +224,6 @@ def _undone(undone: Undone) -> HttpAnswer:
     return HttpAnswer(RewoundTo(undone.record, undone.what))
 
 
-def _history(call: HttpCall) -> HttpAnswer:
-    """The newest messages last; `cursor` of a page gives the page before it."""
-    query: HistoryQuery = call.query
-    key = call.session()
-    return HttpAnswer(
-        call.workspace.history.page(
-            str(key),
-            limit=query.limit,
-            include_tools=query.include_tools,
-            query=query.query,
-            cursor=query.cursor,
-            around=query.around,
-        )
-    )
-
-
 _SESSION: Final = "/v1/sessions/{agent}/{session}"
 ROUTES: Final = (
     Route(
@@ -321,13 +303,5 @@ ROUTES: Final = (
         body=UndoBody,
         action="undo",
         problems=(409,),
-    ),
-    Route(
-        "GET",
-        f"{_SESSION}/messages",
-        "Read what was said, a page at a time",
-        _history,
-        HistoryPage,
-        query=HistoryQuery,
     ),
 )

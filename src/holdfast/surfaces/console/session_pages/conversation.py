@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import Header
 from holdfast.core.log.refs import restore
+from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
@@ -27,7 +27,8 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import RecordView
-from holdfast.surfaces.http.context import OutputQuery, terms_now
+from holdfast.surfaces.http.context import terms_now
+from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 from holdfast.surfaces.http.turns import MessageBody, SendQuery, cancel_turn, send_message
@@ -248,14 +249,8 @@ def show_record(call: HttpCall) -> HttpAnswer:
 def show_output(call: HttpCall) -> HttpAnswer:
     """A part of an output that was moved out of the log: by page, by lines or by pattern."""
     key, query, ref = call.session(), call.query, call.path["ref"]
-    if not is_name(ref):
-        raise Problem(404, "there is no such output", hint="a ref is letters and digits")
-    given = {
-        name: value
-        for name in ("offset", "lines", "pattern", "max_chars")
-        if (value := getattr(query, name)) is not None
-    }
-    part = call.workspace.outputs.read(ref, session=str(key), **given)
+    given = msgspec.structs.asdict(query)
+    part = ReadOutput(session_key=str(key), ref=ref, **given).call(call.workspace)
     title, top = heading(call, key, "-")
     following = part.next_offset
     here = session_path(key, f"/outputs/{ref}")
@@ -266,7 +261,7 @@ def show_output(call: HttpCall) -> HttpAnswer:
         tag(
             "form",
             tag("label", "Lines ", tag("input", name="lines", value=query.lines or "", size=12)),
-            tag("label", "Search ", tag("input", name="pattern", value=query.pattern or "")),
+            tag("label", "Search ", tag("input", name="search", value=query.search or "")),
             tag("button", "Read"),
             method="get",
             action=here,
@@ -314,7 +309,7 @@ ROUTES: Final = (
         "Output",
         show_output,
         "text/html",
-        query=OutputQuery,
+        query=query_of(ReadOutput, ("offset", "lines", "search", "max_chars")),
         problem_page=problem_page,
     ),
     Route(

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
+from holdfast.engine.operations.parameters import WindowTokens  # noqa: TC001 - the form needs it
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.html import Html, tag
@@ -24,8 +25,8 @@ from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import IN_VIEW
 from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.context import StatusQuery, terms_now
-from holdfast.surfaces.http.route import Route
+from holdfast.surfaces.http.context import terms_now
+from holdfast.surfaces.http.route import HttpQuery, Route
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -39,9 +40,10 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _THRESHOLDS: Final = ("compact", "keep", "cold_prune", "cold_cut")
 
 
-class WhatIfQuery(StatusQuery, frozen=True):
+class WhatIfQuery(HttpQuery, frozen=True):
     """The terms to try; what is left out is as it is today."""
 
+    window: WindowTokens = None
     model: Annotated[str, msgspec.Meta(max_length=200)] = ""
     idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     compact: Share | None = None

@@ -19,7 +19,6 @@ from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.engine.workspace.memory import version_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
-from holdfast.surfaces.http.memory import NotesOfAgent
 from holdfast.surfaces.http.server import ROUTES
 from holdfast.surfaces.serve_settings import MemoryTable
 
@@ -74,7 +73,7 @@ def test_a_search_by_meaning_makes_its_vectors_in_the_background() -> None:
             store.create(SessionKey("main", owner), owner=owner_of(owner))
             said = [User(content=f"{owner} {number} aaa") for number in range(60)]
             store.append(SessionKey("main", owner), said, expect=None)
-        asked = {"q": "aa 7"}
+        asked = {"query": "aa 7"}
         found = (await client.get("/v1/memory/search", params=asked)).json()
         assert found["searchNotice"].startswith("0 of 60 passages have a vector")
         for thread in threading.enumerate():
@@ -278,8 +277,8 @@ def test_notes_belong_to_the_agent_that_a_request_names(tmp_path: Path) -> None:
         route
         for route in ROUTES
         if route.path.startswith(("/v1/notes", "/v1/memory"))
-        and not issubclass(route.body or route.query, NotesOfAgent)
-        and not issubclass(route.query, NotesOfAgent)
+        and "agent" not in (route.body or route.query).__struct_fields__
+        and "agent" not in route.query.__struct_fields__
     ]
     assert routes == []
 
@@ -294,7 +293,7 @@ def test_notes_belong_to_the_agent_that_a_request_names(tmp_path: Path) -> None:
             asked = {"path": "plan.md", "agent": agent}
             page = (await client.get("/v1/notes/file", params=asked)).json()
             assert page["text"] == f"- {agent}"
-            sought = {"q": "heron", "scope": "notes", "agent": agent}
+            sought = {"query": "heron", "scope": "notes", "agent": agent}
             hits = (await client.get("/v1/memory/search", params=sought)).json()["hits"]
             assert [other in hit["text"] for hit in hits] == [False]
             cited = {"citation": hits[0]["citation"], "agent": agent}
@@ -312,12 +311,20 @@ def test_notes_belong_to_the_agent_that_a_request_names(tmp_path: Path) -> None:
         kept = {"path": "plan.md", "agent": "main"}
         assert (await client.get("/v1/notes/file", params=kept)).status_code == 200
         before = sorted(tmp_path.rglob("*"))
-        for path in ("/v1/notes", "/memory", "/v1/memory/search?q=x", "/v1/notes/file?path=a.md"):
+        for path in (
+            "/v1/notes",
+            "/memory",
+            "/v1/memory/search?query=x",
+            "/v1/notes/file?path=a.md",
+        ):
             answer = await client.get(path, params={"agent": "nobody", **_asked(path)})
             assert answer.status_code in (200, 404), path
             for bad in ("../main", "a/b", "", "ä"):
                 given = {"agent": bad, **_asked(path)}
-                assert (await client.get(path, params=given)).status_code in (200, 400), (path, bad)
+                assert (await client.get(path, params=given)).status_code in (200, 400, 404), (
+                    path,
+                    bad,
+                )
         assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == []
 
     async def served() -> None:
