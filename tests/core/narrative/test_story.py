@@ -222,6 +222,24 @@ def test_the_last_check_says_the_end_of_its_output_and_claims_no_success() -> No
     assert check.endswith("2 of 90 broken")
 
 
+def test_a_check_is_known_by_its_parts() -> None:
+    """`lint && test` is the last check where the parts were run before; what only shows something
+    is none, however often it is run."""
+    log = Log({})
+    for command, outcome in (
+        ("make lint", "clean"),
+        ("make test", "2 failed"),
+        ("git status", "1 file"),
+        ("cd /srv/app && make lint && make test", "all 7 passed"),
+        ("git status", "1 file"),
+        ("make package", "built"),
+    ):
+        log.call("run", outcome, command=command)
+    text = carry_over(log.records, cap_tokens=1_000, counter=COUNTER).text
+    check = text.split("## Last check\n")[1].splitlines()[0]
+    assert check == "`cd /srv/app && make lint && make test`: all 7 passed"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_state_is_the_one_after_what_stays_wherever_the_cut_is(seed: int) -> None:
     """An open task that the newest part closes is not open; a file that it changes is named."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.extract import tasks
-from holdfast.core.extract.shell_commands import same_command
+from holdfast.core.extract.shell_commands import is_look, same_command
 from holdfast.core.narrative.calls import one_line
 from holdfast.core.narrative.digest import commits
 from holdfast.core.text.cut import cut, ellipsis
@@ -26,6 +26,9 @@ _RESULT_CHARS: Final = 300
 """Of its outcome, from the end: the line that says it, and what comes before."""
 _FOLDER: Final = lazy_pattern(r"(?:\bcd|\s-C|--cwd|--repository)[ =]+[\"']?(/[^\s\"';&|]{1,400})")
 """The folder that a command works in."""
+_JOINED: Final = lazy_pattern(r"&&|;")
+_GROUPING: Final = lazy_pattern(r"['\"`({\n]|<<")
+"""Signs of a command whose parts cannot be told by what joins them."""
 _REMOVAL: Final = lazy_pattern(
     r"(?:^|[\n;&|])\s*(?:git\s+(?:-C\s+\S{1,400}\s+)?)?(?:rm|unlink)\s+([^\n;&|]{1,4000})"
 )
@@ -41,7 +44,7 @@ class WorkState(msgspec.Struct, frozen=True):
     uncommitted: tuple[str, ...] = ()
     """Those of them that were changed after the last commit, as far as the records show."""
     check: str = ""
-    """The newest command that was run more than once, and what came of it."""
+    """The newest command of which a part was run before, and what came of it."""
     paths: tuple[str, ...] = ()
     """Every file that a call named."""
 
@@ -55,7 +58,7 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
     touched: dict[str, tuple[Touch, ...]] = {}
     commands: dict[str, str] = {}
     changes: dict[str, tasks.Change] = {}
-    ran: dict[str, int] = {}
+    ran: dict[str, None] = {}
     check = earlier.check
     for digest in digests:
         touched.update(digest.calls)
@@ -86,9 +89,10 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         if commits(command) and not outcome.is_failed:
             for path in _files_in_commit(command, uncommitted):
                 del uncommitted[path]
-        key = same_command(command)
-        ran[key] = ran.get(key, 0) + 1
-        if ran[key] > 1:
+        parts = _parts_of(command)
+        is_again = any(part in ran for part in parts)
+        ran.update(dict.fromkeys(parts))
+        if is_again:
             check = _check_line(command, outcome.text, is_failed=outcome.is_failed)
     return WorkState(
         open_tasks=tuple(
@@ -99,6 +103,14 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
         check=check,
         paths=tuple(paths),
     )
+
+
+def _parts_of(command: str) -> list[str]:
+    """The keys of the commands that a line joins, as `lint && test`, without those that only show
+    something."""
+    is_whole = _GROUPING.search(command) is not None
+    parts = [command] if is_whole else _JOINED.split(command)
+    return [same_command(part) for part in parts if part.strip() and not is_look(part)]
 
 
 def _files_in_commit(command: str, paths: Iterable[str]) -> list[str]:
