@@ -303,6 +303,7 @@ Goals that are missed are in the table.
 - **Cache**: prefixes by block, 4 marks, a look-back of 20 blocks, at least 1,024 tokens, lifetime from the last use, gaps as the transcripts have them.
 - **Recall**: of the facts that calls used and that had come up before, the share in the request; *far*: last seen more than 10 steps before; *verbatim*: in an original message; *level sessions*: recall at most a point below the line's. *Messages* and *words* are the user's, over all requests.
 - **History**: what the sources really compacted is put back; the log keeps everything, so a replay can start from everything.
+- **With the product alone**, in a folder that has such transcripts: `holdfast simulate claude-code --calls 40 --window 200k --static 18k --output 0 --model claude-sonnet-5-5 --cache auto --policy compact,holdfast`; `--cache 1h` is the line's lifetime.
 """  # noqa: E501
 
 

@@ -177,7 +177,7 @@ def test_the_recorded_session_shows_both_commands() -> None:
 
 def test_the_picture_of_the_readme_shows_what_was_measured() -> None:
     """`python scripts/readme_picture.py` makes it from the benchmark page."""
-    page = (REPOSITORY / "docs" / "benchmarks" / "unseen.md").read_text("utf-8")
+    page = (REPOSITORY / "docs" / "benchmarks" / "policies.md").read_text("utf-8")
     assert readme_picture.WIDE.read_text("utf-8") == readme_picture.draw(page)
     assert readme_picture.NARROW.read_text("utf-8") == readme_picture.draw(page, is_narrow=True)
 
@@ -243,11 +243,11 @@ def test_every_command_of_the_docs_has_the_options_that_it_is_given() -> None:
 
 def test_every_figure_of_the_readme_has_its_command() -> None:
     """The page behind the picture names a command of the product that shows the same figures."""
-    page = (REPOSITORY / "docs" / "benchmarks" / "unseen.md").read_text("utf-8")
+    page = (REPOSITORY / "docs" / "benchmarks" / "policies.md").read_text("utf-8")
     (command,) = re.findall(r"`(holdfast simulate [^`]+)`", page)
-    for figure in ("--window 32k", "--static 6k", "--output 0", "--calls 25", "compact,holdfast"):
+    for figure in ("--window 200k", "--static 18k", "--output 0", "--calls 40", "compact,holdfast"):
         assert figure in command
-    assert "32k window" in (REPOSITORY / "README.md").read_text("utf-8")
+    assert "200k window" in (REPOSITORY / "README.md").read_text("utf-8")
 
 
 def test_every_target_of_make_that_is_named_is_there() -> None:
