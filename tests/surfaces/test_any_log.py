@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
 from tests.support.cli import run_in_process
 from tests.support.runs import RUN
@@ -111,7 +112,7 @@ def check_commands(root: Path, values: dict[str, str], capfd: Any) -> None:
 def check_session(store: SessionStore, key: SessionKey) -> None:
     """Use a session in every way: slash commands, tools, turns, a cut and the ways back."""
     for name, given in TOOLS_READ.items():
-        with suppress(HoldfastError, RequestRefused):
+        with suppress(HoldfastError, RequestRefused, msgspec.ValidationError):
             TOOLS[name].call(CallerWorkspace(store, OPERATOR), filled(given, values_of(store, key)))
     model = ScriptedModel(otherwise="fine", window=32_000)
     try:

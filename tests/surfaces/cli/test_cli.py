@@ -631,3 +631,15 @@ def test_append_warns_once_of_each_kind_of_credential(cli: Cli) -> None:
     assert done.err.count("looks like a credential (npm_)") == 1
     assert not any(TOKENS[kind][4:] in done.err for kind in ("GitHub", "npm"))
     assert cli("append", "t", "--create", "--buffered", stdin=lines).err == ""
+
+
+@pytest.mark.parametrize("odd", ["", "\udcff", "é\udcff/x", "-", "\u202e", "x" * 5_000])
+def test_any_argument_gets_an_answer(cli: Cli, odd: str) -> None:
+    """Of any command: an empty one, bytes that are no text, one that is far too long."""
+    for name in sorted(name for group in COMMANDS.values() for name in group):
+        if name in ("serve", "proxy", "mcp", "telegram", "chat", "wrap", "demo", "completion"):
+            continue  # they run until they are stopped, or start a program
+        for given in ([odd], [odd, odd]):
+            done = cli(name, *given)
+            assert done.status in (0, 1, 2), (name, done.err)
+            assert "internal error" not in done.err, (name, done.err)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.text.cut import cut
+from holdfast.core.text.cut import cut, scrub_deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +28,10 @@ class NoRoom(Exception):
 
 def encode(reply: Any) -> bytes:
     """Return an answer as compact JSON."""
-    return msgspec.json.encode(reply, enc_hook=repr)
+    try:
+        return msgspec.json.encode(reply, enc_hook=repr)
+    except UnicodeEncodeError:  # a name that the caller gave may be no valid text
+        return msgspec.json.encode(scrub_deep(msgspec.to_builtins(reply, enc_hook=repr)))
 
 
 def text_within(reply: Any, cap: int) -> str:

@@ -156,10 +156,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = f"see `{(self.command or self).prog} --help`"
         if message.startswith("unrecognized arguments: "):
-            asked = message.partition(": ")[2].split()[0].partition("=")[0]
+            asked = message.partition(": ")[2].lstrip().partition(" ")[0].partition("=")[0]
             options = [*self._option_string_actions]
             options += [*self.command._option_string_actions] if self.command else []
-            close = difflib.get_close_matches(asked, options, n=1) if asked[0] == "-" else []
+            close = difflib.get_close_matches(asked, options, n=1) if asked[:1] == "-" else []
             hint = f"did you mean `{close[0]}`? {hint}" if close else hint
         if "invalid choice: " in message and message.startswith(
             ("argument COMMAND", "argument VERB")

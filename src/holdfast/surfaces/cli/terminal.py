@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import GAP, Cell, StyledTable, clean, layout, natural_width
@@ -114,7 +115,7 @@ class MaskedWriter(msgspec.Struct, frozen=True):
         painted = (
             paint(text, piece.tone, stream) for text, piece in zip(texts, pieces, strict=True)
         )
-        stream.write("".join(painted) + end)
+        stream.write(scrub("".join(painted)) + end)  # an argument may be no valid text
 
 
 class Output(MaskedWriter, frozen=True):
