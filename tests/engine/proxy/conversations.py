@@ -122,6 +122,7 @@ class Client:
             tools = [{"type": "function", **TOOL}]
         if self.has_tools:
             body["tools"] = tools
+        body |= {name: value for name, value in self.extra.items() if name in body}
         return ClientRequest(
             dialect=self.dialect,
             upstream=self.dialect.partition("-")[0],

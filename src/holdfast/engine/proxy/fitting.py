@@ -29,6 +29,7 @@ from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_record
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
+from holdfast.engine.proxy.reply_limits import ReplyLimit, read_limit
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import window_of
@@ -114,6 +115,8 @@ class Fitting:
         self._weighed: Plan | None = None
         self._repairs: list[Repair] = []
         self._stated: set[int] = set()
+        self._stated_reply: ReplyLimit | None = None
+        """The limit of the reply that the newest refusal stated."""
         self._epoch = ""
         """The decision by which the request that was sent last is cut."""
         self._note = ""
@@ -152,6 +155,16 @@ class Fitting:
 
     def decide(self, after: str, place: ChainPlace | None) -> str:
         """Decide about the request as it came; returns the record that the reply follows."""
+        after = self._decide(after, place)
+        if self._keeper.reply_limits.knows(self._request):
+            if not self._path:
+                self._read_path(after)
+            body = self._json or self._request.body
+            if (limited := self._limit_reply(body)) != body:
+                self._send(limited)
+        return after
+
+    def _decide(self, after: str, place: ChainPlace | None) -> str:
         window = self.window
         is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
@@ -198,6 +211,7 @@ class Fitting:
         if found.learned is not None:
             self._stated.add(found.learned)
         if found.step == "lower-output":
+            self._stated_reply = read_limit(failure, refused)
             tokens = found.bounds.output or 1
             body = self._dialect.body.limit_reply(self._json or self._request.body, tokens)
             if _breaks_nothing_new(body, self._request.body, self._target):
@@ -246,7 +260,10 @@ class Fitting:
         return msgspec.structs.replace(sent, prompt=prompt)
 
     def window_records(self, reply: Record) -> list[Record]:
-        """The record of a window that a refusal stated and a reply then confirmed."""
+        """The record of a window that a refusal stated and a reply then confirmed; a limit of the
+        reply is remembered for the upstream."""
+        if isinstance(reply, Assistant) and self._stated_reply is not None:
+            self._keeper.reply_limits.learn(self._request, self._stated_reply)
         if not isinstance(reply, Assistant) or len(self._stated) != 1:
             return []
         stated = next(iter(self._stated))
@@ -375,7 +392,22 @@ class Fitting:
 
     def _send(self, body: Json) -> None:
         body = self._keeper.refused_fields.leave_out(self._request, body) or body
+        body = self._limit_reply(body)
         self.body, self._json = msgspec.json.encode(body), body
+
+    def _limit_reply(self, body: Json) -> Json:
+        """A body that asks for no longer reply than the upstream has room for."""
+        asked = self._dialect.body.read_output_limit(body)
+        if asked is None or not self._path:
+            return body
+        most = self._keeper.reply_limits.find_most(self._request, self._count)
+        if most is None or most >= asked:
+            return body
+        limited = self._dialect.body.limit_reply(body, most)
+        return limited if _breaks_nothing_new(limited, body, self._target) else body
+
+    def _count(self) -> int:
+        return (self._sent or self._whole()).tokens.total
 
 
 def _is_compacted_upstream(request: ClientRequest, window: Window) -> bool:

@@ -21,6 +21,7 @@ from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.engine.proxy.refused_fields import RefusedFields
+from holdfast.engine.proxy.reply_limits import ReplyLimits
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -62,6 +63,7 @@ class ProxyKeeper:
         self.window = window
         """The window that the user stated; None for the model's own."""
         self.refused_fields = RefusedFields()
+        self.reply_limits = ReplyLimits()
         self._agent = agent
         self._pool = SessionPool(store, agent, owner)
         self._prefixes = PrefixMemory()

@@ -1,0 +1,80 @@
+"""The room for a reply at upstreams that stated it: no later request asks for more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.failures.classify import Failure
+    from holdfast.core.projection.project import Plan
+    from holdfast.engine.proxy.request import ClientRequest
+
+_HOSTS_MAX: Final = 1_000
+"""Hosts and models that are remembered."""
+_REPLY_MIN: Final = 512
+"""The shortest reply that is worth a request, in tokens: below it, the conversation gives way."""
+_SPARE_SHARE: Final = 0.02
+"""Of a request, added to our count of it: the provider's differs by a little from one to the
+next."""
+
+
+class ReplyLimit(msgspec.Struct, frozen=True):
+    """The room for a reply of a model at an upstream."""
+
+    most: int | None = None
+    """Tokens that any reply may have."""
+    window: int | None = None
+    """A window that holds request and reply together."""
+    scale: float = 1.0
+    """The provider's count of a request, as a multiple of ours."""
+
+    def joined(self, other: ReplyLimit) -> ReplyLimit:
+        """Return this limit with what another one states."""
+        most = self.most if other.most is None else other.most
+        if other.window is None:
+            return ReplyLimit(most, self.window, self.scale)
+        return ReplyLimit(most, other.window, other.scale)
+
+
+class ReplyLimits:
+    """The limits that the upstreams of one proxy stated, by host and model."""
+
+    def __init__(self) -> None:
+        self._limits: dict[tuple[str, str], ReplyLimit] = {}
+
+    def knows(self, request: ClientRequest) -> bool:
+        """Return whether an upstream stated a limit for the model of a request."""
+        return (request.upstream, request.model) in self._limits
+
+    def learn(self, request: ClientRequest, limit: ReplyLimit) -> None:
+        """Remember a limit by which a refused request was answered."""
+        host = (request.upstream, request.model)
+        self._limits[host] = self._limits.get(host, ReplyLimit()).joined(limit)
+        if len(self._limits) > _HOSTS_MAX:
+            del self._limits[next(iter(self._limits))]
+
+    def find_most(self, request: ClientRequest, count: Callable[[], int]) -> int | None:
+        """Return the tokens that the reply to a request can have at most; None where nothing was
+        stated, or too little is left. `count` counts the request's."""
+        known = self._limits.get((request.upstream, request.model), ReplyLimit())
+        most = known.most
+        if known.window is not None:
+            left = known.window - int((1 + _SPARE_SHARE) * known.scale * count())
+            most = left if most is None else min(most, left)
+        return most if most is not None and most >= _REPLY_MIN else None
+
+
+def read_limit(failure: Failure, refused: Plan) -> ReplyLimit | None:
+    """Return the limit that a refusal of the reply's length stated; None where it stated none."""
+    if not failure.limit:
+        return None
+    if failure.kind == "output_limit":
+        return ReplyLimit(most=failure.limit)
+    total = refused.tokens.total
+    if not failure.input or not total:
+        return None
+    return ReplyLimit(window=failure.limit, scale=failure.input / total)
