@@ -155,16 +155,9 @@ class Fitting:
 
     def decide(self, after: str, place: ChainPlace | None) -> str:
         """Decide about the request as it came; returns the record that the reply follows."""
-        after = self._decide(after, place)
         if self._keeper.reply_limits.knows(self._request):
-            if not self._path:
-                self._read_path(after)
-            body = self._json or self._request.body
-            if (limited := self._limit_reply(body)) != body:
-                self._send(limited)
-        return after
-
-    def _decide(self, after: str, place: ChainPlace | None) -> str:
+            self._read_path(after)
+            self._send(self._json or self._request.body)
         window = self.window
         is_cut = place is not None and (place.is_repaired or place.cut_window >= window.tokens)
         is_saving = self._keeper.mode == "save"
@@ -392,22 +385,15 @@ class Fitting:
 
     def _send(self, body: Json) -> None:
         body = self._keeper.refused_fields.leave_out(self._request, body) or body
-        body = self._limit_reply(body)
+        if self._path:
+            limits = self._keeper.reply_limits
+            shorter = limits.limit(
+                self._request, body, lambda: (self._sent or self._whole()).tokens.total
+            )
+            body = shorter if _breaks_nothing_new(shorter, body, self._target) else body
+        if body == self._request.body:
+            return
         self.body, self._json = msgspec.json.encode(body), body
-
-    def _limit_reply(self, body: Json) -> Json:
-        """A body that asks for no longer reply than the upstream has room for."""
-        asked = self._dialect.body.read_output_limit(body)
-        if asked is None or not self._path:
-            return body
-        most = self._keeper.reply_limits.find_most(self._request, self._count)
-        if most is None or most >= asked:
-            return body
-        limited = self._dialect.body.limit_reply(body, most)
-        return limited if _breaks_nothing_new(limited, body, self._target) else body
-
-    def _count(self) -> int:
-        return (self._sent or self._whole()).tokens.total
 
 
 def _is_compacted_upstream(request: ClientRequest, window: Window) -> bool:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.failures.classify import Failure
+    from holdfast.core.log.records import Json
     from holdfast.core.projection.project import Plan
     from holdfast.engine.proxy.request import ClientRequest
 
@@ -32,7 +35,7 @@ class ReplyLimit(msgspec.Struct, frozen=True):
     scale: float = 1.0
     """The provider's count of a request, as a multiple of ours."""
 
-    def joined(self, other: ReplyLimit) -> ReplyLimit:
+    def join(self, other: ReplyLimit) -> ReplyLimit:
         """Return this limit with what another one states."""
         most = self.most if other.most is None else other.most
         if other.window is None:
@@ -53,9 +56,19 @@ class ReplyLimits:
     def learn(self, request: ClientRequest, limit: ReplyLimit) -> None:
         """Remember a limit by which a refused request was answered."""
         host = (request.upstream, request.model)
-        self._limits[host] = self._limits.get(host, ReplyLimit()).joined(limit)
+        self._limits[host] = self._limits.get(host, ReplyLimit()).join(limit)
         if len(self._limits) > _HOSTS_MAX:
             del self._limits[next(iter(self._limits))]
+
+    def limit(self, request: ClientRequest, body: Json, count: Callable[[], int]) -> Json:
+        """Return a body that asks for no longer reply than its upstream has room for. `count`
+        counts the tokens of what is sent."""
+        asks = find_dialect(request.dialect).body
+        asked = asks.read_output_limit(body)
+        most = None if asked is None else self.find_most(request, count)
+        if asked is None or most is None or most >= asked:
+            return body
+        return asks.limit_reply(body, most)
 
     def find_most(self, request: ClientRequest, count: Callable[[], int]) -> int | None:
         """Return the tokens that the reply to a request can have at most; None where nothing was
