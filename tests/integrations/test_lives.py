@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,13 +15,13 @@ from tests.support.runs import examples
 
 import holdfast.integrations
 
-if TYPE_CHECKING:
-    from tests.lives.lives import Life
-
 pytest.importorskip("httpx2")
 
 from tests.lives.adapted import DRIVERS, Adapted
-from tests.lives.lives import lives
+from tests.lives.lives import Life, Say, lives
+
+from holdfast.integrations.common import bounded
+from holdfast.integrations.common.bounded import ListBounds
 
 pytestmark = [
     pytest.mark.files_only("it makes its own stores, and asks none for more than a log"),
@@ -75,3 +74,46 @@ def test_the_framework_alone_breaks_no_law(name: str, dialect: str) -> None:
         assert Adapted(life, name, is_direct=True).run() == []
 
     check()
+
+
+# The tests themselves
+
+STEPS = (Say(40, ((900,), (900,))),) * 4 + (Say(40, ((900,), (900, 5), (300,))),) * 3
+
+
+def grown(dialect: str) -> Life:
+    """A life that outgrows a small window several times."""
+    return Life(dialect, 0, 16_000, streams=False, thinking=True, steps=STEPS)
+
+
+BOUND = [case for case in CASES if case[1] in ("anthropic", "openai-responses")]
+
+
+@pytest.mark.parametrize(("name", "dialect"), BOUND)
+def test_an_adapter_that_keeps_stale_reasoning_is_caught(
+    name: str, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers.needs(DRIVERS[name].package)
+    monkeypatch.setattr(ListBounds, "_find_stale", lambda *_args: set())
+    assert Adapted(grown(dialect), name).run() != []
+
+
+@pytest.mark.parametrize(("name", "dialect"), CASES)
+def test_a_cut_stays_until_the_window_is_full_again(
+    name: str, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer than half of the requests begin an epoch; nearly all do where cuts are forgotten."""
+    peers.needs(DRIVERS[name].package)
+
+    def count() -> tuple[int, int]:
+        life = Adapted(grown(dialect), name)
+        faults = life.run()
+        begun = [bool(view.plan.decisions) for view in life.views if view.plan.records[4:]]
+        return len(faults), 100 * sum(begun) // max(1, len(begun))
+
+    faults, share = count()
+    assert faults == 0
+    assert 0 < share < 50
+    if not DRIVERS[name].edits_history:
+        monkeypatch.setattr(bounded, "_insert", lambda records, *_rest: (list(records), []))
+        assert count()[1] > 60

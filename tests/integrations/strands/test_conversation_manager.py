@@ -10,6 +10,7 @@ from tests.support import peers
 
 from holdfast.integrations import strands as adapter
 from holdfast.stores import open_store
+from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,3 +154,47 @@ def test_a_session_goes_on_after_a_cut(tmp_path: Path) -> None:
         calls, results = pairs(scripted.sent[-1])
         assert calls == results
         assert second.conversation_manager.plan.tokens.total <= WINDOW
+
+
+def test_a_session_that_was_cut_goes_on_at_a_model_that_checks(tmp_path: Path) -> None:
+    """The session has its messages whole: their reasoning is bound to what was sent instead."""
+    import asyncio
+
+    from strands import Agent, tool
+    from strands.models.anthropic import AnthropicModel
+    from strands.session.repository_session_manager import RepositorySessionManager
+    from tests.lives.living import fetch
+
+    def brain(asked: Any) -> Any:
+        if asked.results:
+            return Answer("Seen.")
+        tag = f"t{len(asked.messages)}"
+        return Answer("Let me look.", (Call("fetch", {"words": 1_500, "tag": tag}),))
+
+    made: Any = tool
+    with Loopback(brain, limit=WINDOW * 2) as provider, open_store(tmp_path / "store") as store:
+
+        async def run(turns: int) -> int:
+            model = AnthropicModel(
+                client_args={"api_key": "any", "base_url": provider.url, "max_retries": 0},
+                model_id="claude-fable-5-2",
+                max_tokens=500,
+            )
+            repository = adapter.HoldfastSessionRepository(store=store)
+            agent: Any = Agent(
+                model,
+                agent_id="default",
+                tools=[made(fetch)],
+                conversation_manager=adapter.HoldfastConversationManager(window=2 * WINDOW),
+                session_manager=RepositorySessionManager("thread-1", repository),
+                callback_handler=None,
+            )
+            for number in range(turns):
+                await agent.invoke_async(f"Look at {number}.")
+            await model.client.close()
+            return int(agent.conversation_manager.removed_message_count)
+
+        assert asyncio.run(run(8)) > 0
+        asyncio.run(run(3))
+        assert {request.status for request in provider.requests} == {200}
+        assert provider.reasoning.refused == 0

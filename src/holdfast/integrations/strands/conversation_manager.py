@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
+from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
@@ -60,6 +61,10 @@ class ManagerMethods:
         self._bounds = ListBounds(target("anthropic", model=model), window=window, policy=policy)
         self._opening: list[Any] = []
         """The messages at the beginning that stand for those that were removed."""
+        self._is_edited = False
+        """True once messages were changed, which a session keeps as they were."""
+        self._is_resumed = False
+        """True while such messages of a session wait for their first request."""
         self.plan: Plan | None = None
         self._given: list[Any] | None = None
         """The messages as they were before the newest request."""
@@ -115,12 +120,13 @@ class ManagerMethods:
     def get_state(self) -> dict[str, Any]:
         """Return the state that a session keeps: what was removed, and what stands for it."""
         state: dict[str, Any] = super().get_state()  # type: ignore[misc]
-        return {**state, "opening": self._opening}
+        return {**state, "opening": self._opening, "edited": self._is_edited}
 
     def restore_from_session(self, state: dict[str, Any]) -> list[Any] | None:
         """Take a state up again; returns the messages that stand for removed ones."""
         super().restore_from_session(state)  # type: ignore[misc]
         self._opening = list(state.get("opening") or [])
+        self._is_edited = self._is_resumed = bool(self._opening or state.get("edited"))
         return copy.deepcopy(self._opening) or None
 
     def _next_size(self, error: Exception | None, plan: Plan) -> int:
@@ -136,6 +142,13 @@ class ManagerMethods:
         messages: list[Any] = agent.messages
         if not messages:
             return
+        if self._is_resumed:
+            # The session has what stood before them whole, and their reasoning is bound to less.
+            reader = _model_of(agent)
+            messages[:] = [
+                _without_reasoning(one) if _is_bound(one, reader) else one for one in messages
+            ]
+            self._is_resumed = False
         self._given = list(messages)
         owners: list[int] = []
         records = []
@@ -158,6 +171,7 @@ class ManagerMethods:
     def _write(
         self, messages: list[Any], owners: Sequence[int], ids: Sequence[str], view: BoundedView
     ) -> None:
+        self._is_edited = True
         start = owners[view.start] if view.start < len(owners) else len(messages)
         changed = {
             place
@@ -203,6 +217,11 @@ def _without_reasoning(message: Any) -> Any:
     """Return a reply without its reasoning."""
     kept = [block for block in message["content"] if "reasoningContent" not in block]
     return {**message, "content": kept or [{"text": SILENT}]}
+
+
+def _is_bound(message: Any, reader: str) -> bool:
+    """Return whether a message is a reply whose reasoning is valid behind its own prefix alone."""
+    return message["role"] == "assistant" and traits_of("", reader).is_bound
 
 
 def _model_of(agent: Any) -> str:
