@@ -35,7 +35,7 @@ ACROSS = frozenset(
         *("engine/test_owners", "engine/memory/test_superseded_hits"),
         *("engine/session/test_asking", "engine/session/test_local_weights"),
         *("engine/session/test_offloading", "engine/session/test_reports"),
-        "engine/session/test_note_sources",
+        *("engine/session/test_note_sources", "engine/session/test_unknown_blocks"),
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
         *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("engine/session/test_refused_content", "engine/session/test_refused_words"),

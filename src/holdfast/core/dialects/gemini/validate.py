@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.dialects import Target
 
-_DATA_FIELDS: Final = (
-    *("inlineData", "fileData", "functionCall", "functionResponse"),
-    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
+_NOTES: Final = (
+    *("partMetadata", "videoMetadata", "mediaResolution"),
+    *("part_metadata", "video_metadata", "media_resolution"),
 )
+"""Objects beside the data of a part. Any other object is data, also of a kind that is newer than
+this: the provider made it, and gets it back."""
 
 
 class _Turn(msgspec.Struct, frozen=True):
@@ -111,7 +113,7 @@ def _has_data(part: Json) -> bool:
     if isinstance(part.get("text"), str):
         # An empty text may carry the signature that came at the end of a stream.
         return bool(part["text"]) or bool(either(part, "thoughtSignature"))
-    return any(isinstance(either(part, field), dict) for field in _DATA_FIELDS)
+    return any(isinstance(value, dict) for name, value in part.items() if name not in _NOTES)
 
 
 def _judge_order(turns: list[_Turn]) -> Iterator[Violation]:
