@@ -146,7 +146,8 @@ class ManagerMethods:
             # The session has what stood before them whole, and their reasoning is bound to less.
             reader = _model_of(agent)
             messages[:] = [
-                _without_reasoning(one) if _is_bound(one, reader) else one for one in messages
+                _without_reasoning(message) if _is_bound(message, reader) else message
+                for message in messages
             ]
             self._is_resumed = False
         self._given = list(messages)
