@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.history.access import Access
+from holdfast.core.log.ids import SessionKey  # noqa: TC001 - the schema of a report needs it
 from holdfast.core.owners import (
     ANY_OWNER,
     NO_OWNER,
@@ -29,7 +30,6 @@ from holdfast.errors import NoSuchSession
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from holdfast.core.log.ids import SessionKey
     from holdfast.ports import Clock, Notes, SessionInfo, SessionStore
     from holdfast.ports.erasing import ErasableSession
 
@@ -48,9 +48,11 @@ class ErasedSession(msgspec.Struct, frozen=True):
     logs: int
     """Logs: the session itself, and those of its id in the trash."""
     bytes: int
+    """The size of its logs."""
     blobs: int
     """Payloads that no other session uses."""
     notes: int
+    """Notes that were taken in it."""
     accesses: int
     """Entries of the audit log that no longer name it."""
 
@@ -59,8 +61,11 @@ class RemainingCopy(msgspec.Struct, frozen=True):
     """A place that may hold the same words and was not touched."""
 
     kind: CopyKind
+    """The kind of place."""
     where: str
+    """The session or the notes; empty outside the store."""
     why: str
+    """The reason why it was not touched, and the next step."""
 
 
 _OUTSIDE: Final = RemainingCopy(

@@ -6,14 +6,19 @@ what it allows is taken, what it does not is refused.
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+import msgspec
 import pytest
 from tests.support.runs import is_whole
 from tests.surfaces.http.real import ServeProcess, request
 
+from holdfast.surfaces.http import events
+from holdfast.surfaces.http.events import MEDIA_TYPE
 from holdfast.surfaces.http.openapi import document
 from holdfast.surfaces.http.server import ROUTES
 
@@ -98,3 +103,24 @@ def test_everything_in_the_document_is_described() -> None:
             ]
     assert bare == []
     assert len(found["components"]["schemas"]) > 30
+
+
+def test_answers_and_events_are_typed() -> None:
+    """No answer is just an object but the document itself and a request as some model takes it;
+    each event of a stream has a type."""
+    loose, streams = set(), {}
+    for path, operations in document(ROUTES)["paths"].items():
+        for operation in operations.values():
+            for answer in operation["responses"].values():
+                for media, shape in answer["content"].items():
+                    if shape["schema"] == {"type": "object"}:
+                        loose.add(path)
+                    if media == MEDIA_TYPE:
+                        streams[path] = set(shape["x-events"])
+    assert loose == {"/openapi.json", "/v1/sessions/{agent}/{session}/context"}
+    assert streams["/v1/events"] == {"message"}
+    source = inspect.getsource(events)
+    sent = set(re.findall(r'_event\("(\w+)"', source))
+    assert streams["/v1/sessions/{agent}/{session}/events"] == sent
+    (names,) = (get_args(field.type) for field in msgspec.structs.fields(events.TurnEvent))
+    assert list(names) == [kind.__name__ for kind in events._SHOWN]

@@ -15,10 +15,13 @@ Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "step
 a filter declined; the user; the limit on steps; something else."""
 
 
+DeltaKind = Literal["text", "thinking", "call"]
+
+
 class Delta(msgspec.Struct, frozen=True):
     """A piece of a reply while it is being written."""
 
-    kind: Literal["text", "thinking", "call"]
+    kind: DeltaKind
     """Text of the reply, of its thinking, or a call of a tool."""
     text: str
     """New text; for a call, the name of its tool, once."""

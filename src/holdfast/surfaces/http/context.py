@@ -20,6 +20,7 @@ from holdfast.surfaces.http.route import (
     HttpAnswer,
     HttpQuery,
     JsonObject,
+    LoggedRecord,
     Route,
 )
 from holdfast.surfaces.request_preview import (
@@ -195,7 +196,7 @@ ROUTES: Final = (
         f"{_SESSION}/records/{{record}}",
         "One record in full",
         _record,
-        JsonObject,
+        LoggedRecord,
         action="read",
     ),
 )

@@ -7,7 +7,7 @@ misses no record. Pieces of a reply have no id: the record that follows has all 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -20,13 +20,14 @@ from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import HoldfastError, NoSuchRecord
 from holdfast.ports.following import follower_of
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpAnswer, HttpQuery, Route
+from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, LoggedRecord, Route
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.models.replies import DeltaKind
     from holdfast.surfaces.http.route import HttpCall
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -47,6 +48,35 @@ _SHOWN: Final = (
     flow_events.TurnWaiting,
 )
 """Events that are sent by their name; the records have the rest."""
+
+
+class TurnEvent(Given, frozen=True):
+    """A step of a turn. It has the other fields of its event, which docs/events.md lists."""
+
+    event: Literal[
+        "TurnStarted",
+        "TurnFailed",
+        "TurnCancelled",
+        "CallStarted",
+        "CallFailed",
+        "ToolStarted",
+        "ToolFinished",
+        "CompactionStarted",
+        "SessionReset",
+        "TurnWaiting",
+    ]
+    """The name of the event."""
+
+
+class StreamIdle(Given, frozen=True):
+    """No message of the session waits or runs any more: the stream ends."""
+
+
+class StreamFailed(Given, frozen=True):
+    """The stream ends because the session cannot be read."""
+
+    detail: str
+    """The reason, in a sentence."""
 
 
 class EventsQuery(HttpQuery, frozen=True):
@@ -93,14 +123,14 @@ class SessionStream:
                 try:
                     records = await run_in_thread(self._read_records)
                 except HoldfastError as error:
-                    yield _event("error", {"detail": str(error)})
+                    yield _event("error", StreamFailed(str(error)))
                     return
                 for data in records:
                     yield data
                 if self._call.query.until_idle and await run_in_thread(self._is_idle):
                     for data in await run_in_thread(self._read_records):
                         yield data
-                    yield _event("idle", {})
+                    yield _event("idle", StreamIdle())
                     return
                 pieces = await watcher.pieces(_LOOK_SECONDS)
                 if pieces:
@@ -130,12 +160,12 @@ class SessionStream:
     def _piece(self, piece: Any) -> list[bytes]:
         if isinstance(piece, Delta):
             if piece.kind == "call":
-                return [_event("delta", {"kind": "call", "text": piece.text})]
+                return [_event("delta", Delta("call", piece.text))]
             text = self._texts.feed(piece.kind, piece.text)
-            return [_event("delta", {"kind": piece.kind, "text": text})] if text else []
+            return [_event("delta", Delta(piece.kind, text))] if text else []
         if isinstance(piece, MessageChanged):
             left = self._texts.flush()
-            lines = [_event("delta", {"kind": kind, "text": text}) for kind, text in left]
+            lines = [_event("delta", Delta(kind, text)) for kind, text in left]
             value = msgspec.to_builtins(piece)
             return [*lines, _event("message", self._call.workspace.mask_value(value))]
         if isinstance(piece, _SHOWN):
@@ -150,15 +180,15 @@ class LineMask:
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
-        self._kept: dict[str, str] = {}
+        self._kept: dict[DeltaKind, str] = {}
 
-    def feed(self, kind: str, text: str) -> str:
+    def feed(self, kind: DeltaKind, text: str) -> str:
         """Return the lines that are whole now."""
         whole, newline, rest = (self._kept.get(kind, "") + text).rpartition("\n")
         self._kept[kind] = rest
         return self._mask(whole + newline) if newline else ""
 
-    def flush(self) -> list[tuple[str, str]]:
+    def flush(self) -> list[tuple[DeltaKind, str]]:
         """Return what is left at the end of a reply."""
         left = [(kind, self._mask(text)) for kind, text in self._kept.items() if text]
         self._kept = {}
@@ -207,6 +237,14 @@ ROUTES: Final = (
         "Follow a session",
         _events,
         MEDIA_TYPE,
+        events={
+            "record": LoggedRecord,
+            "delta": Delta,
+            "message": MessageChanged,
+            "turn": TurnEvent,
+            "idle": StreamIdle,
+            "error": StreamFailed,
+        },
         query=EventsQuery,
         action="events",
         is_stream=True,
@@ -217,6 +255,7 @@ ROUTES: Final = (
         "Follow the states of messages",
         _feed,
         MEDIA_TYPE,
+        events={"message": MessageChanged},
         action="events",
         is_stream=True,
     ),

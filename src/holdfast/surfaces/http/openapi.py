@@ -148,7 +148,12 @@ def _words_in(module: str) -> dict[str, dict[str, str]]:
 
 def _types_of(route: Route) -> list[Any]:
     kinds = [route.answer] if not isinstance(route.answer, str) else []
-    return [*kinds, route.query, *([route.body] if route.body is not None else [])]
+    return [
+        *kinds,
+        *route.events.values(),
+        route.query,
+        *([route.body] if route.body is not None else []),
+    ]
 
 
 def _operation(route: Route, known: dict[Any, Json], components: Json) -> Json:
@@ -227,7 +232,9 @@ def _responses(route: Route, known: dict[Any, Json]) -> Json:
 
 def _content(route: Route, known: dict[Any, Json]) -> Json:
     if isinstance(route.answer, str):
-        return {route.answer: {"schema": {"type": "string"}}}
+        events = {name: known[kind] for name, kind in route.events.items()}
+        named = {"x-events": events} if events else {}
+        return {route.answer: {"schema": {"type": "string"}, **named}}
     if route.answer is JsonObject:
         return {"application/json": {"schema": {"type": "object"}}}
     return {"application/json": {"schema": known[route.answer]}}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.owners import AnyOwner
-from holdfast.engine.erasing import erase
+from holdfast.engine.erasing import ErasureReport, erase
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpAnswer, JsonObject, Route
+from holdfast.surfaces.http.route import HttpAnswer, Route
 from holdfast.surfaces.http.session_types import Removed, SessionRow, Trash
 from holdfast.surfaces.http.sessions import row_of
 
@@ -46,7 +45,7 @@ def _erase(call: HttpCall) -> HttpAnswer:
     key = call.session(to_change=True)
     report = erase(call.store, key, owner=call.owner)
     remaining = [copy for copy in report.remaining if _may_know(call, key, copy)]
-    return HttpAnswer(msgspec.to_builtins(replace(report, remaining=tuple(remaining))))
+    return HttpAnswer(replace(report, remaining=tuple(remaining)))
 
 
 def _may_know(call: HttpCall, erased: SessionKey, copy: RemainingCopy) -> bool:
@@ -75,7 +74,7 @@ ROUTES: Final = (
         f"{_SESSION}/erase",
         "Delete a session so that no file has its words",
         _erase,
-        JsonObject,
+        ErasureReport,
         scope="admin",
         action="erase",
         problems=(409,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -71,6 +71,17 @@ class Given(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 
 class JsonObject(Given, frozen=True):
     """An object whose fields the page of the subject describes."""
+
+
+class LoggedRecord(Given, frozen=True):
+    """A record of a session. It has the other fields of its type, which docs/records.md lists."""
+
+    type: str
+    """The type of the record."""
+    id: str
+    """The id of the record."""
+    ts: float | None = None
+    """The time it was written, in seconds since 1970."""
 
 
 class NoQuery(HttpQuery, frozen=True):
@@ -151,6 +162,8 @@ class Route:
     """The word for the audit log; None where the workspace records the access itself."""
     problems: tuple[int, ...] = ()
     """Statuses beside those that every route has."""
+    events: Mapping[str, type] = field(default_factory=dict)
+    """Of a stream: the type of the data of each event."""
     is_open: bool = False
     """Answered without a token, too."""
     is_stream: bool = False
