@@ -253,7 +253,7 @@ def live(turns: Iterator[tuple[list[Record], list[Statement]]], window: int) -> 
 
 def _plan(store: MemoryStore, window: int, cache: ProjectionCache) -> Plan:
     request = ProjectionRequest(
-        store.live(KEY, window=window).records,
+        store.live(KEY, window=Window(window)).records,
         Window(window, "simulated"),
         TARGET,
         system="word " * STATIC_TOKENS,

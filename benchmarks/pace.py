@@ -131,7 +131,7 @@ class _Recalled:
         self._once = once
         self._colds = b""
         step = terms.rules.step_tokens or 0
-        self._step = step if step < 2 * terms.window else 0
+        self._step = step if step < 2 * terms.window.tokens else 0
 
     @property
     def key(self) -> tuple[int, bytes]:

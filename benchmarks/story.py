@@ -327,7 +327,7 @@ def behind_proxy(cut: Cut) -> Cut:
     """The same past as the proxy stores it: each request holds all messages so far, as the client
     sends them, and each reply comes through it."""
     store = MemoryStore()
-    keeper = ProxyKeeper(store, mode="observe", window=10**9)
+    keeper = ProxyKeeper(store, mode="observe", window=Window(10**9))
     messages: list[dict[str, Any]] = []
     for record in cut.past:
         message = _sent_by_client(record)

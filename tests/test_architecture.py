@@ -60,7 +60,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "limits",
             "text",
             "media",
-            "owners",
+            *("owners", "window"),
             "log",
             "adoption",
             "secrets",

@@ -21,7 +21,7 @@ from holdfast.core.models.replies import (
     Delta as Delta,
     Reply as Reply,
 )
-from holdfast.core.models.window import Window as Window
+from holdfast.core.window import Window as Window
 from holdfast.core.projection.policy import (
     Policy as Policy,
 )

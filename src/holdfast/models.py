@@ -27,10 +27,8 @@ from holdfast.core.models.usage import (
     Usage as Usage,
     read_usage as read_usage,
 )
-from holdfast.core.models.window import (
-    Window as Window,
-    budget_for as budget_for,
-)
+from holdfast.core.models.window import budget_for as budget_for
+from holdfast.core.window import Window as Window
 from holdfast.ports import (
     AsyncModel as AsyncModel,
     Model as Model,

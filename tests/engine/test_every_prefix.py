@@ -25,7 +25,6 @@ from holdfast.core.log.records import Assistant, Compaction, Record, User, text_
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
@@ -34,6 +33,7 @@ from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.counting import count_prompt, count_results
 from holdfast.core.tokens.images import image_rule
+from holdfast.core.window import Window
 from holdfast.errors import CannotFit, HoldfastError
 from holdfast.providers.requests import render, validate
 from holdfast.providers.tokenizers import counter_for

@@ -33,10 +33,10 @@ import pytest
 from holdfast import JsonlStore, Session, SessionKey
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
-from holdfast.core.models.window import Window
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.outputs import Outputs
 from holdfast.importers import read
 from holdfast.importers.export.transcripts import export_transcript

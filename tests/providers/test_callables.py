@@ -11,7 +11,7 @@ from tests.providers.wire_replies import Said, anthropic_body, events_of
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import as_async, async_from_callable, from_callable
 from holdfast.testing import ScriptedModel

@@ -13,8 +13,8 @@ import pytest
 from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
-from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import from_callable

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.models import NAMES, Name, async_model, model, read_name
 

@@ -25,8 +25,8 @@ from holdfast.core.dialects.common.reading import ReplyFailed, arguments
 from holdfast.core.dialects.registry import target
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
-from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async

@@ -335,7 +335,11 @@ def _read_all(outputs: Outputs, _key: SessionKey) -> Iterator[Record]:
 
 BREAKS: dict[str, tuple[Any, str, Any]] = {
     "lists ignore the owner": (ChatContext, "infos", _list_all),
-    "notes are another owner's": (session_state, "_owner_of", lambda _store, _key: "bob"),
+    "notes are another owner's": (
+        session_state,
+        "_owner_of",
+        lambda _store, _key: NamedOwner("bob"),
+    ),
     "outputs of every session are read": (Outputs, "_newest_first", _read_all),
     "messages are those of another session": (
         Session,

@@ -19,6 +19,7 @@ from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.window import likely_window
 from holdfast.core.owners import NamedOwner
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
+from holdfast.core.window import Window
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -87,7 +88,8 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
         session.say("and now?")
     sent = model.requests[-1]["messages"]
     shown = read_request(store, key, RequestTerms())
-    assert shown.plan.window.tokens == last_call(store, key).window == stated
+    assert shown.plan.window == last_call(store, key).window
+    assert shown.plan.window.tokens == stated
     assert status_window(store, key) == stated
     assert _texts(shown.prepared.request["messages"])[: len(sent)] == _texts(sent)
 
@@ -111,7 +113,9 @@ def test_a_larger_request_since_shows_that_the_window_is_another() -> None:
     cut = Compaction(summary="s", covers=("a", "b"), window=9_000, id="c")
     answered = Assistant(content="x", model=_MODEL, usage={"input_tokens": 20_000})
     small = Assistant(content="x", model=_MODEL, usage={"input_tokens": 2_000})
-    assert likely_window([cut, small], _MODEL) == (9_000, "for which the view was cut last")
+    assert likely_window([cut, small], _MODEL) == Window(
+        9_000, "for which the view was cut last", "learned"
+    )
     assert likely_window([cut, answered], _MODEL) is None
     assert likely_window([cut, ModelChange(model="another"), small], _MODEL) is None
     assert likely_window([cut, ModelChange(model=_MODEL)], _MODEL) is None

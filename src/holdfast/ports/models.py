@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import Window
 
 OnDelta = Callable[["Delta"], None]
 """Called with each piece of a reply as it comes in."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.log import views
 from holdfast.core.log.keys import find_keyed
 from holdfast.core.log.walk import position_of
+from holdfast.core.window import ANY_WINDOW
 from holdfast.ports.following import follow, follower_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.views import LogEntry, LogReport
     from holdfast.core.log.walk import OpenLog
+    from holdfast.core.window import WindowFilter
 
 
 class SessionReader(ABC):
@@ -72,7 +74,7 @@ class SessionReader(ABC):
         with self.open_log(key) as log:
             yield from views.read_back(log, before)
 
-    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
+    def live(self, key: SessionKey, *, window: WindowFilter = ANY_WINDOW) -> Live:
         """Return the path from the newest compaction (that binds `window`) to the head."""
         with self.open_log(key) as log:
             return views.live(log, window)

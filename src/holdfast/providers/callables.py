@@ -6,7 +6,7 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window, window_argument
 from holdfast.errors import BadSetting
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.replies import read_reply, read_reply_async
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
+    from holdfast.core.window import GivenWindow
     from holdfast.ports import Model, OnDelta
 
 
-def window_for(target: Target, window: int | Window | None) -> Window:
+def window_for(target: Target, window: GivenWindow) -> Window:
     """The window a caller stated, or what is known of the target's model."""
     if isinstance(window, Window):
         return window
-    return window_of(target.model, target.provider) if window is None else Window(window)
+    return window_argument(window) or window_of(target.model, target.provider)
 
 
 _MISTAKES: Final = (
@@ -49,7 +50,7 @@ class CallableModel:
         self,
         send: Callable[[Json], Any],
         target: Target,
-        window: int | Window | None = None,
+        window: GivenWindow = None,
     ) -> None:
         self.target = target
         self.window = window_for(target, window)
@@ -77,7 +78,7 @@ class AsyncCallableModel:
         self,
         send: Callable[[Json], Any],
         target: Target,
-        window: int | Window | None = None,
+        window: GivenWindow = None,
     ) -> None:
         self.target = target
         self.window = window_for(target, window)
@@ -93,14 +94,14 @@ class AsyncCallableModel:
 
 
 def from_callable(
-    send: Callable[[Json], Any], target: Target, window: int | Window | None = None
+    send: Callable[[Json], Any], target: Target, window: GivenWindow = None
 ) -> CallableModel:
     """`send` takes a request of the target's dialect and returns whatever its SDK returns."""
     return CallableModel(send, target, window)
 
 
 def async_from_callable(
-    send: Callable[[Json], Any], target: Target, window: int | Window | None = None
+    send: Callable[[Json], Any], target: Target, window: GivenWindow = None
 ) -> AsyncCallableModel:
     """The same, awaited."""
     return AsyncCallableModel(send, target, window)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import Window
     from holdfast.ports import OnDelta
 
 

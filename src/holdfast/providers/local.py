@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from holdfast.core.dialects.registry import target
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import Threaded
 from holdfast.providers.replies import Accumulator, keep_partial, read_reply
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
+    from holdfast.core.window import GivenWindow
     from holdfast.ports import OnDelta
 
 CONTEXT_TOKENS: Final = 8_192
@@ -61,7 +62,7 @@ class LocalModel:
     """Whoever runs weights of their own knows that the window is small."""
 
     def __init__(
-        self, name: str = "smollm2", *, window: int | Window | None = None, threads: int = 1
+        self, name: str = "smollm2", *, window: GivenWindow = None, threads: int = 1
     ) -> None:
         self.path = weights(name)
         stem = name if name in SHIPPED else os.path.splitext(os.path.basename(self.path))[0]
@@ -155,7 +156,7 @@ def weights(name: str) -> str:
     )
 
 
-def _window(path: str, window: int | Window | None) -> Window:
+def _window(path: str, window: GivenWindow) -> Window:
     trained = context_length(path)
     if isinstance(window, Window):
         return window

@@ -22,7 +22,7 @@ from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
     from holdfast.core.models.dialects import CacheTime, Target
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import GivenWindow
     from holdfast.ports import AsyncModel, Model
     from holdfast.providers.command_line.model import CommandLineModel
     from holdfast.providers.local import LocalModel
@@ -92,7 +92,7 @@ def _list_names() -> str:
 def model(
     name: str,
     *,
-    window: int | Window | None = None,
+    window: GivenWindow = None,
     base_url: str | None = None,
     api_key: str | None = None,
     client: Any = None,
@@ -124,7 +124,7 @@ def model(
 def async_model(
     name: str,
     *,
-    window: int | Window | None = None,
+    window: GivenWindow = None,
     base_url: str | None = None,
     api_key: str | None = None,
     client: Any = None,
@@ -152,21 +152,19 @@ def async_model(
 # Each of these has much to set up, and a caller needs one of them at most.
 
 
-def _offline(window: int | Window | None, cache: CacheTime) -> OfflineModel:
+def _offline(window: GivenWindow, cache: CacheTime) -> OfflineModel:
     from holdfast.providers.offline.model import WINDOW_TOKENS, OfflineModel
 
     return OfflineModel(window=WINDOW_TOKENS if window is None else window, cache=cache)
 
 
-def _local(name: str, window: int | Window | None) -> LocalModel:
+def _local(name: str, window: GivenWindow) -> LocalModel:
     from holdfast.providers.local import LocalModel
 
     return LocalModel(name, window=window)
 
 
-def _command_line(
-    command: str, window: int | Window | None, timeout: float | None
-) -> CommandLineModel:
+def _command_line(command: str, window: GivenWindow, timeout: float | None) -> CommandLineModel:
     from holdfast.providers.command_line.model import CommandLineModel
 
     return CommandLineModel(command, window=window, timeout=timeout)

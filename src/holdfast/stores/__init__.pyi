@@ -28,6 +28,11 @@ from holdfast.core.owners import (
     owner_of as owner_of,
     owner_text as owner_text,
 )
+from holdfast.core.window import (
+    ANY_WINDOW as ANY_WINDOW,
+    AnyWindow as AnyWindow,
+    WindowFilter as WindowFilter,
+)
 from holdfast.ports import (
     ANY_HEAD as ANY_HEAD,
     Appended as Appended,

@@ -14,7 +14,7 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Header, User
 from holdfast.core.log.refs import restore
-from holdfast.core.models.window import Window, likely_window, model_in
+from holdfast.core.models.window import likely_window, model_in
 from holdfast.core.projection.ledger import LedgerLine, complete_ledger
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.messages import Tool
     from holdfast.core.projection.project import Plan
+    from holdfast.core.window import Window
     from holdfast.engine.workspace.facts import TurnTerms
     from holdfast.ports import SessionStore
 
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
 class RequestTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of a request that are not in the log."""
 
-    window: int | None = None
-    """The context window in tokens; None for the model's."""
-    window_from: str = "--window"
-    """Who states the window, in the words of the surface."""
+    window: Window | None = None
+    """The context window, as somebody states it; None for the model's."""
     model: str = ""
     provider: str = ""
     dialect: str = ""
@@ -93,7 +92,7 @@ def terms_of_session(
     records = list(store.last(key, NEAR_RECORDS))
     provider, model = model_in(records)
     found = likely_window(records, model)
-    own = Window(*found, "learned") if found is not None else None
+    own = found
     if own is None and turns is not None and model in ("", turns.target.model):
         provider, model, own = turns.target.provider, turns.target.model, turns.window
     system, tools = terms_of_proxy(store, key, records)
@@ -137,7 +136,7 @@ def _prepare_session(
             system=terms.system or told.system,
             tools=terms.tools or told.tools,
         )
-    records = session_records(store, key, terms.window or _window_tokens(terms))
+    records = session_records(store, key, terms.window or _own_window(terms))
     return preview(records, terms), records
 
 
@@ -148,15 +147,15 @@ def whole_ledger(plan: Plan, records: Sequence[Record]) -> tuple[LedgerLine, ...
     return complete_ledger(plan.ledger, records, lambda part: correction.tokens(scale.part(part)))
 
 
-def _window_tokens(terms: RequestTerms) -> int:
+def _own_window(terms: RequestTerms) -> Window:
     """The window that records are read for, where none is stated: no smaller than its own."""
     base = terms.base
     if base is not None and terms.model in ("", base.target.model):
-        return base.window.tokens
-    return (terms.own or window_of(terms.model)).tokens
+        return base.window
+    return terms.own or window_of(terms.model)
 
 
-def session_records(store: SessionStore, key: SessionKey, window: int | None) -> list[Record]:
+def session_records(store: SessionStore, key: SessionKey, window: Window | None) -> list[Record]:
     """Return the records that a request is made from; all of them without a window."""
     found = store.read(key) if window is None else store.live(key, window=window).records
     payload = payload_of(store.blobs)
@@ -197,7 +196,7 @@ def _preview_turn(
     if terms.dialect and terms.dialect != aim.dialect.name:
         aim = target(terms.dialect, provider=aim.provider, model=aim.model)
     if terms.window is not None:
-        window = Window(terms.window, terms.window_from, "stated")
+        window = terms.window
     prompt = [User(id="prompt", content=terms.prompt)] if terms.prompt else []
     return prepare(
         msgspec.structs.replace(
@@ -217,9 +216,9 @@ def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[W
     """The window as stated, as the log tells, or the model's. The floor is for one that a person
     states: a session that works in a smaller one has its next request, too."""
     if terms.window is not None:
-        return Window(terms.window, terms.window_from, "stated"), terms.floor
+        return terms.window, terms.floor
     found = likely_window(records, terms.model)
-    window = Window(*found, "learned") if found else terms.own or window_of(terms.model)
+    window = found or terms.own or window_of(terms.model)
     is_learned = window.confidence == "learned"
     return window, min(terms.floor, window.tokens) if is_learned else terms.floor
 
@@ -257,6 +256,6 @@ def budget_json(plan: Plan) -> dict[str, Any]:
         "tokens": budget.tokens,
         "ratio": budget.ratio,
         "available": budget.available,
-        "window": budget.window,
+        "window": budget.window.tokens,
         **budget.parts(),
     }

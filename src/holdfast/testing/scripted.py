@@ -11,8 +11,8 @@ import msgspec
 from holdfast.core.dialects.common.reading import settle_stop
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta, Reply
-from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.window import Window, as_window
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.replies import keep_partial
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.tokens.counting import Counter
+    from holdfast.core.window import StatedWindow
     from holdfast.ports import OnDelta
 
     Spoken: TypeAlias = str | Reply | BaseException
@@ -49,13 +50,13 @@ class ScriptedModel:
         answers: Iterable[Answer] = (),
         *,
         target: Target = SCRIPTED,
-        window: int | Window = 32_000,
+        window: StatedWindow = 32_000,
         limit: int | None = None,
         otherwise: Answer | None = None,
         counter: Counter | None = None,
     ) -> None:
         self.target = target
-        self.window = Window(window, "scripted") if isinstance(window, int) else window
+        self.window = as_window(window, "scripted")
         self.limit = limit
         self.requests: list[Json] = []
         self.refused: list[int] = []

@@ -16,6 +16,7 @@ from holdfast.core.history.reseed import Reseed, cap_for, prompt, reseed
 from holdfast.core.limits import RESEED_CHARS, RESEED_CHARS_MAX, RESEED_RESULT_CHARS
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, Undo, User
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.window import window_argument
 
 CAPS = st.one_of(st.integers(0, 300), st.integers(300, 20_000))
 LABELS = (
@@ -343,7 +344,7 @@ def test_the_request_is_told_however_many_steps_it_took() -> None:
     ],
 )
 def test_the_cap_grows_with_the_window(window: int | None, cap: int) -> None:
-    assert cap_for(window) == cap
+    assert cap_for(window_argument(window)) == cap
 
 
 # What is told

@@ -30,10 +30,12 @@ from holdfast.core.log.replay import (
     without_doubles,
 )
 from holdfast.core.log.views import live
+from holdfast.core.window import ANY_WINDOW, Window
 from holdfast.stores.memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
+    from holdfast.core.window import WindowFilter
 
 
 def call(tool_use_id: str) -> dict[str, Any]:
@@ -121,6 +123,11 @@ def test_seen_calls_answers_for_each_record() -> None:
     ]
 
 
+def filter_of(tokens: int | None) -> WindowFilter:
+    """The window of that size; every window for None."""
+    return ANY_WINDOW if tokens is None else Window(tokens)
+
+
 @pytest.mark.parametrize(
     ("made_for", "window", "expected"),
     [
@@ -136,7 +143,9 @@ def test_binds_for_the_same_window_and_smaller_ones(
     made_for: int | None, window: int | None, expected: bool
 ) -> None:
     """A compaction holds up to the window it was made for; without one, for every window."""
-    assert Boundaries(window).is_one(Compaction(summary="s", window=made_for)) is expected
+    assert (
+        Boundaries(filter_of(window)).is_one(Compaction(summary="s", window=made_for)) is expected
+    )
 
 
 # The newest lines at once
@@ -230,8 +239,8 @@ def test_the_view_from_the_newest_lines_is_the_view_of_the_log(
     stored[-1] = msgspec.structs.replace(stored[-1], **last)
     log = _log_of(stored)
     lines = [encode(record) for record in stored][first:]
-    found = live_at_end(b"\n".join(lines), len(lines), window, is_whole=first == 0)
-    whole = live(log, window)
+    found = live_at_end(b"\n".join(lines), len(lines), filter_of(window), is_whole=first == 0)
+    whole = live(log, filter_of(window))
     assert found in (None, whole)
     ids = [record.id for record in stored]
     boundary = whole.boundary

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.models.catalog import FAMILIES, family_of
-from holdfast.core.models.window import Window, budget_for
+from holdfast.core.models.window import budget_for
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting, CannotFit
 
 

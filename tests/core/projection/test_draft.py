@@ -12,11 +12,11 @@ from tests.core.projection.test_project import appended, live_part, plan_for, st
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, Record, User
 from holdfast.core.models.messages import text_of_blocks
-from holdfast.core.models.window import Window
 from holdfast.core.projection.draft import ViewDraft
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def draft_of(records: Sequence[Record], **options: Any) -> ViewDraft:
     request = ProjectionRequest(records, Window(200_000), target("anthropic"), **options)
     cache = ProjectionCache()
-    view = cache.read(request.records, request.window.tokens, request.target)
+    view = cache.read(request.records, request.window, request.target)
     return ViewDraft(view, request, cache, Correction(1.0, 0.0), 50_000)
 
 

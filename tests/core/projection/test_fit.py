@@ -17,13 +17,13 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, ToolResult, User
 from holdfast.core.log.speakers import META
 from holdfast.core.models.messages import Text
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
+from holdfast.core.window import Window
 from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:

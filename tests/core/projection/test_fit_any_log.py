@@ -34,7 +34,6 @@ from holdfast.core.log.records import (
     to_json,
 )
 from holdfast.core.models.messages import Tool
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
@@ -42,6 +41,7 @@ from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
+from holdfast.core.window import Window
 from holdfast.errors import CannotFit, HoldfastError
 from holdfast.providers.requests import render, validate
 

@@ -13,10 +13,10 @@ from tests.support.runs import examples
 from holdfast.core.dialects.prefix import SentRequest
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Json, Record, ToolResult, User
-from holdfast.core.models.window import Window
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.units import is_opaque
+from holdfast.core.window import Window
 from holdfast.errors import CannotFit
 from holdfast.providers.requests import render, validate
 

@@ -11,13 +11,13 @@ from tests.support.runs import RUN
 from holdfast import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
-from holdfast.core.models.window import Window
 from holdfast.core.projection.past import find_superseded
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.units import ContextUnit, MessagePart
 from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.window import Window
 from holdfast.models import target
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
@@ -60,7 +60,7 @@ class Life:
         return text
 
     def _plan(self, idle: float) -> Plan:
-        records = self._store.live(KEY, window=self.window).records
+        records = self._store.live(KEY, window=Window(self.window)).records
         cache = PromptCache(idle_seconds=idle)
         window = Window(self.window, "simulated")
         request = ProjectionRequest(

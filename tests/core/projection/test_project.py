@@ -23,7 +23,6 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, text_of_blocks
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.prune import trim
@@ -31,6 +30,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.units import MessagePart
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
+from holdfast.core.window import Window
 from holdfast.errors import CannotFit
 from holdfast.providers.requests import render, validate
 

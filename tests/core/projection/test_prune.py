@@ -14,7 +14,6 @@ from tests.prompts import pdf, png
 from holdfast.core.dialects.registry import find_variant, target
 from holdfast.core.log.records import Assistant, Prune, PruneDecision, Record, ToolResult, User
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import (
@@ -29,6 +28,7 @@ from holdfast.core.projection.prune import (
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.units import MessagePart
+from holdfast.core.window import Window
 
 if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Piece

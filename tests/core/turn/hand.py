@@ -22,9 +22,9 @@ from holdfast.core.flow.effects import (
     Sleep,
     StartTools,
 )
-from holdfast.core.models.window import Window
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.run import RunSettings, RunState
+from holdfast.core.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

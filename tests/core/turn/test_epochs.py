@@ -25,11 +25,11 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.epochs import DETAILS, begins_epoch, find_cause
 from holdfast.core.turn.replies import ask
 from holdfast.core.turn.run import RunOptions, RunSettings, RunState
+from holdfast.core.window import Window
 
 WORDS: Final = "word " * 400
 USAGE: Final = {"input_tokens": 10, "output_tokens": 5}

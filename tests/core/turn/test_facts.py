@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.core.turn.test_recovery import OPTIONS, PLAN, picture_plan
 
 from holdfast.core.failures.classify import Symptoms, built_in_rules, classify
-from holdfast.core.models.window import Window
 from holdfast.core.turn.facts import judge
 from holdfast.core.turn.recovery import Tries, remedy
 from holdfast.core.turn.run import Bounds
+from holdfast.core.window import Window
 
 TOTAL, REPLY = PLAN.tokens.total, PLAN.prompt.output_tokens
 FULL = msgspec.structs.replace(PLAN, window=Window(TOTAL))

@@ -14,13 +14,13 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.failures.classify import Failure, Symptoms, built_in_rules, classify
 from holdfast.core.flow.effects import FailedCall
 from holdfast.core.log.records import Assistant, ModelChange, ToolResult, User
-from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.facts import judge
 from holdfast.core.turn.recovery import Recovery, Remedy, Tries, final_error, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions, RunSettings, RunState
+from holdfast.core.window import Window
 from holdfast.errors import ContextOverflow, ModelError
 
 if TYPE_CHECKING:

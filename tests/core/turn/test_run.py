@@ -12,9 +12,9 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Mode, ModelChange
 from holdfast.core.models.prices import Price, cost_of
 from holdfast.core.models.usage import Usage
-from holdfast.core.models.window import Window
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.run import RunSettings, RunState
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting
 
 TARGET = target("anthropic", provider="anthropic", model="m")

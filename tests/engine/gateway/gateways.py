@@ -11,7 +11,7 @@ from holdfast.core.dialects.registry import find_variant
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window
 from holdfast.engine.gateway.gateway import Gateway
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.engine.session.async_session import AsyncSession

@@ -13,9 +13,9 @@ from holdfast import importers
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import read_tools
-from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import HoldfastError
 from holdfast.providers.requests import render

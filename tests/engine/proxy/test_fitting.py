@@ -16,6 +16,7 @@ from tests.engine.session.test_refused_content import refusal_body
 from tests.prompts import png
 from tests.support.runs import examples
 
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.stores.in_memory import MemoryStore
@@ -33,7 +34,7 @@ _numbers = count(1)
 def begin(body: Json, dialect: str, window: int, **options: Any) -> tuple[bytes, bytes, Any]:
     """The body that a client sent, the one that goes upstream, and the exchange."""
     data = json.dumps(body).encode()
-    keeper = ProxyKeeper(MemoryStore(), window=window, **options)
+    keeper = ProxyKeeper(MemoryStore(), window=Window(window), **options)
     request = ClientRequest(
         dialect=dialect, upstream=dialect.partition("-")[0], headers={}, data=data
     )
@@ -166,7 +167,7 @@ def test_a_compaction_that_only_its_provider_can_read_is_never_cut_away() -> Non
     client.items += ask({**model, "input": client.items})
     client.items = ask({**model, "input": client.items}, "/v1/responses/compact")
     client.hear("What is beside it.")
-    keeper = ProxyKeeper(MemoryStore(), window=8_000)
+    keeper = ProxyKeeper(MemoryStore(), window=Window(8_000))
     for turn in range(3):
         for step in range(20):
             client.say(f"Part {turn}.{step}: " + "a line of the file " * 150)
@@ -335,7 +336,7 @@ def test_cuts_survive_a_client_that_compacts_by_itself() -> None:
     """Its compaction is a branch without our cuts, which fits as it is and passes."""
     client = long("anthropic", 30)
     client.headers = {"x-claude-code-session-id": "abc"}
-    keeper = ProxyKeeper(MemoryStore(), window=20_000)
+    keeper = ProxyKeeper(MemoryStore(), window=Window(20_000))
     first = exchange(keeper, client, "cut")
     assert first.headers()["x-holdfast-action"] == "projected"
     client.items = [{"role": "user", "content": "Summary: all is well. Go on."}]
@@ -392,7 +393,7 @@ def test_a_refused_picture_is_not_sent_again(dialect: str, wording: str) -> None
     store = MemoryStore()
     client = Client(dialect)
     client.say("Hello")
-    keeper = ProxyKeeper(store, window=64_000)
+    keeper = ProxyKeeper(store, window=Window(64_000))
     exchange(keeper, client, "Hi.")
     client.items.append(picture_for(dialect))
     begun = keeper.begin(client.request())
@@ -406,7 +407,7 @@ def test_a_refused_picture_is_not_sent_again(dialect: str, wording: str) -> None
     begun.open("application/json", "")
     begun.take(client.hear("I cannot see it."))
     begun.finish()
-    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+    for reader in (keeper, ProxyKeeper(store, window=Window(64_000))):
         client.say("And now?")
         later = reader.begin(client.request())
         assert png(37, 41) not in later.body.decode()
@@ -422,12 +423,12 @@ def test_a_turn_refused_under_a_policy_is_not_sent_again(dialect: str) -> None:
     store = MemoryStore()
     client = Client(dialect)
     client.say("Hello")
-    keeper = ProxyKeeper(store, window=64_000)
+    keeper = ProxyKeeper(store, window=Window(64_000))
     exchange(keeper, client, "Hi.")
     client.say("It says: the-sentence-that-is-refused.")
     begun = keeper.begin(client.request())
     assert not begun.refuse(400, {}, b'{"error": {"message": "Content Exists Risk"}}')
-    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+    for reader in (keeper, ProxyKeeper(store, window=Window(64_000))):
         client.say("And now?")
         later = reader.begin(client.request())
         assert "the-sentence-that-is-refused" not in later.body.decode()
@@ -445,7 +446,7 @@ def test_a_policy_that_comes_as_a_reply_is_not_sent_again(dialect: str, is_kept:
     store = MemoryStore()
     client = Client(dialect)
     client.say("Hello")
-    keeper = ProxyKeeper(store, window=64_000)
+    keeper = ProxyKeeper(store, window=Window(64_000))
     exchange(keeper, client, "Hi.")
     client.say("It says: the-sentence-that-is-refused.")
     begun = keeper.begin(client.request())
@@ -454,7 +455,7 @@ def test_a_policy_that_comes_as_a_reply_is_not_sent_again(dialect: str, is_kept:
     begun.finish()
     if is_kept:
         client.hear("I cannot help with that.")
-    for reader in (keeper, ProxyKeeper(store, window=64_000)):
+    for reader in (keeper, ProxyKeeper(store, window=Window(64_000))):
         client.say("And now?")
         later = reader.begin(client.request())
         assert "the-sentence-that-is-refused" not in later.body.decode()
@@ -468,7 +469,7 @@ def test_a_policy_that_comes_as_a_reply_is_not_sent_again(dialect: str, is_kept:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_refused_field_is_left_out_of_every_later_request(dialect: str) -> None:
     """The host's word holds for each conversation with that model, and takes nothing else away."""
-    keeper = ProxyKeeper(MemoryStore(), window=64_000)
+    keeper = ProxyKeeper(MemoryStore(), window=Window(64_000))
     client = Client(dialect)
     client.say("Hello")
     begun = keeper.begin(client.request(novel_field={"a": 1}))

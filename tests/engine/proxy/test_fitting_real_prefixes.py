@@ -19,6 +19,7 @@ from tests.engine.proxy.real_requests import (
 from tests.support.cases import check_all
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.providers.requests import validate
@@ -57,7 +58,7 @@ def check(request: RecordedRequest, projected: list[str]) -> None:
     if total <= window:
         return
     data = json.dumps(request.body).encode()
-    begun = ProxyKeeper(MemoryStore(), window=window).begin(
+    begun = ProxyKeeper(MemoryStore(), window=Window(window)).begin(
         ClientRequest(dialect=dialect, upstream=dialect.partition("-")[0], headers={}, data=data)
     )
     newest = newest_bytes(request.items) // 2  # more tokens than it can have

@@ -12,6 +12,7 @@ from tests.engine.proxy.test_fitting import picture_for
 from tests.prompts import png
 from tests.support.runs import examples
 
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 
@@ -50,7 +51,7 @@ def test_calls_are_bounded_and_the_next_message_goes_on(
     its message back, or the proxy leaves it out, the next one is answered."""
     note(f"{dialect} {kinds} {turns}")
     store, client = MemoryStore(), Client(dialect)
-    keeper = ProxyKeeper(store, window=64_000)
+    keeper = ProxyKeeper(store, window=Window(64_000))
     bodies: list[bytes] = []
 
     def ask() -> bool:

@@ -18,6 +18,7 @@ from holdfast.core.models.window import window_in
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.terms import newest_terms
+from holdfast.core.window import Window
 from holdfast.engine.proxy import session_branches
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.session_branches import last_number
@@ -390,7 +391,7 @@ def test_a_change_of_terms_forgets_no_window() -> None:
     walk(ProxyKeeper(store), client, 1, "b")
     records = list(store.read(info.key))
     assert sum(isinstance(found, ModelChange) for found in records) == 3
-    assert window_in(records, model) == 20_000
+    assert window_in(records, model) == Window(20_000, "as the session recorded it", "learned")
 
 
 def test_two_requests_at_once_keep_their_branches() -> None:

@@ -12,9 +12,9 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Record, Rewind, User
 from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.core.models.messages import text_of_blocks
-from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastWarning, UsageError

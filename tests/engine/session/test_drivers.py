@@ -15,6 +15,7 @@ from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import Window
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.drivers.world import Listeners, World
@@ -114,22 +115,22 @@ def test_an_append_that_has_begun_is_finished_whoever_is_cancelled(
 def test_what_others_appended_comes_before_ours() -> None:
     store, key = opened()
     log = SessionLog(store, key)
-    log.read(32_000)
+    log.read(Window(32_000))
     store.append(key, [User(content="theirs")], expect=None)
     log.append([User(content="ours")])
     assert [text for _kind, text in said(list(store.read(key)))] == ["theirs", "ours"]
-    assert [text for _kind, text in said(log.read(32_000))] == ["theirs", "ours"]
+    assert [text for _kind, text in said(log.read(Window(32_000)))] == ["theirs", "ours"]
 
 
 def test_a_cut_of_others_stops_a_cut_of_ours() -> None:
     store, key = opened()
     log = SessionLog(store, key)
     store.append(key, [User(content="one")], expect=None)
-    seen = log.read(32_000)[-1].id
+    seen = log.read(Window(32_000))[-1].id
     ours = Compaction(summary="ours")
     store.append(key, [Compaction(summary="theirs")], expect=None)
     assert log.append([ours], unless_cut=True, since=seen) is None
-    log.read(32_000)
+    log.read(Window(32_000))
     assert log.append([ours], unless_cut=True, since=seen) is None
     assert [one.summary for one in boundaries(list(store.read(key)))] == ["theirs"]
 
@@ -138,7 +139,7 @@ def test_a_message_of_others_does_not_stop_a_cut_of_ours() -> None:
     store, key = opened()
     log = SessionLog(store, key)
     store.append(key, [User(content="one")], expect=None)
-    seen = log.read(32_000)[-1].id
+    seen = log.read(Window(32_000))[-1].id
     store.append(key, [User(content="two")], expect=None)
     assert log.append([Compaction(summary="ours")], unless_cut=True, since=seen) is not None
 
@@ -148,7 +149,7 @@ def test_a_head_that_was_moved_elsewhere_is_a_conflict_once() -> None:
     store, key = opened()
     store.append(key, [User(content="one"), User(content="two")], expect=None)
     log = SessionLog(store, key)
-    records = log.read(32_000)
+    records = log.read(Window(32_000))
     store.append(key, [Rewind(to=records[-2].id)], expect=None)
     with pytest.raises(LogConflict):
         log.append([Assistant(content="an answer to two")])

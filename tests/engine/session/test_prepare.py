@@ -8,9 +8,9 @@ from tests.conversations import said
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Tool
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 

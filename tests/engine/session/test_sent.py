@@ -40,13 +40,13 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.core.log.speakers import user_text
-from holdfast.core.models.window import Window
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.text.fences import TAGS
+from holdfast.core.window import Window
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD

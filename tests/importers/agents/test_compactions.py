@@ -10,9 +10,9 @@ from tests.importers.samples import STAMP, claude_user, jsonl, only
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
 from holdfast.core.models.messages import text_of_blocks
-from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 
 if TYPE_CHECKING:
     from holdfast.importers.common.base import Imported

@@ -15,9 +15,9 @@ from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult,
 from holdfast.core.memory import notes
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.usage import read_usage
-from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.models import async_model, model

@@ -33,6 +33,7 @@ from holdfast.core.log.records import (
     decode,
 )
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import ANY_WINDOW, Window
 from holdfast.errors import ForeignLog, NoSuchRecord
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
@@ -281,7 +282,7 @@ def check_agreement(store: JsonlStore, path: list[Record], head: str) -> None:
     assert list(store.back(KEY)) == path[::-1]
     # A call that is doubled by one before the part one reads is read as it stands.
     doubles = [entry.record for entry in store.read_all(KEY) if entry.standing == "double"]
-    for window in (None, 10):
+    for window in (ANY_WINDOW, Window(10)):
         live = store.live(KEY, window=window)
         assert live.head == head
         records = [record for record in live.records if record not in doubles]

@@ -616,7 +616,7 @@ def test_every_page_of_a_session_that_learned_a_small_window(store: SessionStore
                     wrong.append((address, status))
 
     run(scenario)
-    assert last_call(store, key).window == 6_000
+    assert last_call(store, key).context_window.tokens == 6_000
     assert wrong == []
 
 

@@ -19,6 +19,7 @@ from tests.support.runs import examples
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Assistant, Header
@@ -74,7 +75,7 @@ def send(
     headers = [(b"content-encoding", encoding.encode())] if encoding else []
 
     async def play() -> ClientAnswer:
-        keeper = ProxyKeeper(store, mode=mode, window=WINDOW)
+        keeper = ProxyKeeper(store, mode=mode, window=Window(WINDOW))
         async with InProcessProxy(keeper, upstream, monkeypatch) as proxy:
             path = path_for(client.dialect)
             return await proxy.post(path, data, [(b"x-session-id", b"one"), *headers])

@@ -16,6 +16,7 @@ from tests.support.runs import examples
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 from tests.surfaces.proxy.test_app_real_sessions import stream_of
 
+from holdfast.core.window import window_argument
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.records import Assistant
 from holdfast.stores import MemoryStore
@@ -131,7 +132,9 @@ def test_an_odd_shape_is_never_an_error_of_our_own(seed: int) -> None:
         data = odd_reply(client, luck)
         upstream.packets, upstream.content_type = [data], "application/json"
     keeper = ProxyKeeper(
-        MemoryStore(), mode=luck.choice(MODES), window=luck.choice([3_000, 8_000, None])
+        MemoryStore(),
+        mode=luck.choice(MODES),
+        window=window_argument(luck.choice([3_000, 8_000, None])),
     )
     named = [(b"x-session-id", b"one")] if luck.random() < 0.5 else []
 

@@ -15,6 +15,7 @@ from tests.support.runs import is_whole
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
@@ -71,7 +72,9 @@ async def play(session: RecordedSession, dialect: str, monkeypatch: pytest.Monke
     upstream, store = MemoryUpstream(), MemoryStore()
     count = 0
     named = [(b"x-session-id", b"one")]
-    async with InProcessProxy(ProxyKeeper(store, window=WINDOW), upstream, monkeypatch) as proxy:
+    async with InProcessProxy(
+        ProxyKeeper(store, window=Window(WINDOW)), upstream, monkeypatch
+    ) as proxy:
         for number, place in enumerate(session.places(0.05)):
             request = session.request(place, dialect)
             if request is None or not request.items:

@@ -16,6 +16,7 @@ from holdfast import Assistant
 from holdfast.core.log.records import ModelChange, ToolResult, User
 from holdfast.core.models.usage import read_usage
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import Window
 from holdfast.testing import Answer, Asked, Call, Fault, Loopback
 
 if TYPE_CHECKING:
@@ -192,6 +193,6 @@ def test_what_the_provider_holds_is_not_cut() -> None:
         data=json.dumps(body).encode(),
         path_model=MODEL,
     )
-    begun = ProxyKeeper(MemoryStore(), mode="save", window=10_000).begin(request)
+    begun = ProxyKeeper(MemoryStore(), mode="save", window=Window(10_000)).begin(request)
     assert begun.body == request.data
     assert begun.is_logged

@@ -29,6 +29,7 @@ from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.replies import reply_of
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.own_tools import OWN_NAMES, ROUNDS_MAX, TOO_MANY
 from holdfast.providers.replies import Accumulator, read_reply
@@ -317,7 +318,7 @@ def changes_for(dialect: str, *, is_streamed: bool) -> dict[str, Any]:
 def run(dialect: str, rounds: Sequence[Round], cuts: Sequence[int], *, is_streamed: bool) -> None:
     """Send one request that is answered in rounds, and the one after it; check the law."""
     store = MemoryStore()
-    keeper = ProxyKeeper(store, window=WINDOW, has_tools=True)
+    keeper = ProxyKeeper(store, window=Window(WINDOW), has_tools=True)
     provider = Provider(dialect, cuts)
     provider.is_streamed = is_streamed
     client = long_client(dialect)
@@ -477,7 +478,7 @@ def test_a_reply_that_loses_its_calls_can_be_sent_back(dialect: str, is_streamed
     provider = Provider(dialect)
     provider.is_streamed = is_streamed
     provider.rounds = [Round(own=(UNKNOWN,)) for _round in range(ROUNDS_MAX + 1)]
-    keeper = ProxyKeeper(MemoryStore(), window=WINDOW, has_tools=True)
+    keeper = ProxyKeeper(MemoryStore(), window=Window(WINDOW), has_tools=True)
     client = long_client(dialect)
     answer = asyncio.run(ask(keeper, provider, client))
     reply, body = read_answer(answer.data, dialect, is_streamed=is_streamed)

@@ -11,8 +11,8 @@ from tests.surfaces.telegram.bots import echo, running_bot
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Compaction, User, text_of
-from holdfast.core.models.window import Window
 from holdfast.core.tokens.estimate import estimate
+from holdfast.core.window import Window
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.stores.jsonl.store import JsonlStore
 

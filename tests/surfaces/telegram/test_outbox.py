@@ -9,7 +9,7 @@ import pytest
 from tests.support.bot_api import BOT, BotApiServer, Fault
 from tests.surfaces.telegram.bots import make_settings
 
-from holdfast.core.owners import ANY_OWNER
+from holdfast.core.owners import ANY_OWNER, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
@@ -37,7 +37,7 @@ def make_outbox(store: SessionStore, api: BotApi) -> TelegramOutbox:
 
 def put(store: SessionStore, to: dict[str, Any], key: str, text: str, owner: str) -> None:
     async def work() -> None:
-        make_outbox(store, None).put(to, key, text, owner)  # type: ignore[arg-type]
+        make_outbox(store, None).put(to, key, text, owner_of(owner))  # type: ignore[arg-type]
 
     asyncio.run(work())
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt, ToolCall
     from holdfast.core.models.replies import Reply
+    from holdfast.core.window import Window
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Now(msgspec.Struct, frozen=True):
 class Read(msgspec.Struct, frozen=True):
     """Returns the records that a window of this size looks at, as they are now."""
 
-    window: int
+    window: Window
 
 
 class Append(msgspec.Struct, frozen=True):

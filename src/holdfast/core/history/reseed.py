@@ -26,6 +26,7 @@ from holdfast.core.log.records import Compaction, User, from_json
 from holdfast.core.log.replay import Boundaries, without_doubles
 from holdfast.core.refusals.left_out import as_told
 from holdfast.core.text.cut import count_of, cut, ellipsis
+from holdfast.core.window import ANY_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.tokens.counting import Counter
+    from holdfast.core.window import Window
 
 _SEPARATOR: Final = "\n\n"
 _CHARS_PER_TOKEN: Final = 4
@@ -70,11 +72,11 @@ class Reseed(msgspec.Struct, frozen=True):
     """Nothing was left out or shortened to fit the cap."""
 
 
-def cap_for(window: int | None) -> int:
-    """The cap in characters for a backend with this window."""
+def cap_for(window: Window | None) -> int:
+    """The cap in characters for a backend with this window; without one, the default."""
     if window is None:
         return RESEED_CHARS
-    share = int(window * RESEED_WINDOW_SHARE * _CHARS_PER_TOKEN)
+    share = int(window.tokens * RESEED_WINDOW_SHARE * _CHARS_PER_TOKEN)
     return min(max(share, RESEED_CHARS), RESEED_CHARS_MAX)
 
 
@@ -154,7 +156,7 @@ def _read(
 
 def _since_boundary(records: Sequence[Record]) -> tuple[Compaction | None, list[Record]]:
     """The newest valid compaction, and the messages it left in view."""
-    boundaries = Boundaries(None)
+    boundaries = Boundaries(ANY_WINDOW)
     for at in range(len(records) - 1, -1, -1):
         record = records[at]
         if boundaries.is_one(record):

@@ -21,11 +21,13 @@ from holdfast.core.log.records import (
     record_decoder,
     tool_calls,
 )
+from holdfast.core.window import AnyWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Content
+    from holdfast.core.window import WindowFilter
 
 
 _id_of: Final = attrgetter("id")
@@ -98,7 +100,7 @@ def with_ids(records: Sequence[Record]) -> Sequence[Record]:
 class Boundaries:
     """Looks for the newest boundary that counts. Shown the path from the head backwards."""
 
-    def __init__(self, window: int | None) -> None:
+    def __init__(self, window: WindowFilter) -> None:
         self._window = window
         self._undone: set[str] = set()
 
@@ -110,7 +112,7 @@ class Boundaries:
         return (
             type(record) is Compaction
             and record.id not in self._undone
-            and _binds(record, self._window)
+            and binds(record.window, self._window)
         )
 
 
@@ -119,9 +121,10 @@ def undone(records: Iterable[Record]) -> set[str]:
     return {record.target for record in records if type(record) is Undo}
 
 
-def _binds(compaction: Compaction, window: int | None) -> bool:
-    """A compaction made for one window holds for that and smaller ones, not for larger ones."""
-    return window is None or compaction.window is None or window <= compaction.window
+def binds(made_for: int | None, window: WindowFilter) -> bool:
+    """Say whether a decision that was made for a window holds: for that one and smaller ones, and
+    for any where its record names none."""
+    return isinstance(window, AnyWindow) or made_for is None or window.tokens <= made_for
 
 
 # The newest part of a log
@@ -140,7 +143,7 @@ class Live(msgspec.Struct, frozen=True):
     """Damage that was met on the way."""
 
 
-def live_at_end(data: bytes, count: int, window: int | None, *, is_whole: bool) -> Live | None:
+def live_at_end(data: bytes, count: int, window: WindowFilter, *, is_whole: bool) -> Live | None:
     """Return what `views.live` returns, from the newest `count` lines of a log, the last one
     without its newline; `is_whole` where these are all.
 

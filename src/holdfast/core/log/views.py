@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.walk import LogLine, OpenLog
+    from holdfast.core.window import WindowFilter
 
 _WALK_RECORDS_MAX: Final = 50_000
 """Reading from a record further back than this goes forward through the whole log instead: the
@@ -261,7 +262,7 @@ def _unique_back(log: OpenLog) -> Iterator[tuple[int, Record]]:
             yield position, msgspec.structs.replace(record, id=positional_id(position))
 
 
-def live(log: OpenLog, window: int | None) -> Live:
+def live(log: OpenLog, window: WindowFilter) -> Live:
     """Return the path from the newest compaction that binds `window`, or from the root."""
     newest: list[tuple[int, Record]] = []
     findings: list[Finding] = []

@@ -9,7 +9,7 @@ leave less than the minimum for messages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,64 +17,35 @@ from holdfast.core.limits import (
     MESSAGES_TOKENS_MIN,
     OUTPUT_RESERVE_TOKENS,
     WINDOW_FLOOR_TOKENS,
-    WINDOW_WARN_TOKENS,
 )
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune
 from holdfast.core.models.usage import read_usage
-from holdfast.errors import BadSetting, CannotFit
+from holdfast.core.window import Window
+from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
 
-Confidence = Literal["stated", "known", "learned", "assumed"]
-"""`stated`: the caller said so. `known`: from a table of models. `learned`: from a provider's own
-error text. `assumed`: a default."""
-
 DYNAMIC_RESERVE_TOKENS: Final = 1_200
 DYNAMIC_RESERVE_SHARE: Final = 0.08
 RATIO_ESTIMATED: Final = 0.9
 RATIO_ANCHORED: Final = 0.97
 """With exact counts, or sizes that start from what the provider measured."""
+_RECORDED: Final = "as the session recorded it"
+_CUT_FOR: Final = "for which the view was cut last"
 
 
-class Window(msgspec.Struct, frozen=True):
-    """The model's window: one value for every gate and every display."""
-
-    tokens: int
-    """Input and output together."""
-    source: str = "given"
-    """The origin of the number, in words."""
-    confidence: Confidence = "stated"
-    """The kind of origin, and so how far to trust it."""
-
-    def __post_init__(self) -> None:
-        if self.tokens <= 0:
-            raise BadSetting(
-                f"a window of {self.tokens:,} tokens makes no sense",
-                hint="give the model's context window in tokens, for example 200000",
-            )
-
-    @property
-    def warning(self) -> str:
-        """Return the warning about a small window; empty if it is large enough."""
-        if self.tokens >= WINDOW_WARN_TOKENS:
-            return ""
-        return (
-            f"a window of {self.tokens:,} tokens ({self.source}) is small: "
-            f"below {WINDOW_WARN_TOKENS:,} little history fits"
-        )
-
-
-def window_in(records: Sequence[Record], model: str) -> int | None:
+def window_in(records: Sequence[Record], model: str) -> Window | None:
     """Return the window that a log has for a model; None where it has none, or it was forgotten.
 
     The newest `model` record of the model decides.
     """
     for record in reversed(records):
         if isinstance(record, ModelChange) and record.model == model:
-            return record.window if record.window and record.window > 0 else None
+            tokens = record.window or 0
+            return Window(tokens, _RECORDED, "learned") if tokens > 0 else None
     return None
 
 
@@ -93,8 +64,8 @@ def turn_window(records: Sequence[Record], model: str, stated: Window, floor: in
     has for the model comes first, as long as nothing larger was answered."""
     recorded = window_in(records, model)
     least = max(floor, largest_prompt(records, model))
-    if recorded is not None and least <= recorded < stated.tokens:
-        return Window(recorded, "as the session recorded it", "learned")
+    if recorded is not None and least <= recorded.tokens < stated.tokens:
+        return recorded
     return stated
 
 
@@ -106,21 +77,21 @@ def model_in(records: Sequence[Record]) -> tuple[str, str]:
     return "", ""
 
 
-def likely_window(records: Sequence[Record], model: str) -> tuple[int, str] | None:
+def likely_window(records: Sequence[Record], model: str) -> Window | None:
     """Return the window that a session works in, and how its log tells; None where it does not.
 
     A window that a program states is in no record. The newest decision to shorten the view names
     the window it was made for; a larger request that was answered since shows that it was another.
     """
     if any(isinstance(record, ModelChange) and record.model == model for record in records):
-        recorded = window_in(records, model)
-        return None if recorded is None else (recorded, "as the session recorded it")
+        return window_in(records, model)
     largest = 0
     for record in reversed(records):
         match record:
             case Compaction() | Prune() if record.window:
-                is_it = largest <= record.window
-                return (record.window, "for which the view was cut last") if is_it else None
+                return (
+                    Window(record.window, _CUT_FOR, "learned") if largest <= record.window else None
+                )
             case ModelChange():
                 return None
             case Assistant():
@@ -134,7 +105,7 @@ def likely_window(records: Sequence[Record], model: str) -> tuple[int, str] | No
 class Budget(msgspec.Struct, frozen=True):
     """The sums behind a budget, each part by name."""
 
-    window: int
+    window: Window
     output_reserve: int
     system: int
     tools: int
@@ -151,7 +122,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def available(self) -> int:
-        return self.window - self.output_reserve - self.static - self.dynamic_reserve
+        return self.window.tokens - self.output_reserve - self.static - self.dynamic_reserve
 
     @property
     def tokens(self) -> int:
@@ -160,7 +131,7 @@ class Budget(msgspec.Struct, frozen=True):
         No ratio makes it smaller than the minimum that the window itself leaves. A bound does: it
         is for one recovery, and the next request has to be smaller than the refused one.
         """
-        left = self.window - self.output_reserve - self.static
+        left = self.window.tokens - self.output_reserve - self.static
         free = max(int(self.ratio * self.available), min(MESSAGES_TOKENS_MIN, left))
         if self.at_most is not None:
             free = min(free, self.at_most - self.static)
@@ -187,7 +158,7 @@ class Budget(msgspec.Struct, frozen=True):
 
         Only ways that are enough by themselves are named.
         """
-        left = self.window - self.output_reserve - self.system - self.tools
+        left = self.window.tokens - self.output_reserve - self.system - self.tools
         missing = MESSAGES_TOKENS_MIN - left
         ways = [
             way
@@ -203,7 +174,7 @@ class Budget(msgspec.Struct, frozen=True):
             if tokens >= missing
         ]
         # The default reserve grows with the window, by a quarter of it.
-        enough = self.window + -(-4 * missing // 3) + 1
+        enough = self.window.tokens + -(-4 * missing // 3) + 1
         return ", or ".join((*ways, f"use a window of at least {enough:,} tokens"))
 
 
@@ -218,9 +189,9 @@ def check_floor(window: Window, floor: int) -> None:
         )
 
 
-def output_reserve(window: int) -> int:
+def output_reserve(window: Window) -> int:
     """Return the default number of tokens kept free for the reply."""
-    return min(OUTPUT_RESERVE_TOKENS, window // 4)
+    return min(OUTPUT_RESERVE_TOKENS, window.tokens // 4)
 
 
 def budget_for(
@@ -236,12 +207,12 @@ def budget_for(
 ) -> Budget:
     """The budget of one request. Raises `CannotFit` where nothing is left for messages."""
     size = window.tokens
-    reserve = output_reserve(size) if output is None else output
+    reserve = output_reserve(window) if output is None else output
     spare = max(0, size - reserve - system - tools - MESSAGES_TOKENS_MIN)
     hidden = min(hidden, spare)
     dynamic = max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size))
     budget = Budget(
-        window=size,
+        window=window,
         output_reserve=reserve,
         system=system,
         tools=tools,

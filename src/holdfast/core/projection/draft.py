@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.sizes import Correction
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
+    from holdfast.core.window import Window
 
 NOTE_LAST: Final = note("[Continue.]")
 
@@ -273,7 +274,7 @@ class ViewDraft:
         if self.summary is None or left == self._settled:
             return
         self._settled = left
-        window, target = self._request.window.tokens, self._request.target
+        window, target = self._request.window, self._request.target
         first = self.units[self.start].first if self.start < len(self.units) else None
         # What is left is near the end.
         backwards = range(len(self._records) - 1, -1, -1)
@@ -303,7 +304,7 @@ class ViewDraft:
         self.closing = [NOTE_LAST] if is_open else []
         self._reweigh_rest()
 
-    def decisions(self, window: int, before: int) -> tuple[Record, ...]:
+    def decisions(self, window: Window, before: int) -> tuple[Record, ...]:
         """Return the records to append so that the next projection sees the same."""
         reason = "; ".join(self.reasons)
         made: list[Record] = []
@@ -321,10 +322,10 @@ class ViewDraft:
             if record in shown and (made or self.view.forms.get(record) != form)
         ]
         if changed:
-            made.append(Prune(decisions=changed, window=window, reason=reason))
+            made.append(Prune(decisions=changed, window=window.tokens, reason=reason))
         return tuple(made)
 
-    def _compaction(self, window: int, before: int, reason: str) -> Compaction:
+    def _compaction(self, window: Window, before: int, reason: str) -> Compaction:
         kept = self.units[self.start :]
         said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned if unit.is_user}
         pinned = [
@@ -339,7 +340,7 @@ class ViewDraft:
             carry=whole if whole != self.summary else None,
             first_kept=kept[0].first if kept else None,
             covers=self.past.covers(self.units, self.start),
-            window=window,
+            window=window.tokens,
             tokens_before=before,
             tokens_after=self.total,
             method="model" if self._request.prose else "extract",

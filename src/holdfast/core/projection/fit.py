@@ -452,9 +452,9 @@ def _cannot_fit(draft: ViewDraft, budget: Budget) -> CannotFit:
     with_it = f" with the provider's own compaction of {opaque:,}" if opaque else ""
     return CannotFit(
         f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest{with_it} "
-        f"and has {budget.tokens:,} of a window of {budget.window:,} ({budget.sums})",
+        f"and has {budget.tokens:,} of a window of {budget.window.tokens:,} ({budget.sums})",
         parts={
-            "window": budget.window,
+            "window": budget.window.tokens,
             "newest_turn": draft.total,
             "newest_user_message": draft.tokens_of(user) if user is not None else 0,
             "budget": budget.tokens,

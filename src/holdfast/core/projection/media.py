@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.sizes import Scale
     from holdfast.core.projection.units import MessagePart
+    from holdfast.core.window import Window
 
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
 
-def fit_media(draft: ViewDraft, scale: Scale, dialect: DialectVariant, window: int) -> None:
+def fit_media(draft: ViewDraft, scale: Scale, dialect: DialectVariant, window: Window) -> None:
     """Clear pictures and documents, oldest first, until their number, size, pages and the body are
     within limits."""
     if not draft.has_files:
@@ -43,7 +44,7 @@ def fit_media(draft: ViewDraft, scale: Scale, dialect: DialectVariant, window: i
         while len(left) > dialect.images_max:
             _clear(draft, left[0][0], f"more than {dialect.images_max} pictures")
             left = [(part, image) for part, image in left if not _is_cleared(draft, part)]
-    if dialect.pdf_pages and window <= dialect.pdf_window:
+    if dialect.pdf_pages and window.tokens <= dialect.pdf_window:
         pages = [(part, scale.part(draft.shape(part)).pages) for part in parts]
         _fit_pages(draft, pages, dialect.pdf_pages)
     room = int(dialect.body_bytes * _BODY_SHARE)

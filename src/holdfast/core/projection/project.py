@@ -16,7 +16,7 @@ from holdfast.core.dialects.prefix import Prefixes, prefixes_of, provable
 from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
-from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
+from holdfast.core.models.window import RATIO_ESTIMATED, Budget, budget_for
 from holdfast.core.projection.draft import ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import View
+    from holdfast.core.window import Window
 
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
@@ -168,7 +169,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     window, target, policy = request.window, request.target, request.policy
     view = cache.read(
         request.records,
-        window.tokens,
+        window,
         target,
         request.system,
         request.tools,
@@ -191,7 +192,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     )
     draft = ViewDraft(view, request, cache, correction, budget.tokens)
     before, limits = draft.total, _limits(draft, budget, policy)
-    fit_media(draft, cache.scale, target.dialect, request.window.tokens)
+    fit_media(draft, cache.scale, target.dialect, window)
     fit_count(draft, target.dialect, policy, budget.tokens)
     if request.pressure == "cut":
         cut_now(draft, budget, policy)
@@ -208,7 +209,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     share = 1.0 if anchor is None else anchor.share
     system_tokens, tools_tokens = round(share * system_tokens), round(share * tools_tokens)
     shown, opened = _open_with_user(draft.shown())
-    decisions = draft.decisions(window.tokens, before)
+    decisions = draft.decisions(window, before)
     messages, prefixes, reasoning = _behind_own_prefix(
         messages_of(shown), request, view, is_same=not decisions and not draft.closing
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import Window
 
 Pressure = Literal["usual", "hold", "cut"]
 """`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,

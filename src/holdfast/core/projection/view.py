@@ -27,7 +27,7 @@ from holdfast.core.log.records import (
     User,
     from_json,
 )
-from holdfast.core.log.replay import Boundaries, undone
+from holdfast.core.log.replay import Boundaries, binds, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.prune import clear, trim
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.usage import Usage
     from holdfast.core.projection.sizes import Weight
     from holdfast.core.tokens.calibration import Calibration
+    from holdfast.core.window import WindowFilter
 
 
 _MESSAGES: Final = (User, InjectedContext, Assistant, ToolResult, ToolUse)
@@ -122,7 +123,7 @@ class ProjectionCache:
     def read(
         self,
         records: Sequence[Record],
-        window: int,
+        window: WindowFilter,
         target: Target,
         system: str = "",
         tools: Sequence[Tool] = (),
@@ -164,7 +165,7 @@ class ProjectionCache:
         self,
         records: Sequence[Record],
         start: int,
-        window: int,
+        window: WindowFilter,
         target: Target,
         pinned: Sequence[Record],
         stale: frozenset[str],
@@ -226,7 +227,7 @@ class _Reading:
     def __init__(
         self,
         records: Sequence[Record],
-        window: int,
+        window: WindowFilter,
         target: Target,
         scale: Scale,
         start: int | None = None,
@@ -271,7 +272,7 @@ class _Reading:
     def goes_on_in(
         self,
         records: Sequence[Record],
-        window: int,
+        window: WindowFilter,
         target: Target,
         head: Head,
     ) -> bool:
@@ -319,7 +320,7 @@ class _Reading:
         )
 
     def _apply(self, record: Prune) -> None:
-        if record.window is not None and self._window > record.window:
+        if not binds(record.window, self._window):
             return
         if record.id in self._undone:
             return
@@ -351,7 +352,7 @@ class _Reading:
         self._last_call = None
 
 
-def _turns_the_view(record: Record, window: int) -> bool:
+def _turns_the_view(record: Record, window: WindowFilter) -> bool:
     """Return whether what was read before this record has to be read anew."""
     if type(record) is Epoch and (record.drops_reasoning or record.cause == REFUSED):
         return True
@@ -365,7 +366,7 @@ def _find_barred(records: Sequence[Record]) -> frozenset[str]:
     return frozenset(rec.id for rec in records[: next(found, 0)] if type(rec) is Assistant)
 
 
-def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, int]:
+def _start(records: Sequence[Record], window: WindowFilter) -> tuple[Compaction | None, int]:
     """The newest boundary that binds, or else the state the session starts from; and the index of
     the first record after it."""
     boundaries = Boundaries(window)

@@ -156,7 +156,7 @@ class Branches:
         if window is None:
             self.windows.pop(record.model, None)
         else:
-            self.windows[record.model] = window
+            self.windows[record.model] = window.tokens
 
     def find(self, chains: Sequence[bytes]) -> tuple[int, ChainPlace]:
         """The longest prefix that is known: its length, and its place. The root is that of none."""

@@ -73,7 +73,7 @@ def run_beside(run: RunState, cache: ProjectionCache) -> RunState:
 
 def draft_summary(run: RunState) -> Flow[None]:
     """Write a draft where the next cut has none, in a run of its own (`run_beside`)."""
-    records = whole_steps((yield Read(run.window.tokens)))
+    records = whole_steps((yield Read(run.window)))
     drafts, boundary = run.drafts, newest_cut(records)
     if drafts.draft is not None and _is_current(drafts.draft, records, boundary):
         return
@@ -93,7 +93,7 @@ def draft_before_cold(run: RunState) -> Flow[None]:
     Where a turn has begun meanwhile, or a newer reply has made the cache last longer, nothing is
     written.
     """
-    records = yield Read(run.window.tokens)
+    records = yield Read(run.window)
     now: float = yield Now()
     if not is_long_wait(run, records, now):
         return

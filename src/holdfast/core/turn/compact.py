@@ -64,7 +64,7 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         focus, run.asked_cut = run.asked_cut, None
         yield from compact(run, focus)
     for round_ in range(_ROUNDS_MAX):
-        records: Sequence[Record] = yield Read(run.window.tokens)
+        records: Sequence[Record] = yield Read(run.window)
         now: float = yield Now()
         # After a refusal only as much goes as must: a further step down may not be needed.
         plan = run.plan(records, now, bounds, pressure="hold" if is_recovery else "usual")
@@ -74,12 +74,12 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
             if plan.decisions:
                 hold = functools.partial(run.plan, records, now, bounds, pressure="hold")
                 yield from _prune(plan, hold)
-                records = yield Read(run.window.tokens)
+                records = yield Read(run.window)
                 plan = run.plan(records, now, bounds, pressure="hold")
             if plan.lacks_question:
                 # What is sent is in the log, so that the next request begins with it.
                 yield Append((_CONTINUE,))
-                records = yield Read(run.window.tokens)
+                records = yield Read(run.window)
                 newest = records[-1].id
                 plan = run.plan(records, now, bounds, pressure="hold")
             yield from account_for(records, plan)
@@ -92,7 +92,7 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         work = _CompactionRun(run, records, now, bounds, reason)
         uncut = yield from work.carry_out(plan, made, round_)
         if uncut is not None:
-            yield from account_for((yield Read(run.window.tokens)), uncut)
+            yield from account_for((yield Read(run.window)), uncut)
             return uncut, newest
         # The view was cut, by us or another writer: read again, with everything said meanwhile.
     return plan, newest
@@ -104,7 +104,7 @@ def compact(
     """Cut now because the caller asked for it."""
     check_text("focus", focus)
     check_flag("preview", is_preview)
-    records: Sequence[Record] = yield Read(run.window.tokens)
+    records: Sequence[Record] = yield Read(run.window)
     now: float = yield Now()
     plan = run.plan(records, now, pressure="cut")
     made = cut_in(plan)

@@ -11,13 +11,7 @@ from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelC
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
-from holdfast.core.models.window import (
-    Window,
-    budget_for,
-    largest_prompt,
-    output_reserve,
-    window_in,
-)
+from holdfast.core.models.window import budget_for, largest_prompt, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project
@@ -31,6 +25,7 @@ from holdfast.core.refusals.left_out import (
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.drafts import DraftState
+from holdfast.core.window import Window
 from holdfast.errors import BadSetting, CannotFit
 
 if TYPE_CHECKING:
@@ -239,7 +234,7 @@ class RunState:
         self.answered = max(self.answered, largest_prompt(records, model))
         window = window_in(records, model)
         if window is not None:
-            self.recalled_window = self.learn_window(window, "learned earlier")
+            self.recalled_window = self.learn_window(window.tokens, "learned earlier")
 
     def boundary_records(
         self, records: Sequence[Record] = (), kept: Sequence[Record] = ()
@@ -368,7 +363,7 @@ class RunState:
         caps = [cap for cap in (self.output_cap, self.settings.target.output_max) if cap]
         if not caps:
             return wanted
-        return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
+        return min(output_reserve(self.window) if wanted is None else wanted, *caps)
 
     def prompt_cache(self, records: Sequence[Record], now: float) -> PromptCache:
         """The state of the provider's prompt cache at this moment."""

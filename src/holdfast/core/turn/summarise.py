@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
-    from holdfast.core.models.window import Window
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunState
+    from holdfast.core.window import Window
 
 _NOTES_TOKENS: Final = 1_000
 """The longest list of notes; more would not be noted but copied."""

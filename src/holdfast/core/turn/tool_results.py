@@ -73,7 +73,7 @@ def close_open_calls(run: RunState) -> Flow[list[ToolResult]]:
 
 def interruptions(run: RunState) -> Flow[list[ToolResult]]:
     """Return results for calls that an earlier run left open; those of a running turn are not."""
-    left = open_calls((yield Read(run.window.tokens)))
+    left = open_calls((yield Read(run.window)))
     if left and (yield IsTurnRunning()):
         return []
     return [error_result(call, INTERRUPTED) for call in left]

@@ -210,7 +210,7 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
 def resume(run: RunState) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None if there is none."""
     yield from close_open_calls(run)
-    records = yield Read(run.window.tokens)
+    records = yield Read(run.window)
     if not is_unanswered(records):
         return None
     return (yield from answer(run))
@@ -242,10 +242,10 @@ def _to_its_end(run: RunState, flow: Flow[Reply]) -> Flow[Reply]:
 
 
 def _answer(run: RunState) -> Flow[Reply]:
-    loops = _LoopWatch((yield Read(run.window.tokens)))
+    loops = _LoopWatch((yield Read(run.window)))
     for steps in range(1, run.options.steps + 1):
         reply, seen = yield from ask(run)
-        records = yield Read(run.window.tokens)
+        records = yield Read(run.window)
         loops.look(records)
         if reply.calls:
             loops.add(reply.calls, (yield from run_tools(run, reply.calls)))
@@ -272,7 +272,7 @@ def add_result(
     check_text("call_id", call_id)
     check_content(content)
     check_flag("is_error", is_error)
-    records = yield Read(run.window.tokens)
+    records = yield Read(run.window)
     waiting = open_calls(records)
     if call_id not in {call.id for call in waiting}:
         has_result = any(
@@ -296,7 +296,7 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
         target = run.settings.target
         sent = run.last_sent
         yield from append_one(run, assistant_record(partial, target.provider, target.model, sent))
-    records = yield Read(run.window.tokens)
+    records = yield Read(run.window)
     running = open_calls(records)
     if running:
         text = _CANCELLED if cancelled.is_by_user else _STOPPED

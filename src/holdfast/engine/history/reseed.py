@@ -15,6 +15,7 @@ from holdfast.core.history import reseed as core
 from holdfast.core.history.access import OPERATOR, Access, Caller, Subject, decide, subject_of
 from holdfast.core.limits import RESEED_MESSAGES_MAX
 from holdfast.core.owners import UNKNOWN_OWNER, owner_argument, owner_of, owner_text
+from holdfast.core.window import Window, window_argument
 from holdfast.engine.redactor import redactor as usual_redactor
 from holdfast.errors import AccessDenied, HoldfastWarning, NoSuchSession, StoreError, UsageError
 from holdfast.providers.tokenizers import counter_for
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.tokens.counting import Counter
+    from holdfast.core.window import GivenWindow
     from holdfast.ports import Audit, Clock, SessionStore
 
 
@@ -34,7 +36,7 @@ def reseed(
     identity: str | Caller = "",
     cap: int | None = None,
     tokens: int | None = None,
-    window: int | None = None,
+    window: GivenWindow = None,
     counter: Counter | None = None,
     messages_max: int = RESEED_MESSAGES_MAX,
     redactor: Redactor | None = None,
@@ -47,7 +49,8 @@ def reseed(
     backend works for: the name of an owner, or a `Caller` such as `OPERATOR`. Raises
     `AccessDenied` where the session is somebody else's.
     """
-    _check(cap=cap, tokens=tokens, window=window)
+    size = window.tokens if isinstance(window, Window) else window
+    _check(cap=cap, tokens=tokens, window=size)
     caller = identity if isinstance(identity, Caller) else _owner(key, identity)
     verdict = decide(caller, _subject(store, key, caller), lambda one: _subject(store, one, caller))
     if not verdict.is_allowed:
@@ -55,7 +58,7 @@ def reseed(
         raise _denial(key, caller)
     if tokens is None:
         counter = None
-        cap = core.cap_for(window) if cap is None else cap
+        cap = core.cap_for(window_argument(size or None)) if cap is None else cap
     else:
         counter = counter or counter_for()
         cap = tokens

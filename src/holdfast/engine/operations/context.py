@@ -14,6 +14,7 @@ from holdfast.core.limits import (
     EXCERPT_CHARS,
     PATTERN_CHARS_MAX,
 )
+from holdfast.core.window import window_argument
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation
 from holdfast.engine.operations.parameters import (
@@ -46,7 +47,7 @@ class ReadStatus(Operation, frozen=True):
     window: WindowTokens = None
 
     def call(self, workspace: CallerWorkspace) -> SessionStatus:
-        return workspace.context.status(self.session_key, window=self.window)
+        return workspace.context.status(self.session_key, window=window_argument(self.window))
 
 
 class ReadOutput(Operation, frozen=True, kw_only=True):
@@ -115,7 +116,7 @@ class ReadContext(Operation, frozen=True):
 
     def call(self, workspace: CallerWorkspace) -> Result:
         if self.action == "status":
-            return workspace.context.status(self.session_key, window=self.window)
+            return workspace.context.status(self.session_key, window=window_argument(self.window))
         if not self.ref and not (self.search and self.session_key):
             raise RequestRefused(
                 "invalid",

@@ -19,7 +19,7 @@ from holdfast.core.log.records import (
     Prune,
 )
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.window import Window, output_reserve
+from holdfast.core.models.window import output_reserve
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
@@ -28,6 +28,7 @@ from holdfast.core.refusals.left_out import REFUSED
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_record
 from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.core.window import Window
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.proxy.reply_limits import ReplyLimit, read_limit
 from holdfast.engine.session.prepare import cache_for
@@ -131,7 +132,7 @@ class Fitting:
     def window(self) -> Window:
         """The window of this request: stated by the user, learned, or known."""
         if self._keeper.window is not None:
-            return Window(self._keeper.window, "--window", "stated")
+            return self._keeper.window
         model = self._request.model
         known = window_of(model)
         if _LONG_CONTEXT in self._request.headers.get("anthropic-beta", ""):
@@ -297,7 +298,7 @@ class Fitting:
             pressure="hold",
             at_most=None,
         )
-        asked = self._request.output_tokens or output_reserve(self.window.tokens)
+        asked = self._request.output_tokens or output_reserve(self.window)
         asked = min(asked, _REPLY_MAX)
         self._weighed = project(
             msgspec.structs.replace(
@@ -309,7 +310,7 @@ class Fitting:
 
     def _projection(self, pressure: Pressure = "hold") -> ProjectionRequest:
         request, window, bounds = self._request, self.window, self._bounds
-        output = min(request.output_tokens or 10**9, output_reserve(window.tokens))
+        output = min(request.output_tokens or 10**9, output_reserve(window))
         own = self._offer.tools_for(self.window)
         return ProjectionRequest(
             self._path,
@@ -445,7 +446,7 @@ def _usual_reply(bounds: Bounds, failure: Failure, refused: Plan) -> Bounds:
     """Bounds for a reply of the usual size. One so short that it could not be thought about breaks
     a turn that began with thinking; so the input gives way."""
     limit = failure.limit or refused.window.tokens
-    reply = output_reserve(limit)
+    reply = output_reserve(Window(limit))
     scale = refused.tokens.total / (failure.input or refused.tokens.total)
     most = int(_COUNTED_SHARE * (limit - reply) * scale)
     return msgspec.structs.replace(bounds, output=reply, at_most=most)

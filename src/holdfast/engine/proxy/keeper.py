@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.owners import Owner
+    from holdfast.core.window import Window
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
     from holdfast.ports import SessionStore
@@ -52,7 +53,7 @@ class ProxyKeeper:
         agent: str = "main",
         owner: Owner = NO_OWNER,
         mode: ProxyMode = "guard",
-        window: int | None = None,
+        window: Window | None = None,
         has_tools: bool = False,
     ) -> None:
         self.store = store

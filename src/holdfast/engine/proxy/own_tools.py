@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool, ToolCall
-    from holdfast.core.models.window import Window
     from holdfast.core.owners import Owner
+    from holdfast.core.window import Window
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.ports import SessionStore

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import ToolCall
-    from holdfast.core.models.window import Window
     from holdfast.core.turn.run import RunState
+    from holdfast.core.window import Window
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.drivers.world import World
     from holdfast.engine.session.options import SessionOptions

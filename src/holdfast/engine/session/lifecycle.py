@@ -45,7 +45,7 @@ def checkpoint_on_close(state: SessionState) -> Flow[None]:
     newest."""
     if state.run.options.checkpoints != "turns":
         return
-    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    records: Sequence[Record] = yield Read(state.run.window)
     for record in reversed(records):
         if isinstance(record, Checkpoint):
             return
@@ -83,7 +83,7 @@ def reset(
             owner=owner_of(state.store.header(state.key).owner),  # raises where damage hides it
         )
     )
-    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    records: Sequence[Record] = yield Read(state.run.window)
     waiting = [msgspec.structs.replace(rec, id="") for rec in pending_context(records)]
     seeds = state.run.boundary_records()
     if carries:
@@ -100,7 +100,7 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
     """In fresh mode, create the session for a message that follows a reply; None otherwise, and
     where the message is stored already."""
     if not state.is_settled:
-        yield Read(state.run.window.tokens)
+        yield Read(state.run.window)
     if not state.run.is_fresh:
         return None
     if message_key and (yield FindMessage(message_key)) is not None:
@@ -109,7 +109,7 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
     if newest != state.key:
         following: SessionKey = newest  # another holder was faster
         return following
-    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    records: Sequence[Record] = yield Read(state.run.window)
     if not any(isinstance(record, Assistant) for record in records):
         return None
     label = yield RunBlocking(state.label)

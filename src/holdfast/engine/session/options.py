@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.models.window import Window, check_floor
+from holdfast.core.models.window import check_floor
 from holdfast.core.secrets.found import FoundSecrets
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.run import RunOptions, RunSettings
+from holdfast.core.window import GivenWindow, Window, as_window
 from holdfast.engine.tools import make_tools
 from holdfast.errors import BadSetting
 from holdfast.providers.known_models.lookup import price_of
@@ -33,7 +34,7 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
 
     tools: Sequence[Callable[..., Any] | Tool | ToolFunction] = ()
     """Functions that the model may call, or declarations of tools that the caller runs."""
-    window: int | Window | None = None
+    window: GivenWindow = None
     """The context window in tokens; None for the model's known window."""
     floor: int | None = None
     """The smallest window to accept; None for the model's own floor, or 16,000 tokens."""
@@ -95,7 +96,7 @@ class OptionKeywords(TypedDict, total=False):
     waits: int | None
     wait_seconds: float | None
     tools: Iterable[Callable[..., Any] | Tool | ToolFunction] | None
-    window: int | Window | None
+    window: GivenWindow
     floor: int | None
     price: Price | None
     memory: Memory | None
@@ -173,7 +174,7 @@ def check_window(options: SessionOptions, model: Model | AsyncModel) -> None:
 def window_and_floor(options: SessionOptions, model: Model | AsyncModel) -> tuple[Window, int]:
     given, window = options.window, model.window
     if given is not None:
-        window = given if isinstance(given, Window) else Window(given)
+        window = as_window(given)
     floor = options.floor
     if floor is None:
         floor = getattr(model, "floor", WINDOW_FLOOR_TOKENS)

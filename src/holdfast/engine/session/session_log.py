@@ -14,6 +14,7 @@ from holdfast.core.log.keys import find_answer
 from holdfast.core.log.records import Compaction, Rewind, Undo
 from holdfast.core.log.refs import restore
 from holdfast.core.secrets.vault import Vault
+from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.outputs import payload_of
 from holdfast.errors import LogConflict, NoSuchRecord
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.window import Window, WindowFilter
     from holdfast.ports import BlobStore, Clock, SessionStore
 
 _RACES_MAX: Final = 50
@@ -54,7 +56,7 @@ class SessionLog:
         self._vault = vault if vault is not None else Vault({})
         self._mutex = threading.RLock()
         self._records: list[Record] = []
-        self._window: int | None = None
+        self._window: WindowFilter = ANY_WINDOW
         self._head = ""
         self._on_append: list[Callable[[Sequence[Record]], None]] = []
         self._on_load: Callable[[Sequence[Record]], None] | None = None
@@ -83,7 +85,7 @@ class SessionLog:
                 return found[::-1], True
         return found[::-1], len(found) < _OPENING_RECORDS
 
-    def read(self, window: int) -> tuple[Record, ...]:
+    def read(self, window: Window) -> tuple[Record, ...]:
         """The records that a window of this size looks at, as they are now."""
         with self._mutex:
             if window != self._window or not self._is_current():
@@ -169,7 +171,7 @@ class SessionLog:
         """A record as a model sees it: with the pictures that were moved out of it."""
         return record if self._blobs is None else restore(record, payload_of(self._blobs))
 
-    def _load(self, window: int | None) -> None:
+    def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)
         self._records = list(map(self._with_payloads, live.records))
         self._head, self._window = live.head, window

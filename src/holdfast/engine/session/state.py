@@ -140,7 +140,7 @@ class SessionState:
 
     def records(self) -> Sequence[Record]:
         """The records that the next request looks at."""
-        return self.log.read(self.run.window.tokens)
+        return self.log.read(self.run.window)
 
     def plan(self) -> Plan:
         """Project the next request. Nothing is stored."""

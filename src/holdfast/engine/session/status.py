@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.models.window import Window  # noqa: TC001 - the schema of an answer needs it
+from holdfast.core.window import Window  # noqa: TC001 - the schema of an answer needs it
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,6 +22,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy, PolicyName, policy_of
+from holdfast.core.window import Window, as_window
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
 from holdfast.engine.simulation.simulate import STATIC_TOKENS, PolicyReplay, rules_for, terms_for
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.prices import Price
+    from holdfast.core.window import StatedWindow
     from holdfast.engine.simulation.policies import Plays, PolicyRequest
     from holdfast.engine.simulation.sessions import Summarise
     from holdfast.ports import SessionStore
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     EvaluationProgress = Callable[[str, int, int], None]
     """(session, calls done, calls in all)"""
 
-EVALUATION_WINDOW: Final = 200_000
+EVALUATION_WINDOW: Final = Window(200_000, "simulated")
 """The window where the caller states none: that of most models in use."""
 
 
@@ -62,7 +64,7 @@ class EvaluationSource(msgspec.Struct, frozen=True):
 class EvaluationTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of an evaluation."""
 
-    window: int = EVALUATION_WINDOW
+    window: Window = EVALUATION_WINDOW
     static: int = STATIC_TOKENS
     """Tokens of the system prompt and the tools."""
     output: int | None = None
@@ -78,7 +80,7 @@ def evaluate_sessions(
     *sources: str | os.PathLike[str] | EvaluationSource,
     policy: Policy | PolicyName | Plays | None = None,
     summarise: Summarise | None = None,
-    window: int = EVALUATION_WINDOW,
+    window: StatedWindow = EVALUATION_WINDOW,
     static: int = STATIC_TOKENS,
     output: int | None = None,
     model: str = "",
@@ -96,7 +98,9 @@ def evaluate_sessions(
     plays = policy
     if plays is None or isinstance(plays, Policy | str):
         plays = SessionReplay(policy_of(plays or "balanced"), summarise)
-    terms = EvaluationTerms(window=window, static=static, output=output, model=model)
+    terms = EvaluationTerms(
+        window=as_window(window, "simulated"), static=static, output=output, model=model
+    )
     return evaluate(found, plays, terms)
 
 
@@ -117,7 +121,7 @@ def evaluate(
             "nothing to evaluate: the sessions have no replies",
             hint="pass sessions or transcripts in which a model has answered",
         )
-    return Evaluation(policy.name, terms.window, tuple(sessions))
+    return Evaluation(policy.name, terms.window.tokens, tuple(sessions))
 
 
 def _evaluate_session(

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.evaluation.baseline import compare, read_baseline, write_baseline
 from holdfast.core.projection.policy import POLICIES
+from holdfast.core.window import Window
 from holdfast.engine.simulation.evaluate import evaluate_sessions
 from holdfast.engine.simulation.policy_files import read_policy
 from holdfast.errors import UsageError
@@ -63,9 +64,9 @@ class EvaluationSettings(msgspec.Struct, frozen=True):
         return POLICIES[self.policy] if is_name else read_policy(path)
 
 
-def _window(text: str) -> int:
+def _window(text: str) -> Window:
     try:
-        return int(text.replace("_", "").replace(",", ""))
+        return Window(int(text.replace("_", "").replace(",", "")), "simulated")
     except ValueError as error:
         raise UsageError(
             f"`holdfast_window = {text}` is no number", hint="write the tokens: 64000"

@@ -14,7 +14,6 @@ import msgspec
 
 from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import Text
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import can_clear, clear
@@ -23,6 +22,7 @@ from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.units import ContextUnit
 from holdfast.core.projection.view import ProjectionCache, turns_of
 from holdfast.core.text.fences import SUMMARY_LABEL
+from holdfast.core.window import Window
 from holdfast.engine.simulation.transcripts import TranscriptPiece
 from holdfast.errors import CannotFit
 from holdfast.providers import requests
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.project import Plan
+    from holdfast.core.window import Window
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 class Terms(msgspec.Struct, frozen=True):
     """The conditions that all policies of a comparison work under."""
 
-    window: int
-    """Tokens of the model's window."""
+    window: Window
+    """The model's window."""
     static: int
     """Tokens of the system prompt and the tools."""
     output: int | None
@@ -276,7 +277,7 @@ class _Compacting:
         units = call.units[self._first :]
         total = transcript.tokens(units) + (self._summary.tokens if self._summary else 0)
         cost, cuts = 0.0, 0
-        if total > min(int(policy.engage * terms.window) - terms.static, terms.limit):
+        if total > min(int(policy.engage * terms.window.tokens) - terms.static, terms.limit):
             keep = min(policy.keep_tokens, int(policy.keep_share * terms.budget))
             gone = _tail(transcript, units, keep)
             if gone:
@@ -336,7 +337,7 @@ class _Projecting:
         rules, terms = call.rules or self._terms.rules, self._terms
         request = ProjectionRequest(
             self._log,
-            Window(terms.window, "simulated"),
+            terms.window,
             self._transcript.target,
             system=self._system,
             output_tokens=terms.output,

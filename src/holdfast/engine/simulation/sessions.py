@@ -16,7 +16,6 @@ import msgspec
 
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.log.records import Compaction, Prune, Record
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
@@ -25,6 +24,7 @@ from holdfast.core.projection.units import messages_of
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
+from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
@@ -52,8 +52,6 @@ text for none."""
 
 REPLAYED: Final = "decision-"
 """Begins the ids of decisions that a replay made, and that no log has."""
-_ANY_WINDOW: Final = 1
-"""Every recorded cut binds a window as small as this."""
 
 
 class SessionReplay(msgspec.Struct, frozen=True):
@@ -123,7 +121,7 @@ class _SessionCourse:
         terms = self._terms
         request = ProjectionRequest(
             self._log,
-            Window(terms.window, "simulated"),
+            terms.window,
             self._transcript.target,
             system=self._system,
             output_tokens=terms.output,
@@ -177,7 +175,7 @@ class _RecordedCourse:
         transcript = self._transcript
         fresh = transcript.source[len(self._log) : transcript.places[call.records]]
         self._log += fresh
-        view = self._cache.read(self._log, _ANY_WINDOW, transcript.target)
+        view = self._cache.read(self._log, ANY_WINDOW, transcript.target)
         units = [*view.opening, *(self._cache.shown(unit, view.forms) for unit in view.units)]
         messages = messages_of(units)
         decisions = [rec for rec in fresh if isinstance(rec, Compaction | Prune)]

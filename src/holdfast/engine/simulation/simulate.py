@@ -15,8 +15,9 @@ import msgspec
 
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.pace import CALLS_MAX, PastCall, choose_lifetime, offer_of
-from holdfast.core.models.window import Window, budget_for, output_reserve
+from holdfast.core.models.window import budget_for, output_reserve
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.window import Window, as_window
 from holdfast.engine.simulation.policies import Terms
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.engine.simulation.transcripts import Transcript
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.pace import CacheOffer
     from holdfast.core.models.prices import Price
     from holdfast.core.tokens.counting import Counter
+    from holdfast.core.window import StatedWindow, Window
     from holdfast.engine.simulation.policies import Plays, PolicyRequest
     from holdfast.engine.simulation.transcripts import ReplayCall, TranscriptPiece
 
@@ -146,7 +148,7 @@ def simulate(
     records: Iterable[Record] | Transcript,
     policy: Plays,
     *,
-    window: int,
+    window: StatedWindow,
     static: int = STATIC_TOKENS,
     output: int | None = None,
     ttl_seconds: float | None = 300.0,
@@ -171,7 +173,8 @@ def simulate(
     )
     price = price or price_of(transcript.target.model) or default_price()
     rules = rules or rules_for(price, ttl_seconds)
-    terms = terms_for(window, static, output, price, rules, budget)
+    whole = as_window(window, "simulated")
+    terms = terms_for(whole, static, output, price, rules, budget)
     return PolicyReplay(transcript, policy, terms, price, idle_seconds, offer).run(progress)
 
 
@@ -182,7 +185,7 @@ def offer_for(model: str, provider: str = "", price: Price | None = None) -> Cac
 
 
 def terms_for(
-    window: int,
+    window: Window,
     static: int,
     output: int | None,
     price: Price,
@@ -190,9 +193,8 @@ def terms_for(
     budget: int | None = None,
 ) -> Terms:
     """The conditions of a replay. Raises `CannotFit` where they leave no room for messages."""
-    whole = Window(window, "simulated")
     try:
-        left = budget or budget_for(whole, system=static, output=output, floor=0).tokens
+        left = budget or budget_for(window, system=static, output=output, floor=0).tokens
     except CannotFit as error:
         raise CannotFit(
             str(error),
@@ -200,12 +202,13 @@ def terms_for(
             hint=f"the system prompt and tools count as {static:,} tokens: say how many they have "
             "(`--static N`), or use a larger window (`--window N`)",
         ) from None
+    reply = output_reserve(window) if output is None else output
     return Terms(
         window=window,
         static=static,
         output=output,
         budget=left,
-        limit=max(left, window - static - (output_reserve(window) if output is None else output)),
+        limit=max(left, window.tokens - static - reply),
         rules=rules,
         output_price=price.output / price.input,
     )
@@ -260,7 +263,7 @@ class PolicyReplay:
 
     def run(self, progress: Progress | None) -> Run:
         """Play every call, with what its request shows of what it used."""
-        total = Run(self._name, self._terms.window)
+        total = Run(self._name, self._terms.window.tokens)
         in_view = _InView(self._transcript)
         for call, request, charged, known in self.play(progress):
             if not request.is_refused:
@@ -303,7 +306,7 @@ class PolicyReplay:
 
     def _charge(self, call: ReplayCall, request: PolicyRequest) -> tuple[Run, int]:
         if request.is_refused:
-            return Run(self._name, self._terms.window, requests=1, overflows=1), 0
+            return Run(self._name, self._terms.window.tokens, requests=1, overflows=1), 0
         has_broken, known = self._put(request, call.at)
         charge = self._cache.request(
             self._sums, call.at, opening=2 if request.injected else 1, rules=self._asked
@@ -313,7 +316,7 @@ class PolicyReplay:
         dollars = self._price.rates(size).input / 1_000_000
         run = Run(
             policy=self._name,
-            window=self._terms.window,
+            window=self._terms.window.tokens,
             requests=1,
             tokens_sent=size,
             tokens_read=charge.read,

@@ -18,7 +18,7 @@ from holdfast.core.limits import (
     TURN_WAIT_SECONDS,
     WINDOW_FLOOR_TOKENS,
 )
-from holdfast.core.models.window import Window, likely_window, model_in
+from holdfast.core.models.window import likely_window, model_in
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.projection.request import ProjectionRequest
+    from holdfast.core.window import Window
     from holdfast.engine.workspace.base import WorkspaceBase
     from holdfast.ports import Model
 
@@ -62,8 +63,8 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
     model: Model | None = None
     """None plans for the model that answered last, and compacts without a model."""
-    window: int | None = None
-    """The context window in tokens; None for the model's."""
+    window: Window | None = None
+    """The context window; None for the model's."""
 
 
 class SessionStatus(Status, Result, frozen=True, kw_only=True):
@@ -136,7 +137,7 @@ class WorkspaceContext:
         terms = self.turn_terms(key)
         return self._open(key, None).request() if terms is not None and terms.is_stated else None
 
-    def status(self, session: str, *, window: int | None = None) -> SessionStatus:
+    def status(self, session: str, *, window: Window | None = None) -> SessionStatus:
         """The size of the next request of a session, and when its next compaction is due."""
 
         def give() -> GivenReply[SessionStatus]:
@@ -224,10 +225,10 @@ class WorkspaceContext:
         answer = CheckpointText(session_key=str(key), record=record or None, text=text)
         return self._base.fit(answer, "text")
 
-    def _open(self, key: SessionKey, window: int | None) -> _ReadSession:
+    def _open(self, key: SessionKey, window: Window | None) -> _ReadSession:
         """The session, open. No model is asked for notes that are due."""
         store, settings, terms = self._base.store, self._settings, self.turn_terms(key)
-        size: int | Window | None = window or settings.window
+        size = window or settings.window
         floor, chosen = None, SessionOptions()
         if settings.model is not None:
             model = settings.model
@@ -263,7 +264,7 @@ class WorkspaceContext:
         if found is None and terms is not None and model in ("", terms.target.model):
             return terms.target, terms.window, options
         aim = target(default_dialect(model), provider=provider, model=model)
-        return aim, Window(*found, "learned") if found else window_of(model), options
+        return aim, found or window_of(model), options
 
 
 def _never_send(_request: Json) -> object:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.totals import SessionTotals
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import Window
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import SessionInfo, SessionStore
 
@@ -85,14 +85,14 @@ class LastCall(msgspec.Struct, frozen=True):
     """The newest call of a session: its model, its window, and the room it took."""
 
     model: str = ""
-    window: int | None = None
+    window: Window | None = None
     """The window that the session works in, where its log tells."""
-    window_from: str = ""
     usage: Usage | None = None
 
     @property
-    def window_tokens(self) -> int:
-        return self.window or window_of(self.model).tokens
+    def context_window(self) -> Window:
+        """The window that the session works in, or that of its model."""
+        return self.window or window_of(self.model)
 
     @property
     def size(self) -> int:
@@ -101,7 +101,7 @@ class LastCall(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        return self.size / self.window_tokens
+        return self.size / self.context_window.tokens
 
 
 class _KnownCalls:
@@ -165,12 +165,11 @@ def _read_last_call(store: SessionStore, key: SessionKey, turns: TurnTerms | Non
     usage = next(filter(None, usages), None)
     if turns is not None and turns.is_stated:
         working = turn_window(records, turns.target.model, turns.window, turns.floor)
-        return LastCall(model, working.tokens, working.source, usage)
+        return LastCall(model, working, usage)
     found = likely_window(records, model)
     if found is None and turns is not None and model in ("", turns.target.model):
-        found = (turns.window.tokens, turns.window.source)
-    window, source = found or (None, "")
-    return LastCall(model, window, source, usage)
+        found = turns.window
+    return LastCall(model, found, usage)
 
 
 class SessionFacts(msgspec.Struct, frozen=True):

@@ -17,7 +17,6 @@ import msgspec
 from holdfast.core.failures.classify import learned_window
 from holdfast.core.log.records import Assistant, Epoch
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
@@ -30,6 +29,7 @@ from holdfast.core.turn.refusals import (
     policy_record,
     repair_record,
 )
+from holdfast.core.window import Window, window_argument
 from holdfast.engine.session.prepare import cache_for
 from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.units import ContextUnit, MessagePart
+    from holdfast.core.window import GivenWindow
 
 _CONVERSATIONS_MAX: Final = 64
 """Conversations whose cuts are remembered; an older one is cut again, and misses the cache once."""
@@ -120,11 +121,11 @@ class ListBounds:
         self,
         target: Target,
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         self._target = target
-        self._window = window_of(target.model) if window is None else Window(window)
+        self._window = window_argument(window) or window_of(target.model)
         self._policy = policy_of(policy or "balanced")
         self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
         self._count = 0

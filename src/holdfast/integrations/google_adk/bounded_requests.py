@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
+    from holdfast.core.window import GivenWindow
     from holdfast.integrations.common.bounded import BoundedView
 
 _REQUESTS_MAX: Final = 16
@@ -49,7 +50,7 @@ class PluginMethods:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__(_NAME)  # type: ignore[call-arg]

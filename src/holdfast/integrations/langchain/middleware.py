@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
+    from holdfast.core.window import GivenWindow
 
 
 _SERVER: Final = ("reasoning", "__openai_function_call_ids__")
@@ -43,7 +44,7 @@ class MiddlewareMethods:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()

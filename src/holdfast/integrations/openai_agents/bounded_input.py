@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
+    from holdfast.core.window import GivenWindow
     from holdfast.integrations.common.bounded import BoundedView
 
 _DIALECT: Final = openai_responses.ENTRY.own.name
@@ -42,7 +43,7 @@ class BoundedInput:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         self._target = target(_DIALECT, provider="openai", model=model)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from holdfast.core.projection.policy import Policy, PolicyName
+    from holdfast.core.window import GivenWindow
 
 _INPUT: Final = 1
 """The place of the input among the arguments of a model call."""
@@ -23,7 +24,7 @@ _INPUT: Final = 1
 def recover_overflow(
     model: Any,
     *,
-    window: int | None = None,
+    window: GivenWindow = None,
     policy: Policy | PolicyName | None = None,
 ) -> Any:
     """Return a model that sends a request again when the provider refuses it: smaller, or without

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
+    from holdfast.core.window import GivenWindow
     from holdfast.integrations.common.bounded import BoundedView
 
 
@@ -41,7 +42,7 @@ class BoundedHistory:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         _take_run_context()

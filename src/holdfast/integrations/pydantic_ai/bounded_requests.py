@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
+    from holdfast.core.window import GivenWindow
 
 
 _STEPS_MAX: Final = 64
@@ -70,7 +71,7 @@ class RequestBounds:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()

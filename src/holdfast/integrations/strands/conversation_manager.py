@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
+    from holdfast.core.window import GivenWindow
     from holdfast.integrations.common.bounded import BoundedView
 
 _READ: Final = "I have read the record and go on from there."
@@ -54,7 +55,7 @@ class ManagerMethods:
         self,
         model: str = "",
         *,
-        window: int | None = None,
+        window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
         super().__init__()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.backends import BackendIdentity
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Delta
-    from holdfast.core.models.window import Window
+    from holdfast.core.window import GivenWindow
     from holdfast.ports.models import BackendConversation, OnDelta
     from holdfast.providers.command_line.output import ProgramAnswer
 
@@ -74,7 +74,7 @@ class CommandLineModel:
         self,
         command: str | Sequence[str],
         *,
-        window: int | Window | None = None,
+        window: GivenWindow = None,
         timeout: float | None = None,
         folder: str | None = None,
         environment: Mapping[str, str] | None = None,
@@ -174,7 +174,7 @@ class CommandLineCall:
         model = self._model
         has_system = bool(asked.system) and not self._is_option(asked.system)
         retell = asked.retell if self._conversation is None else self._conversation.retell
-        chars = cap_for(model.window.tokens) if self._conversation else model.prompt_max
+        chars = cap_for(model.window) if self._conversation else model.prompt_max
         return first_prompt(
             model.program,
             asked,

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.models.catalog import ASSUMED_WINDOW_TOKENS, family_of
 from holdfast.core.models.names import read_model_name
-from holdfast.core.models.window import Window
+from holdfast.core.window import Window
 from holdfast.providers.known_models import package
 from holdfast.providers.known_models.gaps import AS_OF, GAPS, SOURCE
 from holdfast.providers.known_models.rows import decode

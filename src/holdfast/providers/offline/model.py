@@ -18,9 +18,9 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.memory.notes import NOTES_MAX, SILENT, ask_for_notes
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.replies import Delta, Reply
-from holdfast.core.models.window import Window
 from holdfast.core.narrative.carryover import prose_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.window import as_window
 from holdfast.providers.offline.calls import ToolOrder, example, read_orders
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.quoting import Sentence, find_quotes, has_terms, sentences
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import CacheTime, Target
     from holdfast.core.tokens.counting import Counter
+    from holdfast.core.window import StatedWindow
     from holdfast.ports import OnDelta
 
 NAME: Final = "offline"
@@ -104,10 +105,10 @@ class OfflineModel:
     """Reads its own request and answers by rules. Refuses what is larger than its window."""
 
     def __init__(
-        self, *, window: int | Window = WINDOW_TOKENS, cache: CacheTime = "auto", name: str = NAME
+        self, *, window: StatedWindow = WINDOW_TOKENS, cache: CacheTime = "auto", name: str = NAME
     ) -> None:
         self.target: Target = target("anthropic", provider="holdfast", model=name, cache=cache)
-        self.window = window if isinstance(window, Window) else Window(window, "offline model")
+        self.window = as_window(window, "offline model")
         self._counter: Counter = counter_for(name)
         self._meter = Meter(self._counter, self.target)
 

@@ -13,6 +13,7 @@ from holdfast.core.log.records import decode
 from holdfast.core.log.replay import live_at_end
 from holdfast.core.log.walk import SUGGESTED_IDS_MAX
 from holdfast.core.owners import filter_text, owner_in_row
+from holdfast.core.window import ANY_WINDOW
 from holdfast.errors import NoSuchRecord, NoSuchSession
 from holdfast.ports import SessionCatalogue, SessionInfo
 from holdfast.stores.postgres import schema
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.walk import OpenLog
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.owners import OwnerFilter
+    from holdfast.core.window import WindowFilter
     from holdfast.ports import Clock, Entropy
     from holdfast.stores.postgres.connections import Connection, Row
 
@@ -89,7 +91,7 @@ class PostgresReader(SessionCatalogue):
     def open_log(self, key: SessionKey) -> Iterator[PostgresLog]:
         yield PostgresLog(key, self._connections, *self._row(key))
 
-    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
+    def live(self, key: SessionKey, *, window: WindowFilter = ANY_WINDOW) -> Live:
         values = (key.agent.encode(), key.session.encode(), pack_int(_AT_ONCE))
 
         def read(connection: Connection) -> Row:

@@ -11,7 +11,8 @@ import msgspec
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.spending import total_of
-from holdfast.core.models.window import Window, model_in
+from holdfast.core.models.window import model_in
+from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
@@ -57,7 +58,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def conversation(
-    app: App, name: str, *, window: int | None = None, format_: str | None = None
+    app: App, name: str, *, window: Window | None = None, format_: str | None = None
 ) -> Conversation:
     """Find the one conversation with this session name or file path."""
     found = conversations(app, name, window=window, format_=format_)
@@ -74,7 +75,7 @@ def conversations(
     app: App,
     name: str,
     *,
-    window: int | None = None,
+    window: Window | None = None,
     format_: str | None = None,
     newest: int | None = None,
 ) -> list[Conversation]:
@@ -157,7 +158,7 @@ def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> 
     return found
 
 
-def _of_session(app: App, name: str, window: int | None) -> Conversation:
+def _of_session(app: App, name: str, window: Window | None) -> Conversation:
     try:
         key = app.session(name)
     except NoSuchSession as error:

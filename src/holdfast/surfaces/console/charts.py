@@ -9,6 +9,8 @@ from holdfast.surfaces.console.html import Html, tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.window import Window
+
 WIDTH: Final = 1_000
 """Units of a picture; the page scales it."""
 RESERVES: Final = ("reserve", "reply")
@@ -91,21 +93,22 @@ def legend(parts: Sequence[tuple[str, str, str]]) -> Html:
 
 
 def window_bar(
-    parts: Sequence[tuple[str, str, int]], window: int, marks: Sequence[tuple[str, int]]
+    parts: Sequence[tuple[str, str, int]], window: Window, marks: Sequence[tuple[str, int]]
 ) -> Html:
     """Return a context window as one bar: parts from the left, reserves at the right end, and
     lines with their names."""
+    whole = window.tokens
     shapes: list[Html] = [tag("rect", x=0, y=18, width=WIDTH, height=44, class_="track")]
     reserved = sum(size for kind, _label, size in parts if kind in RESERVES)
     x, is_reserve = 0.0, False
     for kind, label, size in parts:
         if kind in RESERVES and not is_reserve:
-            x, is_reserve = max(x, WIDTH * (1 - reserved / window)), True
-        width = WIDTH * size / window
+            x, is_reserve = max(x, WIDTH * (1 - reserved / whole)), True
+        width = WIDTH * size / whole
         shapes.append(
             tag(
                 "rect",
-                tag("title", f"{label}: {size:,} tokens, {size / window:.1%}"),
+                tag("title", f"{label}: {size:,} tokens, {size / whole:.1%}"),
                 x=round(x, 2),
                 y=18,
                 width=round(max(0.0, min(width, WIDTH - x)), 2),
@@ -116,7 +119,7 @@ def window_bar(
         )
         x = min(WIDTH, x + width)
     for place, (label, at) in enumerate(marks):
-        left = round(WIDTH * min(at, window) / window, 1)
+        left = round(WIDTH * min(at, whole) / whole, 1)
         y = 12 if place % 2 == 0 else 78
         anchor = "end" if left > WIDTH / 2 else "start"
         shapes += [
@@ -130,5 +133,5 @@ def window_bar(
         viewBox=f"0 0 {WIDTH} 84",
         class_="window",
         role="img",
-        aria_label=f"The window of {window:,} tokens: {words}",
+        aria_label=f"The window of {whole:,} tokens: {words}",
     )

@@ -70,7 +70,7 @@ def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     info = row_of(found.info, call, session_states(call))
     totals, last = found.totals, found.last
     name = gist(info.label or info.title or str(key), 100)
-    used = f"{tokens(last.size)} of {tokens(last.window_tokens)}"
+    used = f"{tokens(last.size)} of {tokens(last.context_window.tokens)}"
     title = f"{'● running' if info.state == 'running' else info.state} · {name} · {last.share:.0%}"
     cuts = f"{totals.compactions} + {totals.prunes} prunes"
     return title, join(

@@ -30,6 +30,7 @@ from holdfast.surfaces.http.sessions import create_session, list_sessions
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
+    from holdfast.core.window import Window
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
     from holdfast.surfaces.http.session_types import SessionRow, SessionsPage
 
@@ -78,7 +79,7 @@ class _Line(msgspec.Struct, frozen=True):
     model: str
     share: float
     used: int
-    window: int
+    window: Window
     cost: float
     cost_text: str
     compactions: int
@@ -164,7 +165,7 @@ def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
         model=call.workspace.mask(last.model),
         share=last.share,
         used=last.size,
-        window=last.window_tokens,
+        window=last.context_window,
         cost=found.spent.cost or 0.0,
         cost_text=cost_text(found.spent),
         compactions=found.totals.compactions,
@@ -195,7 +196,7 @@ def _table(call: HttpCall, lines: list[_Line], *, with_owner: bool) -> Html:
     first_number = len(heads) - 3
     rows = []
     for line in lines:
-        info, used = line.info, f"{tokens(line.used)} of {tokens(line.window)}"
+        info, used = line.info, f"{tokens(line.used)} of {tokens(line.window.tokens)}"
         name = gist(info.label or info.title or info.id, 90)
         state: list[object] = [tag("span", info.state, class_=f"state {info.state}")]
         state += [running_text(call, line.key)] if info.state == "running" else []

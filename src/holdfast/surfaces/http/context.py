@@ -10,6 +10,7 @@ from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.refs import restore
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
+from holdfast.core.window import window_argument
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
@@ -97,8 +98,7 @@ def read_context(call: HttpCall) -> RequestFacts:
     now = terms_now(call, key)
     terms = msgspec.structs.replace(
         now,
-        window=query.window,
-        window_from="the parameter `window`",
+        window=window_argument(query.window, "the parameter `window`"),
         model=query.model or now.model,
         own=None if query.model else now.own,
         dialect=query.dialect,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.ledger import Action
     from holdfast.core.projection.ledger import LedgerLine as Entry
     from holdfast.core.projection.project import Plan
+    from holdfast.core.window import Window
     from holdfast.engine.session.status import Status
     from holdfast.surfaces.answers import CommandAnswer, Row
     from holdfast.surfaces.chat_context import ChatContext
@@ -137,12 +138,12 @@ def _context(chat: ChatContext, argument: str) -> CommandAnswer:
 
 
 def _usage(plan: Plan) -> CommandAnswer:
-    window = plan.window.tokens
-    share = plan.tokens.total / window
+    window = plan.window
+    share = plan.tokens.total / window.tokens
     messages = sum(len(unit.parts) for unit in plan.units_kept)
     rows = [_part_row(name, tokens, window, tone) for name, tokens, tone in parts_of(plan)]
     return answer(
-        f"Context usage: ~{plan.tokens.total:,} / {window:,} tokens",
+        f"Context usage: ~{plan.tokens.total:,} / {window.tokens:,} tokens",
         line(Cell(meter(share), tone_of(share)), f" {100 * share:.1f}%"),
         *_due(plan),
         f"Messages: {messages:,}",
@@ -189,8 +190,8 @@ _PART_NAMES: Final = {
 }
 
 
-def _part_row(name: str, tokens: int, window: int, tone: Tone) -> Row:
-    share = tokens / window
+def _part_row(name: str, tokens: int, window: Window, tone: Tone) -> Row:
+    share = tokens / window.tokens
     return (name, f"{tokens:,}", f"{share:.1%}", Cell(bar(share, _BAR_CHARS) or "▏", tone))
 
 

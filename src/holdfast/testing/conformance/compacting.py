@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.records import Compaction, Rewind, Undo
+from holdfast.core.window import ANY_WINDOW, Window
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import KEY, message, texts_of
 
@@ -73,15 +74,17 @@ def a_compaction_binds_its_window_and_smaller_ones(store: SessionStore) -> None:
         ],
     )
 
-    def boundary(window: int | None) -> str | None:
-        found = store.live(KEY, window=window).boundary
+    def boundary(tokens: int) -> str | None:
+        found = store.live(KEY, window=Window(tokens)).boundary
         return None if found is None else found.summary
 
-    assert [boundary(window) for window in (None, 1, 32_000)] == ["small"] * 3
-    assert [boundary(window) for window in (32_001, 200_000)] == ["large"] * 2
+    assert [boundary(tokens) for tokens in (1, 32_000)] == ["small"] * 2
+    assert [boundary(tokens) for tokens in (32_001, 200_000)] == ["large"] * 2
+    assert store.live(KEY).boundary == store.live(KEY, window=ANY_WINDOW).boundary
+    assert store.live(KEY, window=ANY_WINDOW).boundary == store.live(KEY, window=Window(1)).boundary
     assert boundary(200_001) is None
-    assert texts_of(store.live(KEY, window=200_000).records) == ["b", "c"]
-    assert texts_of(store.live(KEY, window=200_001).records) == ["a", "b", "c"]
+    assert texts_of(store.live(KEY, window=Window(200_000)).records) == ["b", "c"]
+    assert texts_of(store.live(KEY, window=Window(200_001)).records) == ["a", "b", "c"]
 
 
 def an_undone_compaction_is_no_boundary(store: SessionStore) -> None:

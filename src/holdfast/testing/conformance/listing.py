@@ -58,15 +58,15 @@ def filters_are_exact(store: SessionStore) -> None:
         store.create(SessionKey("one", f"s{number}"), owner=owner_of(owner), label=label)
     store.create(SessionKey("two", "s0"), owner=NamedOwner("ann"), label="x")
 
-    def names(owner: OwnerFilter = ANY_OWNER, **filters: str) -> list[str]:
+    def names(owner: OwnerFilter, **filters: str) -> list[str]:
         infos = store.sessions(owner=owner, **filters)  # type: ignore[arg-type]
         return sorted(str(info.key) for info in infos)
 
     assert names(owner=NamedOwner("ann")) == ["one/s0", "one/s3", "two/s0"]
     assert names(owner=NO_OWNER) == ["one/s2"]
     assert names(owner=NamedOwner("nobody")) == []
-    assert names(label="x") == ["one/s0", "one/s1", "two/s0"]
-    assert names(label="") == ["one/s3"]
+    assert names(ANY_OWNER, label="x") == ["one/s0", "one/s1", "two/s0"]
+    assert names(ANY_OWNER, label="") == ["one/s3"]
     assert names(agent="one", owner=NamedOwner("ann"), label="x") == ["one/s0"]
     store.append(SessionKey("one", "s0"), [Label(label="y")], expect=ANY_HEAD)
     assert names(owner=NamedOwner("ann"), label="x") == ["two/s0"]

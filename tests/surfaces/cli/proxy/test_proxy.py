@@ -15,6 +15,7 @@ from tests.support.cli import run_in_process
 from tests.surfaces.proxy.test_turns import long_client
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores import JsonlStore
 from holdfast.testing import Answer, Call, Loopback
@@ -99,7 +100,7 @@ def test_context_counts_the_logged_system_prompt_and_tools(
     client.headers = {"x-session-id": "one"}
     client.say("Fix it.")
     with JsonlStore(str(tmp_path)) as store:
-        keeper = ProxyKeeper(store, window=20_000)
+        keeper = ProxyKeeper(store, window=Window(20_000))
         for step in range(20):
             exchange(keeper, client, f"look {step}", f"{step}.txt")
             client.answer("a line of output " * 300)

@@ -26,10 +26,10 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.window import Window
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.engine.tools import ToolFunction

@@ -13,8 +13,8 @@ import msgspec
 from holdfast.core.dialects.registry import target
 from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
-from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
@@ -170,7 +170,7 @@ def report(
         run_twice=sorted({call for call in ran if ran.count(call) > 1}),
         facts=_facts(recording.facts, scene.last_request),
         messages=sum(record.kind in MESSAGES for record in records),
-        messages_whole=_count_whole(store, recording, scene.real),
+        messages_whole=_count_whole(store, recording, Window(scene.real, "demo")),
         results=len(answered),
         results_identical=sum(
             _output(result, store.blobs) == recording.results[result.tool_use_id].content
@@ -194,11 +194,11 @@ def _facts(facts: Sequence[PlantedFact], request: Sequence[str]) -> list[FactChe
     return [FactCheck(fact.what, fact.text, fact.text in text) for fact in facts]
 
 
-def _count_whole(store: SessionStore, recording: Recording, window: int) -> int:
+def _count_whole(store: SessionStore, recording: Recording, window: Window) -> int:
     """Count the messages that the next request contains in full."""
     request = ProjectionRequest(
         store.live(KEY, window=window).records,
-        Window(window, "demo"),
+        window,
         target("anthropic", provider="recording", model="recorded-agent"),
         system=recording.system,
         tools=recording.tools,

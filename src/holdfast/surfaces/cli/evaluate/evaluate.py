@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.evaluation.baseline import TOLERANCE, compare, read_baseline, write_baseline
 from holdfast.core.evaluation.needs import NEED_KINDS
 from holdfast.core.evaluation.report import describe_cut
+from holdfast.core.window import window_argument
 from holdfast.engine.simulation.evaluate import (
     EVALUATION_WINDOW,
     EvaluationSource,
@@ -76,7 +77,7 @@ def _evaluate(args: argparse.Namespace, app: App) -> int:
         for each in conversations(app, name, format_=args.format)
     ]
     terms = EvaluationTerms(
-        window=args.window or EVALUATION_WINDOW,
+        window=window_argument(args.window, "--window") or EVALUATION_WINDOW,
         static=args.static,
         output=args.output,
         model=args.model or "",

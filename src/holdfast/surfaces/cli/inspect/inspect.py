@@ -9,9 +9,9 @@ import msgspec
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
-from holdfast.core.models.window import Window
 from holdfast.core.projection.inspection import InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import UsageError

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
-    from holdfast.core.models.window import Window
     from holdfast.core.projection.inspection import Inspection
     from holdfast.core.projection.view import ProjectionCache
+    from holdfast.core.window import Window
 
 
 class WindowFit(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from holdfast.core.history.access import EVERY, Caller, Visibility
 from holdfast.core.log.ids import check_name
+from holdfast.core.window import window_argument
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.sizes import size
@@ -73,7 +74,9 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
     name = args.embedder or app.settings.embedder
     embedder = None if args.words_only else mask_embedder(name, masks)
     worker = VectorWorker(app.store.search_index, embedder) if embedder else None
-    context = ContextSettings(model(args.model) if args.model else None, args.window)
+    context = ContextSettings(
+        model(args.model) if args.model else None, window_argument(args.window, "--window")
+    )
 
     def workspace_of(caller: Caller) -> CallerWorkspace:
         return CallerWorkspace(

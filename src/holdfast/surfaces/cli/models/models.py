@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.models.catalog import family_of
 from holdfast.core.models.generation import ModelTraits, traits_of
 from holdfast.core.models.pace import CacheOffer, offer_of
-from holdfast.core.models.window import Window, output_reserve
+from holdfast.core.models.window import output_reserve
 from holdfast.providers.known_models.gaps import output_limit
 from holdfast.providers.known_models.lookup import (
     ModelFacts,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.prices import Price
+    from holdfast.core.window import Window
     from holdfast.surfaces.answers import Row
 
 _ROWS_MAX: Final = 40
@@ -144,7 +145,7 @@ def _describe(believed: _Believed) -> dict[str, Any]:
         "window_source": window.source,
         "window_confidence": window.confidence,
         "output_max": believed.output_max or None,
-        "output_reserve": output_reserve(window.tokens),
+        "output_reserve": output_reserve(window),
         "reasoning": traits.reasoning if traits.name.is_known else None,
         "thinks_unasked": traits.thinks_unasked if traits.name.is_known else None,
         "thinking_modes": traits.thinking_modes,
@@ -179,7 +180,7 @@ def _show_describe(believed: _Believed, app: App) -> None:
     )
     out.line(f"  window   {window.tokens:,} tokens, {window.confidence}: {window.source}")
     limit = f"at most {believed.output_max:,} tokens" if believed.output_max else "no limit known"
-    out.line(f"  output   {limit}; a session reserves {output_reserve(window.tokens):,}")
+    out.line(f"  output   {limit}; a session reserves {output_reserve(window):,}")
     for label, text in _lines(believed):
         out.line(f"  {label:<8} {text}")
     price = believed.price

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.window import window_argument
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.serve.serve import check_packages, start_log
 
@@ -113,7 +114,7 @@ def build_app(args: argparse.Namespace, app: App, defaults: Sequence[str] = ()) 
         agent=app.settings.agent,
         owner=app.owner_of_new,
         mode=args.mode,
-        window=args.window,
+        window=window_argument(args.window, "--window"),
         has_tools=args.own_tools,
     )
     upstreams = read_upstreams([*defaults, *args.upstream])

@@ -13,6 +13,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
+from holdfast.core.window import window_argument
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
@@ -96,7 +97,9 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
-    conversing = conversation(app, args.session, window=args.window, format_=args.format)
+    conversing = conversation(
+        app, args.session, window=window_argument(args.window, "--window"), format_=args.format
+    )
     found = _read(args, conversing, app)
     if app.out.is_json:
         app.out.json({"request": found.prepared.request, **facts_json(found)})
@@ -132,7 +135,7 @@ def _run_of(line: LedgerLine) -> tuple[str, str]:
 def _read(args: argparse.Namespace, found: Conversation, app: App) -> RequestFacts:
     system, tools = system_and_tools(args, found)
     terms = RequestTerms(
-        window=args.window,
+        window=window_argument(args.window, "--window"),
         model=args.model or found.model,
         provider=found.provider,
         dialect=args.dialect or "",

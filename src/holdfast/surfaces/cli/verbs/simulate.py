@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.models.prices import Price
 from holdfast.core.projection.policy import POLICIES
+from holdfast.core.window import Window, window_argument
 from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
@@ -59,6 +60,7 @@ _KNOWN: dict[str, Callable[[argparse.Namespace], Plays]] = {
     **_PLAYS,
     **{name: partial(_play, name) for name in POLICIES},
 }
+_WINDOW: Final = Window(200_000, "simulated")
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _SOLD = ("auto", "30m", "12h")
 """Lifetimes that are taken from what the model's host sells; `auto` chooses among all of them."""
@@ -125,9 +127,9 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
         )
     model = args.model or next((each.model for each in found if each.model), "")
     price = _price(args.price, model)
-    window = _window(args)
+    window = window_argument(args.window, "--window") or _WINDOW
     policies = [_KNOWN[name](args) for name in _policies(args.policy)]
-    runs, sessions = _runs(policies, found, args, app, price)
+    runs, sessions = _runs(policies, found, args, app, price, window)
     if not runs:
         raise UsageError(
             f"no session among {count(len(found), 'transcript')} has {args.calls:,} calls or more",
@@ -137,7 +139,8 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
     if args.html:
         _write_page(args.html, runs, about, app, price)
     if app.out.is_json:
-        app.out.json({"window": window, "sessions": sessions, "runs": [*map(_as_json, runs)]})
+        shown = [*map(_as_json, runs)]
+        app.out.json({"window": window.tokens, "sessions": sessions, "runs": shown})
         return 0
     _show(runs, about, app, price)
     return 0
@@ -150,13 +153,6 @@ def _policies(given: list[str] | None) -> list[str]:
         if name not in _KNOWN:
             raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(_KNOWN)}")
     return list(dict.fromkeys(names))
-
-
-def _window(args: argparse.Namespace) -> int:
-    if args.window is None:
-        args.window = 200_000
-    window: int = args.window
-    return window
 
 
 def _price(given: str | None, model: str) -> Price:
@@ -178,6 +174,7 @@ def _runs(
     args: argparse.Namespace,
     app: App,
     price: Price,
+    window: Window,
 ) -> tuple[list[Run], int]:
     """Replay the transcripts under each policy; returns the sums, and the number of sessions."""
     totals: dict[str, Run] = {}
@@ -193,7 +190,7 @@ def _runs(
                 run = simulate(
                     transcript,
                     policy,
-                    window=args.window,
+                    window=window,
                     static=args.static,
                     output=args.output,
                     ttl_seconds=_TTL.get(args.cache, 300.0),
@@ -256,7 +253,8 @@ def _about(runs: Sequence[Run], sessions: int, args: argparse.Namespace) -> str:
     idle = f", {args.idle:g} s between calls" if args.idle is not None else ""
     return (
         f"{count(sessions, 'transcript')}, {count(runs[0].requests, 'call')}, "
-        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}{idle}"
+        f"a window of {runs[0].window:,}, {args.static:,} static tokens, "
+        f"a cache of {args.cache}{idle}"
     )
 
 

@@ -96,19 +96,19 @@ def categories(plan: Plan) -> list[tuple[str, str, int]]:
 
 def window_picture(plan: Plan) -> Html:
     """Return the window as a bar with its budget and thresholds, and a legend with the numbers."""
-    parts, window = categories(plan), plan.window.tokens
+    parts, whole = categories(plan), plan.window.tokens
     budget = plan.budget
     compact = budget.static + plan.limits.compact_at
     marks = [
         (f"compaction at {number(compact)}", compact),
         (f"budget {number(budget.static + budget.tokens)}", budget.static + budget.tokens),
     ]
-    free = window - sum(size for _kind, _label, size in parts)
-    shown = [(kind, label, f"{tokens(size)} {size / window:.1%}") for kind, label, size in parts]
+    free = whole - sum(size for _kind, _label, size in parts)
+    shown = [(kind, label, f"{tokens(size)} {size / whole:.1%}") for kind, label, size in parts]
     return join(
-        window_bar(parts, window, marks),
+        window_bar(parts, plan.window, marks),
         legend(shown),
-        tag("p", "Free: ", tag("b", f"{tokens(max(0, free))} {max(0, free) / window:.1%}")),
+        tag("p", "Free: ", tag("b", f"{tokens(max(0, free))} {max(0, free) / whole:.1%}")),
     )
 
 

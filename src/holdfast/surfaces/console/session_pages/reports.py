@@ -14,6 +14,7 @@ from holdfast.core.evaluation.report import describe_cut
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.window import model_in
 from holdfast.core.projection.inspection import inspect
+from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.simulation.evaluate import (
     EVALUATION_WINDOW,
@@ -76,7 +77,7 @@ class EvaluateQuery(HttpQuery, frozen=True):
     """The policy to replay the session under; without one, nothing is computed."""
 
     policy: Literal["", "holdfast", "recorded", "nothing", "last", "trim", "clear", "compact"] = ""
-    window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = EVALUATION_WINDOW
+    window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = EVALUATION_WINDOW.tokens
 
 
 # Inspect
@@ -277,7 +278,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
         body.append(tag("p", "The session has no reply yet, so that there is nothing to judge."))
     else:
         source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
-        terms = EvaluationTerms(window=query.window)
+        terms = EvaluationTerms(window=Window(query.window, "simulated"))
         try:
             report = evaluate([source], NAMED_POLICIES[query.policy](), terms)
         except HoldfastError as error:  # such as a window that has no room for the tools

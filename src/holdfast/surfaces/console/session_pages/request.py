@@ -15,6 +15,7 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import model_in
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.text.cut import cut
+from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect
@@ -163,7 +164,7 @@ def plan_before(
     """Return the plan of the request that a reply answered, under the terms of today. Costs what
     the model saw."""
     known = terms.base.window if terms.base else terms.own
-    boundaries = Boundaries(known.tokens if known else None)
+    boundaries = Boundaries(known or ANY_WINDOW)
     newest: list[Record] = []
     boundary = None
     for record in store.back(key, before=reply.id):

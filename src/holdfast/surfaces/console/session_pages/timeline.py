@@ -11,6 +11,7 @@ from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune,
 from holdfast.core.models.spending import call_cost
 from holdfast.core.models.totals import is_call
 from holdfast.core.models.usage import Usage, read_usage
+from holdfast.core.models.window import window_in
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import WIDTH, legend, pattern_sheet
 from holdfast.surfaces.console.html import Html, join, tag
@@ -32,6 +33,7 @@ from holdfast.surfaces.http.route import HttpQuery, Route
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.window import Window
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _CALLS: Final = 120
@@ -68,7 +70,7 @@ class CallColumn(msgspec.Struct, frozen=True):
     usage: Usage
     cost: float | None
     marks: tuple[str, ...] = ()
-    window: int | None = None
+    window: Window | None = None
     """The window that the session had recorded; a provider's refusal can make it smaller."""
     gap: float = 0.0
     """Seconds since the call before."""
@@ -107,13 +109,14 @@ def collect_columns(
         last = ""
     found: list[CallColumn] = []
     marks: list[str] = []
-    window: int | None = None
+    window: Window | None = None
     known: tuple[str, int | None] | None = None
     for record in reversed(records):
         is_known = False
         if isinstance(record, ModelChange):
             is_known = known == (record.model, record.window)
-            known, window = (record.model, record.window), record.window
+            known = record.model, record.window
+            window = window_in([record], record.model)
         mark = _mark(record)
         if mark and not is_known:  # a model that is stated again changes nothing
             marks.append(call.workspace.mask(mark))
@@ -169,7 +172,7 @@ def show_time(call: HttpCall) -> HttpAnswer:
     if not columns:
         body.append(tag("p", "No call with a known size yet."))
         return page(title, *body)
-    window, spent = found.last.window_tokens, found.spent
+    window, spent = found.last.context_window, found.spent
     priced = [column.cost for column in columns if column.cost is not None]
     body += [
         tag(
@@ -177,7 +180,7 @@ def show_time(call: HttpCall) -> HttpAnswer:
             f"{number(spent.calls)} calls on every branch, summaries and notes included, ",
             tag("b", cost_text(spent), id="cost"),
             f" by list prices. {spent.cache_share or 0:.0%} of their input came from the prompt "
-            f"cache. The window is {tokens(window)}.",
+            f"cache. The window is {tokens(window.tokens)}.",
         ),
         tag(
             "p",
@@ -209,10 +212,11 @@ def show_time(call: HttpCall) -> HttpAnswer:
     return page(title, *body)
 
 
-def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window: int) -> Html:
+def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window: Window) -> Html:
     most = max(sum(column.layers) for column in columns)
-    is_near = most * 4 > window  # else the line of the window would press the columns flat
-    scale = (_HEIGHT - _TOP) / max(1, most, window if is_near else 0)
+    whole = window.tokens
+    is_near = most * 4 > whole  # else the line of the window would press the columns flat
+    scale = (_HEIGHT - _TOP) / max(1, most, whole if is_near else 0)
     step = WIDTH / max(12, len(columns))
     shapes: list[Html] = []
     for place, column in enumerate(columns):
@@ -261,16 +265,18 @@ def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window:
     )
 
 
-def _window_line(columns: list[CallColumn], window: int, step: float, scale: float) -> list[Html]:
+def _window_line(
+    columns: list[CallColumn], window: Window, step: float, scale: float
+) -> list[Html]:
     """The window of each call, as a line that steps where another one was learned or chosen."""
     shapes: list[Html] = []
     for place, column in enumerate(columns):
-        level = round(_HEIGHT - (column.window or window) * scale, 2)
+        level = round(_HEIGHT - (column.window or window).tokens * scale, 2)
         x = place * step
         shapes.append(
             tag("line", x1=round(x, 2), x2=round(x + step, 2), y1=level, y2=level, class_="mark")
         )
-    level = round(_HEIGHT - (columns[0].window or window) * scale, 2)
+    level = round(_HEIGHT - (columns[0].window or window).tokens * scale, 2)
     return [*shapes, tag("text", "window", x=4, y=level - 4, class_="label")]
 
 

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
+from holdfast.core.window import window_argument
 from holdfast.engine.operations.parameters import WindowTokens  # noqa: TC001 - the form needs it
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import pattern_sheet
@@ -78,11 +79,11 @@ def show_what_if(call: HttpCall) -> HttpAnswer:
 def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
     given = {name: value for name in _THRESHOLDS if (value := getattr(query, name)) is not None}
     # Another model has its own window.
-    window = query.window or (None if query.model else now.window)
+    window = window_argument(query.window, "asked for on this page")
+    window = window or (None if query.model else now.window)
     return msgspec.structs.replace(
         now,
         window=window,
-        window_from="asked for on this page" if query.window else now.window_from,
         floor=min(now.floor, query.window or now.floor),  # a window that is asked for is meant
         model=query.model or now.model,
         own=None if query.model else now.own,
@@ -94,7 +95,7 @@ def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
 def _form(
     key: SessionKey, now: RequestTerms, before: RequestFacts | str, query: WhatIfQuery
 ) -> Html:
-    today = now.window if isinstance(before, str) else before.plan.window.tokens
+    today = now.window if isinstance(before, str) else before.plan.window
     fields = [
         tag(
             "label",
@@ -103,7 +104,12 @@ def _form(
             tag("input", name=name, value=_field_value(value), placeholder=hint, size=10),
         )
         for label, name, value, hint in (
-            ("Window in tokens", "window", query.window, str(today or "the model's")),
+            (
+                "Window in tokens",
+                "window",
+                query.window,
+                str(today.tokens) if today else "the model's",
+            ),
             ("Model", "model", query.model, "the same"),
             ("Idle seconds", "idle", query.idle, "0"),
             *(
