@@ -24,6 +24,7 @@ from holdfast.engine.context_tool import (
 )
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.tools import Toolbox
+from holdfast.providers.tokenizers import counter_for
 
 TOKENS_MAX = 200
 
@@ -55,7 +56,8 @@ def test_declaring_it_takes_at_most_200_tokens() -> None:
     properties = tool.parameters["properties"]
     assert list(properties) == ["action", "ref", "lines", "offset", "search", "focus"]
     assert all(one.get("description") or one.get("enum") for one in properties.values())
-    assert count_tool(tool, Estimator()) <= TOKENS_MAX
+    for counter in (Estimator(), counter_for("gpt-5")):
+        assert count_tool(tool, counter) <= TOKENS_MAX, counter
 
 
 def test_a_declaration_without_a_session_is_that_of_every_session() -> None:

@@ -11,6 +11,9 @@ from tests.test_architecture import PACKAGE
 from holdfast.core.dialects.registry import DIALECTS, ENTRIES, all_dialects, find_dialect
 from holdfast.errors import BadSetting
 from holdfast.importers.apis.item_readers import ITEM_READERS
+from holdfast.testing.loopback.exchange import _WIRES
+from holdfast.testing.loopback.reading import _READERS
+from holdfast.testing.loopback.received import _PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +80,12 @@ def test_every_dialect_has_what_the_others_have() -> None:
     for part in ("body", "items", "rounds", "stream", "render", "read", "validate"):
         assert len({getattr(dialect, part) for dialect in all_dialects()}) == len(ENTRIES), part
     assert set(ITEM_READERS) == set(DIALECTS)
+
+
+def test_the_loopback_provider_speaks_every_dialect() -> None:
+    """So that every user can test an agent, whatever it speaks."""
+    assert set(_WIRES) == set(_READERS) == set(DIALECTS)
+    assert {dialect for dialect, _counts in _PATHS.values()} == set(DIALECTS)
 
 
 def test_an_unknown_dialect_is_refused_with_a_guess() -> None:
