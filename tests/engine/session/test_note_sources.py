@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from holdfast import Caller, Memory, Session, SessionKey, User
 from holdfast.core.log.records import Flush
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -48,8 +46,7 @@ def test_a_note_over_mcp_names_the_session_of_its_client() -> None:
         }
         for session, origin in callers.items():
             caller = Caller("main", session, visibility="agent")
-            reply: Any = CallerWorkspace(store, caller).memory.add(f"A note of {session}.")
-            assert msgspec.json.decode(reply)["saved"]
+            assert CallerWorkspace(store, caller).memory.add(f"A note of {session}.").saved
             (note,) = [
                 note for note in store.notes("main").notes() if note.text.endswith(f"{session}.")
             ]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import decide_change
+from holdfast.core.history.answers import Result
 from holdfast.core.history.capped_json import fit_text
 from holdfast.core.history.page import scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX
@@ -59,9 +60,15 @@ class WorkspaceBase:
         )
 
     def audit(self, action: Action, target: str, give: Callable[[], GivenReply[T]]) -> T:
-        """Return the answer that `give` makes with the reason why it may. Raises
+        """Return the answer that `give` makes with the reason why it may, masked. Raises
         `RequestRefused`; the audit log has either."""
-        return self._replies.give(action, target, give)
+
+        def give_masked() -> GivenReply[T]:
+            found = give()
+            is_answer = isinstance(found.value, Result)  # and no list of keys, which are opened
+            return found._replace(value=self.mask(found.value)) if is_answer else found
+
+        return self._replies.give(action, target, give_masked)
 
     def resolve(self, session: str) -> tuple[SessionKey, str]:
         """A session that the caller may read, and the reason. Raises `RequestRefused`."""

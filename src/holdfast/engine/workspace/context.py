@@ -144,7 +144,7 @@ class WorkspaceContext:
             key, reason = self._base.resolve(session)
             status = self._open(key, window).status()
             answer = SessionStatus(**msgspec.structs.asdict(status), session_key=str(key))
-            return GivenReply(self._base.mask(answer), reason)
+            return GivenReply(answer, reason)
 
         return self._base.audit("status", session, give)
 
