@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pytest
 
 from holdfast.core.dialects.common.reading import ReplyFailed
@@ -288,6 +289,68 @@ def test_fields_an_sdk_does_not_know_are_sent() -> None:
 
         assert request["thinking"] == {"type": "enabled"}
         assert loopback.requests[0].body["thinking"] == {"type": "enabled"}
+
+
+KEY = "0123456789abcdef"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("name", "provider", "field", "header"),
+    [
+        ("openai-chat:grok-4.7", "xai", None, KEY),
+        ("openai-responses:grok-4.7", "xai", KEY, None),
+        ("openai-chat:grok-4.7", "gateway.example", None, None),
+        ("openai-chat:gpt-4o", "openai", KEY, None),
+        ("openai-responses:gpt-6-sol", "openai", KEY, None),
+    ],
+)
+def test_the_cache_key_arrives_where_the_host_reads_it(
+    name: str, provider: str, field: str | None, header: str | None, is_async: bool
+) -> None:
+    """xAI reads a header in Chat Completions, and the field in the Responses API."""
+    with Loopback(["Yes."]) as loopback:
+        given: Any = {"base_url": loopback.openai_url, "api_key": "any", "provider": provider}
+        own: Any = (async_model if is_async else model)(name, **given)
+        request = render(asked("Well?"), msgspec.structs.replace(own.target, cache_key=KEY))
+        before = dict(request)
+        if is_async:
+            asyncio.run(sent_and_closed(own, request))
+        else:
+            own.send(request)
+            own.close()
+
+        received = loopback.requests[0]
+        assert received.body.get("prompt_cache_key") == field
+        assert received.headers.get("x-grok-conv-id") == header
+        assert request == before
+
+
+async def sent_and_closed(own: AsyncModel, request: Json) -> None:
+    await own.send(request)
+    await own.close()  # type: ignore[attr-defined]
+
+
+def test_a_cache_key_of_the_callers_is_kept() -> None:
+    """A client's own header wins, in whatever letters, and so does a request's."""
+    import openai
+
+    with (
+        Loopback(["Yes.", "Yes."]) as loopback,
+        openai.OpenAI(
+            api_key="mine",
+            base_url=loopback.openai_url,
+            default_headers={"X-Grok-Conv-Id": "mine"},
+        ) as client,
+    ):
+        mine = model("openai-chat:grok-4.7", client=client, provider="xai")
+        request = render(asked("Well?"), msgspec.structs.replace(mine.target, cache_key=KEY))
+        mine.send(request)
+        mine.send({**request, "extra_headers": {"x-grok-conv-id": "this"}})
+
+        found = [received.headers["x-grok-conv-id"] for received in loopback.requests]
+        assert found == ["mine", "this"]
+        assert all("prompt_cache_key" not in each.body for each in loopback.requests)
 
 
 def test_own_clients_are_used() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BadSetting
@@ -64,10 +65,20 @@ class _Calls:
         streams = streams or self._sdk.must_stream(request)
         method = self._method((self._sdk.stream_method if streams else "") or self._sdk.method)
         given = self._sdk.arguments(request, self.target, streams)
+        headers = self._new_headers(request)
+        if headers:
+            given = {**given, "extra_headers": {**headers, **given.get("extra_headers", {})}}
         known = _parameters(getattr(method, "__func__", method))
         named = {name: value for name, value in given.items() if not known or name in known}
         others = {name: value for name, value in given.items() if name not in named}
         return method(**named, **({"extra_body": others} if others else {}))
+
+    def _new_headers(self, request: Json) -> dict[str, str]:
+        """The headers that a request is to have and the client does not send of itself."""
+        own = getattr(self.client, "default_headers", None)
+        names = {str(name).lower() for name in own} if isinstance(own, Mapping) else set()
+        headers = self._sdk.headers(request, self.target)
+        return {name: value for name, value in headers.items() if name not in names}
 
     def _method(self, path: str) -> Callable[..., Any]:
         found = self.client

@@ -47,6 +47,10 @@ def _never(_request: Json) -> bool:
     return False
 
 
+def _no_headers(_request: Json, _target: Target) -> dict[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sdk:
     """Sends requests through a provider's package."""
@@ -59,6 +63,8 @@ class Sdk:
     """The method that streams, where it is another one."""
     arguments: Callable[[Json, Target, bool], Json]
     """The arguments of that method, for a request, its target, and streaming or not."""
+    headers: Callable[[Json, Target], dict[str, str]] = _no_headers
+    """The headers that a request is to have, with small names; a caller's own ones win."""
     must_stream: Callable[[Json], bool] = _never
     """Tells requests that the package refuses to answer in one piece."""
 

@@ -102,6 +102,8 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest prefix that is cached; 0 where not known."""
     takes_cache_key: bool = False
     """True if `prompt_cache_key` routes requests to the cache that has their prefix."""
+    cache_key_header: str = ""
+    """The header that does the same, where Chat Completions does not read the field."""
     charges_writes: bool = False
     """True if writing to the cache costs more than plain input, so marks should be chosen."""
 
@@ -449,11 +451,13 @@ def _deepseek(name: ModelName, platform: str) -> ModelTraits:
 def _other(name: ModelName, platform: str) -> ModelTraits:
     """A maker whose models speak Chat Completions and give reasoning as plain text."""
     caches = name.maker in ("xai", "moonshot", "mistral") and not platform
+    is_xai = name.maker == "xai" and not platform
     return ModelTraits(
         name=name,
         platform=platform,
         basis="documented",
         display_default="full",
         cache_lifetimes=(AUTOMATIC,) if caches else (),
-        takes_cache_key=name.maker == "xai" and not platform,
+        takes_cache_key=is_xai,
+        cache_key_header="x-grok-conv-id" if is_xai else "",
     )

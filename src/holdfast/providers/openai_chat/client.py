@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.dialects.openai_chat.variants import NAME
 from holdfast.core.models.catalog import family_of
+from holdfast.core.models.generation import traits_of
 from holdfast.providers.sdk import ClientOptions, Sdk, import_sdk, missing_key
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
+
+_CACHE_KEY: Final = "prompt_cache_key"
 
 
 def connect(options: ClientOptions, _target: Target) -> Any:
@@ -25,11 +28,19 @@ def connect(options: ClientOptions, _target: Target) -> Any:
 
 
 def _arguments(request: Json, target: Target, streams: bool) -> Json:
+    if _cache_headers(request, target):
+        request = {name: value for name, value in request.items() if name != _CACHE_KEY}
     if not streams:
         return request
     # Mistral refuses the option, and reports usage without it.
     usage = {} if target.variant == "mistral" else {"stream_options": {"include_usage": True}}
     return {**usage, **request, "stream": True}
+
+
+def _cache_headers(request: Json, target: Target) -> dict[str, str]:
+    """The request's cache key as a header, for a host that reads it only there."""
+    header = traits_of(target.provider, target.model).cache_key_header
+    return {header: request[_CACHE_KEY]} if header and _CACHE_KEY in request else {}
 
 
 def variant_for(model: str, url: str | None) -> str:
@@ -42,4 +53,9 @@ def variant_for(model: str, url: str | None) -> str:
     return "local" if url and not is_ours else ""
 
 
-SDK: Final = Sdk(connect=connect, method="chat.completions.create", arguments=_arguments)
+SDK: Final = Sdk(
+    connect=connect,
+    method="chat.completions.create",
+    arguments=_arguments,
+    headers=_cache_headers,
+)

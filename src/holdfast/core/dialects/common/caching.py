@@ -1,4 +1,4 @@
-"""The request fields by which OpenAI's APIs are asked to keep a prefix."""
+"""The request fields by which a host of OpenAI's APIs is asked to keep a prefix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cache_fields(target: Target) -> Json:
     `auto` outside of a session is the lifetime that a session begins with.
     """
     traits = traits_of(target.provider, target.model)
-    if traits.name.maker != "openai" or not traits.takes_cache_key:
+    if not traits.takes_cache_key:
         return {}
     fields: Json = {"prompt_cache_key": target.cache_key} if target.cache_key else {}
     if target.cache == "none":
