@@ -176,7 +176,7 @@ def forgotten_owners(found: list[Declared]) -> list[str]:
         one.place
         for one in found
         if one.members & EVERY_OWNER
-        and one.default not in ("", "NO_OWNER", "()")
+        and one.default not in ("", "NO_OWNER", "()", "''")
         and one.place not in DEFAULTS
     ]
 

@@ -70,7 +70,7 @@ def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange |
         "session": window.tokens if window.confidence == "learned" else None,
         "next request": planned.tokens if planned.confidence == "learned" else None,
         "status": status_window(store, key),
-        "console": last_call(store, key).window,
+        "console": (seen := last_call(store, key).window) and seen.tokens,
         "proxy": branches.windows.get(_MODEL),
     }
     assert len(set(found.values())) == 1, found

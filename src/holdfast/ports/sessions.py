@@ -16,10 +16,17 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import LogRepair, copy_header, fork_records
-from holdfast.core.log.ids import free_key
+from holdfast.core.log.ids import Named, free_key
 from holdfast.core.log.records import decode
 from holdfast.core.models.totals import SessionTotals
-from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, is_wanted, owner_in_row, owner_text
+from holdfast.core.owners import (
+    NO_OWNER,
+    UNKNOWN_OWNER,
+    is_wanted,
+    owner_in_row,
+    owner_text,
+    row_text,
+)
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
 from holdfast.ports.place import StorePlace
@@ -351,6 +358,11 @@ def session_info(key: SessionKey, size: int, facts: Facts) -> SessionInfo:
     """Return the listing of a session from what was gathered while its log was read."""
     fields = msgspec.structs.asdict(facts) | {"owner": owner_in_row(facts.owner)}
     return SessionInfo(key=key, bytes=size, **fields)
+
+
+def names_of(infos: Iterable[SessionInfo]) -> Iterator[Named]:
+    """Yield what people may call each session of a listing."""
+    return (Named(info.key, info.label, row_text(info.owner) or "") for info in infos)
 
 
 def page_of(

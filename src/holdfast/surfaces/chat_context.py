@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import msgspec
 
 from holdfast.core.flow.arguments import shorten
-from holdfast.core.log.ids import Named, SessionKey, resolve
+from holdfast.core.log.ids import SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, owner_argument, owner_of
 from holdfast.core.secrets.redaction import Redactor
@@ -18,6 +18,7 @@ from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import AccessDenied, BadSetting, CannotFit, UsageError
+from holdfast.ports.sessions import names_of
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.formatting import count
 
@@ -107,7 +108,7 @@ class ChatContext:
     def find(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or the beginning of one."""
         infos = self.infos()
-        return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
+        return resolve(name, names_of(infos))
 
     def open(self, key: SessionKey) -> Session:
         """Open a session and make it the current one. Raises `AccessDenied` for a session of

@@ -11,6 +11,7 @@ from tests.surfaces.proxy.proxies import running_proxy
 from tests.surfaces.proxy.test_turns import send
 
 from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.window import Window
 from holdfast.engine.proxy.reply_limits import ReplyLimit, ReplyLimits
 from holdfast.testing import Loopback
 
@@ -96,7 +97,7 @@ def test_an_upstream_that_states_another_limit_is_believed() -> None:
     request = Client("anthropic").request()
     assert limits.find_most(request, lambda: 1_000) is None
     limits.learn(request, ReplyLimit(most=8_000))
-    limits.learn(request, ReplyLimit(window=20_000, scale=1.5))
+    limits.learn(request, ReplyLimit(window=Window(20_000), scale=1.5))
     assert limits.find_most(request, lambda: 1_000) == 8_000
     assert limits.find_most(request, lambda: 10_000) == 20_000 - 15_300
     assert limits.find_most(request, lambda: 13_000) is None, "the conversation gives way"

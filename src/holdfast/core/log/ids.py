@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.limits import ID_CHARS_MAX
-from holdfast.core.owners import NO_OWNER, FoundOwner, NamedOwner
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import AmbiguousName, BadId, NoSuchSession
 
@@ -106,7 +105,8 @@ class Named(msgspec.Struct, frozen=True):
 
     key: SessionKey
     label: str
-    owner: FoundOwner = NO_OWNER
+    whose: str = ""
+    """The name of its owner, where it has one."""
 
 
 def resolve(name: str, known: Iterable[Named]) -> SessionKey:
@@ -133,7 +133,7 @@ def resolve(name: str, known: Iterable[Named]) -> SessionKey:
 
 
 def _spell_key(named: Named) -> str:
-    owner = f"of {named.owner.name}" if isinstance(named.owner, NamedOwner) else ""
+    owner = f"of {named.whose}" if named.whose else ""
     about = ", ".join(filter(None, (named.label, owner)))
     return f"{named.key} ({about})" if about else str(named.key)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ _REPLY_MIN: Final = 512
 _SPARE_SHARE: Final = 0.02
 """Of a request, added to our count of it: the provider's differs by a little from one to the
 next."""
+_STATED: Final = "stated with a refusal"
 
 
 class ReplyLimit(msgspec.Struct, frozen=True):
@@ -30,7 +32,7 @@ class ReplyLimit(msgspec.Struct, frozen=True):
 
     most: int | None = None
     """Tokens that any reply may have."""
-    window: int | None = None
+    window: Window | None = None
     """A window that holds request and reply together."""
     scale: float = 1.0
     """The provider's count of a request, as a multiple of ours."""
@@ -76,7 +78,7 @@ class ReplyLimits:
         known = self._limits.get((request.upstream, request.model), ReplyLimit())
         most = known.most
         if known.window is not None:
-            left = known.window - int((1 + _SPARE_SHARE) * known.scale * count())
+            left = known.window.tokens - int((1 + _SPARE_SHARE) * known.scale * count())
             most = left if most is None else min(most, left)
         return most if most is not None and most >= _REPLY_MIN else None
 
@@ -90,4 +92,4 @@ def read_limit(failure: Failure, refused: Plan) -> ReplyLimit | None:
     total = refused.tokens.total
     if not failure.input or not total:
         return None
-    return ReplyLimit(window=failure.limit, scale=failure.input / total)
+    return ReplyLimit(window=Window(failure.limit, _STATED, "learned"), scale=failure.input / total)

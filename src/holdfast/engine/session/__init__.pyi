@@ -6,6 +6,7 @@ from holdfast.core.flow.arguments import check_text as check_text
 from holdfast.core.flow.effects import Cancelled as Cancelled
 from holdfast.core.flow.events import SessionReset as SessionReset
 from holdfast.core.models.replies import Reply as Reply
+from holdfast.core.owners import owner_argument as owner_argument
 from holdfast.core.secrets.found import SecretWatch as SecretWatch
 from holdfast.core.secrets.vault import Vault as Vault
 from holdfast.core.turn.compact import compact as compact

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
-from holdfast.core.owners import NO_OWNER, owner_argument
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.session import MODEL
@@ -78,13 +77,13 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
-        owner: str | OwnerFilter = NO_OWNER,
+        owner: str | OwnerFilter = "",
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
-        whose = owner_argument(owner)
+        whose = parts.owner_argument(owner)
         main = parts.async_model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)

@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
-from holdfast.core.owners import NO_OWNER, owner_argument
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
 
@@ -80,7 +79,7 @@ class Session(ClosedOnExit, SessionBase):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
-        owner: str | OwnerFilter = NO_OWNER,
+        owner: str | OwnerFilter = "",
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
@@ -94,7 +93,7 @@ class Session(ClosedOnExit, SessionBase):
         owns it. A label never opens a session. All other keyword arguments are fields of
         `SessionOptions`.
         """
-        whose = owner_argument(owner)
+        whose = parts.owner_argument(owner)
         main = parts.model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)

@@ -28,6 +28,7 @@ from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
 from holdfast.engine.simulation.simulate import STATIC_TOKENS, PolicyReplay, rules_for, terms_for
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
+from holdfast.ports.sessions import names_of
 from holdfast.providers.known_models.lookup import default_price, price_of
 from holdfast.providers.tokenizers import counter_for
 
@@ -258,10 +259,10 @@ def _in_files(path: str) -> Iterator[EvaluationSource]:
 
 def session_source(store: SessionStore, name: str) -> EvaluationSource:
     """Return a session of a store by its id, its label or a unique prefix of one."""
-    from holdfast.core.log.ids import Named, resolve
+    from holdfast.core.log.ids import resolve
 
     infos = store.sessions(owner=ANY_OWNER)
-    key = resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
+    key = resolve(name, names_of(infos))
     payload = payload_of(store.blobs)
     records = [restore(rec, payload) for rec in store.read(key) if not isinstance(rec, Header)]
     return EvaluationSource(str(key), records, "", str(key))

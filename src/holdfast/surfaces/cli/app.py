@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
+from holdfast.core.log.ids import SessionKey, is_name, resolve
 from holdfast.core.owners import NO_OWNER, AnyOwner, is_wanted, owner_of
 from holdfast.errors import NoSuchSession, StoreError
 
@@ -44,6 +44,8 @@ class App:
 
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
+        from holdfast.ports.sessions import names_of
+
         exact = list(self._exact(name))
         if len(exact) == 1:
             return exact[0]  # without listing all the others
@@ -51,7 +53,7 @@ class App:
         if name and not exact:
             infos = self.store.sessions(owner=self.owner, label=name, limit=_LABELLED_MAX)
         infos = infos or self.sessions()
-        return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
+        return resolve(name, names_of(infos))
 
     def _exact(self, name: str) -> Iterator[SessionKey]:
         """Yield the sessions with exactly that id, or `agent/id`."""
