@@ -95,10 +95,19 @@ class Course(Protocol):
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest: ...
 
 
+class Starts(Protocol):
+    """A policy that begins courses."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course: ...
+
+
 class PlayedOnce:
     """A policy whose requests are kept, by the calls at which the cache was cold."""
 
-    def __init__(self, policy: Holdfast) -> None:
+    def __init__(self, policy: Starts) -> None:
         self.name = policy.name
         self._policy = policy
         self._requests: dict[tuple[int, bytes], PolicyRequest] = {}
@@ -144,31 +153,43 @@ class _Recalled:
         return self._once.find(self) or self._once.play(self)
 
 
-def measure(window: int, pause: float, models: tuple[str, ...] = MODELS) -> list[Cell]:
-    """Play one session with the lifetime that it chooses, and with each that is fixed."""
-    static = min(18_000, window // 5)
-    transcript = Transcript(session(pause, min(1_500, window // 60)), Estimator())
-    once = PlayedOnce(Holdfast(is_judged=False))
+class Replayed(msgspec.Struct, frozen=True):
+    """One session in one window, to be priced."""
 
-    def play(model: str, policy: Any, lifetimes: tuple[Any, ...]) -> Run:
+    transcript: Transcript
+    window: int
+
+    @classmethod
+    def of(cls, window: int, pause: float) -> Replayed:
+        records = session(pause, min(1_500, window // 60))
+        return cls(Transcript(records, Estimator()), window)
+
+    def run(self, model: str, policy: Any, lifetimes: tuple[Any, ...]) -> Run:
+        """Play the session at a model's prices, with a choice among some lifetimes."""
         price = price_list(model)
         offer = msgspec.structs.replace(offer_for(model, price=price), lifetimes=lifetimes)
         return simulate(
-            transcript,
+            self.transcript,
             policy,
-            window=window,
-            static=static,
+            window=self.window,
+            static=min(18_000, self.window // 5),
             price=price,
             ttl_seconds=300.0 if model else 0.0,
             offer=offer if lifetimes else None,
         )
 
-    whole = play("", DoNothing(), ())
+
+def measure(window: int, pause: float, models: tuple[str, ...] = MODELS) -> list[Cell]:
+    """Play one session with the lifetime that it chooses, and with each that is fixed."""
+    replayed = Replayed.of(window, pause)
+    once = PlayedOnce(Holdfast(is_judged=False))
+    whole = replayed.run("", DoNothing(), ())
     cells = []
     for model in models:
         lifetimes = offer_for(model, price=price_list(model)).lifetimes
-        ours = play(model, once, lifetimes)
-        fixed = [play(model, once, (each,)) for each in lifetimes] or [play(model, once, ())]
+        ours = replayed.run(model, once, lifetimes)
+        fixed = [replayed.run(model, once, (each,)) for each in lifetimes]
+        fixed = fixed or [replayed.run(model, once, ())]
         lost = whole.recall.pooled_share - ours.recall.pooled_share if not whole.overflows else 0.0
         ratio = ours.cost / min(run.cost for run in fixed)
         cells.append(Cell(model or "no cache", window, pause, ratio, max(0.0, lost)))
