@@ -12,10 +12,12 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 _OBJECT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Inflated objects that are read."""
 _DEPTH_MAX: Final = 100
-_TOKEN: Final = re.compile(
+_TOKEN: Final = lazy_pattern(
     rb"<<|>>|/Type\s*/(?:Pages|ObjStm)\b|/Count\s+\d{1,7}\b|/Parent\b|/Encrypt\b"
     rb"|\bendobj\b|\bstream\r?\n|\((?:[^()\\]|\\.)*+\)",
     re.DOTALL,
