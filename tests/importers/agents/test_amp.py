@@ -45,3 +45,30 @@ def test_a_thread_keeps_its_results_and_its_usage() -> None:
     assert second.is_error
     assert more.kind == "user"
     assert [(one.what, one.count) for one in found.skipped] == [("field `env`", 1)]
+
+
+def test_what_stands_beside_the_content_is_counted() -> None:
+    """Files that the user named, messages that are none; the reason of a refusal is its words."""
+    asked = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Hi"}],
+        "fileMentions": {"files": [{"uri": "file:///a", "content": "words"}]},
+    }
+    call = {"type": "tool_use", "id": "u1", "name": "Bash", "input": {}}
+    run = {"status": "rejected-by-user", "reason": "use git"}
+    refused = {"type": "tool_result", "toolUseID": "u1", "run": run}
+    messages = [
+        asked,
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [refused]},
+        "no message",
+    ]
+    data = json.dumps({"v": 1, "id": "T-1", "messages": messages}).encode()
+    assert detect(data, "T-1.json") == "amp"
+    (found,) = read(data, "T-1.json")
+    (result,) = [record for record in found.records if isinstance(record, ToolResult)]
+    assert (result.content, result.refused, result.is_error) == ("use git", "use git", True)
+    assert {(one.what, one.count) for one in found.skipped} == {
+        ("field `fileMentions`", 1),
+        ("item that is no message", 1),
+    }

@@ -64,3 +64,15 @@ def test_calls_and_results_are_carried() -> None:
     assert ("block of the kind 'brandNew'", 1) in notes
     assert lines(("user", []))
     assert read(lines(("user", [{"type": "text", "text": "Hi"}])), "s.jsonl")[0].label == "A fix"
+
+
+def test_bare_texts_are_carried() -> None:
+    """As the whole content, and between the parts."""
+    asked = {"role": "user", "content": "Plain"}
+    said = {"role": "assistant", "content": ["bare", {"type": "text", "text": "Yes"}]}
+    data = jsonl({"working_dir": "/w", "description": "d"}, asked, said)
+    assert detect(data, "a.jsonl") == "goose"
+    (found,) = read(data, "a.jsonl")
+    kept = str([getattr(record, "content", "") for record in found.records])
+    assert all(text in kept for text in ("Plain", "bare", "Yes"))
+    assert found.skipped == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.importers.samples import jsonl
@@ -51,3 +52,29 @@ def test_replies_are_carried_once() -> None:
     assert all(reply.usage and reply.model == "gpt-5" for reply in replies)
     assert len(rest) == 2
     assert [one.what for one in rest[1].skipped] == ["call without a reply"]
+
+
+def test_nothing_of_a_log_is_lost_without_a_word() -> None:
+    """Lines without messages, other shapes of messages and replies, and further choices."""
+    talk = call([said("user", "Hi")], "Hello")
+    talk["response"]["choices"].append({"message": said("assistant", "Good day")})
+    packed = {**call([], "Packed reply"), "messages": json.dumps([said("user", "Packed")])}
+    claude = call([said("user", "Claude?")], None)
+    claude["response"] = {**said("assistant", "It is me"), "type": "message"}
+    items = call([said("user", "Items?")], None)
+    items["response"] = {"output": [{"type": "message"}]}
+    odd: list[Any] = [said("user", "Odd"), "a text"]
+    failed = {**call([], None), "messages": None}
+    sessions = read(jsonl(talk, failed, packed, claude, items, call(odd, "Yes")), "calls.jsonl")
+    replies = [r for one in sessions for r in one.records if isinstance(r, Assistant)]
+    spoken = [text_of(reply.content) for reply in replies]
+    assert spoken == ["Hello", "Packed reply", "It is me", "Yes"]
+    skipped = {(one.what, one.count) for session in sessions for one in session.skipped}
+    assert skipped == {
+        ("line without messages", 1),
+        ("item that is no message", 1),
+        ("choice of a reply", 1),
+        ("call without a reply", 1),
+    }
+    (told,) = [one.why for one in sessions[3].skipped]
+    assert "`output`" in told

@@ -63,3 +63,32 @@ def test_every_step_is_a_message_with_its_results(parts: list[object]) -> None:
     assert found.records.index(results[0]) < found.records.index(replies[1])
     if parts is FIVE:
         assert [(one.what, one.count) for one in found.skipped] == [("part `source-url`", 1)]
+
+
+def test_what_stands_beside_the_parts_is_read_or_counted() -> None:
+    """Version 4 has attachments, reasoning and calls beside the parts, and users without any."""
+    call = FOUR[0]["toolInvocation"]
+    picture = {"contentType": "image/png", "url": "https://x/a.png"}
+    chat = {
+        "id": "c",
+        "messages": [
+            {"role": "user", "content": "Look", "experimental_attachments": [picture]},
+            {"role": "assistant", "content": "Well", "reasoning": "hm", "toolInvocations": [call]},
+            {"role": "data", "content": "for the screen"},
+            {"role": "user", "parts": ["bare"], "annotations": [{"a": 1}]},
+            {"role": "assistant", "parts": FOUR, "toolInvocations": [call]},
+            "no message",
+        ],
+    }
+    data = json.dumps([chat, {"id": "d", "history": [{"role": "user"}]}]).encode()
+    assert detect(data, "chat.json") == "vercel-ui"
+    (found,) = read(data, "chat.json")
+    kept = json.dumps([getattr(record, "content", "") for record in found.records])
+    assert all(text in kept for text in ("https://x/a.png", "hm", "Well", "bare"))
+    assert kept.count("tool_use") == 2
+    assert {(one.what, one.count) for one in found.skipped} == {
+        ("message with the role 'data'", 1),
+        ("field `annotations`", 1),
+        ("item that is no message", 1),
+        ("item without messages", 1),
+    }

@@ -27,6 +27,9 @@ _USAGE: Final = {
 }
 """Amp's names for the counts that Anthropic reports."""
 
+_READ: Final = ("content", "usage", "state", "meta")
+"""Fields of a message that are read, or that say how it went."""
+
 
 def detect(source: Source) -> bool:
     thread = mapping(source.value)
@@ -44,7 +47,7 @@ def read(source: Source) -> list[Imported]:
     thread = mapping(source.value)
     draft = Draft()
     draft.label = text_or_empty(thread.get("title"))
-    for message in mappings(thread.get("messages")):
+    for message in draft.objects(thread.get("messages")):
         _carry(draft, message)
     blocks.pass_over(draft, thread, ("messages",))
     return [draft.finish(source, "amp", text_or_empty(thread.get("id")))]
@@ -53,18 +56,20 @@ def read(source: Source) -> list[Imported]:
 def _carry(draft: Draft, message: Json) -> None:
     sent = mapping(message.get("meta")).get("sentAt") or message.get("created")
     about: dict[str, Any] = {"ts": seconds(sent)}
-    found = mappings(message.get("content"))
-    if isinstance(message.get("content"), str):
-        found = [blocks.text(message["content"])]
+    blocks.pass_over(draft, message, _READ, beside="content of a message")
+    found = blocks.parts_of(message.get("content"))
     answers = [block for block in found if block.get("type") == "tool_result"]
     for answer in answers:
         run = mapping(answer.get("run"))
         status = run.get("status")
         is_error = status not in (None, "done", "in-progress")
-        value = run.get("result") if "result" in run else run.get("error", answer.get("content"))
-        content = value if isinstance(value, str) else blocks.as_text(value)
+        outcomes = (run.get(name) for name in ("result", "error", "reason"))
+        value = next((one for one in outcomes if one is not None), answer.get("content"))
+        if status == "rejected-by-user":
+            about["refused"] = blocks.as_text(run.get("reason"))
         call_id = draft.answer_id(answer.get("toolUseID") or answer.get("tool_use_id"))
-        draft.result(call_id, content, is_error=is_error, **about)
+        draft.result(call_id, blocks.as_text(value), is_error=is_error, **about)
+        about.pop("refused", None)
     said = blocks.blocks_of([block for block in found if block not in answers])
     for block in said:
         block.pop("complete", None)

@@ -12,7 +12,6 @@ from holdfast.importers.common.base import (
     Importer,
     Source,
     mapping,
-    mappings,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import seconds
@@ -40,11 +39,12 @@ def detect(source: Source) -> bool:
 
 
 def _is_message(line: Json) -> bool:
-    return line.get("role") in ("user", "assistant") and isinstance(line.get("content"), list)
+    is_content = isinstance(line.get("content"), list | str)
+    return line.get("role") in ("user", "assistant") and is_content
 
 
 def _parts(line: Json) -> list[Json]:
-    return mappings(line.get("content"))
+    return blocks.parts_of(line.get("content"))
 
 
 def read(source: Source) -> list[Imported]:

@@ -16,6 +16,7 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    describe_fields,
     finish,
     mapping,
     mappings,
@@ -60,20 +61,26 @@ def read(source: Source) -> list[Imported]:
     lines = mappings(value) if isinstance(value, list) else [line.value for line in source.lines]
     found: list[_Conversation] = []
     lost = Draft()
+    if isinstance(value, list):
+        lost.skip("item that is no call", "not an object", len(value) - len(lines))
     for line in lines:
-        if not isinstance(line.get("messages"), list):
+        messages = line.get("messages")
+        line["messages"] = parse(messages) if isinstance(messages, str) else messages
+        if not isinstance(line["messages"], list):
             lost.skip("line without messages", "no call of a model")
             continue
-        _carry(found, line)
+        _carry(found, line, lost)
     if not found:
         return [lost.finish(source, "litellm")]
     names = names_for(source.stem, len(found))
+    found[0].draft.take_skips(lost)
     sessions = [(name, each.draft) for name, each in zip(names, found, strict=True)]
     return finish(source, "litellm", sessions)
 
 
-def _carry(found: list[_Conversation], line: Json) -> None:
+def _carry(found: list[_Conversation], line: Json, lost: Draft) -> None:
     messages = mappings(line["messages"])
+    lost.skip("item that is no message", "not an object", len(line["messages"]) - len(messages))
     sent = [_sign(message) for message in messages]
     newest = reversed(found)
     talk = next((each for each in newest if each.said and each.goes_on_with(sent)), None)
@@ -90,10 +97,17 @@ def _carry(found: list[_Conversation], line: Json) -> None:
         chat.carry_message(draft, {"timestamp": begun, **message}, **about)
     draft.tools = chat.tools_of(_parameters(line).get("tools")) or draft.tools
     talk.said = sent
-    reply = _reply(line)
+    response = line.get("response")
+    response = mapping(parse(response) if isinstance(response, str) else response)
+    reply = _reply(response, line)
     if reply is None:
-        draft.skip("call without a reply", "it failed, or its response was not logged")
+        why = "it failed, or its response was not logged"
+        if response and not isinstance(response.get("choices"), list):
+            why = f"its response is not read: {describe_fields(response)}"
+        draft.skip("call without a reply", why)
         return
+    others = len(mappings(response.get("choices"))) - 1
+    draft.skip("choice of a reply", "a conversation goes on with the first one", others)
     ended = seconds(line.get("endTime")) or begun
     chat.carry_message(draft, {"timestamp": ended, **reply}, **about)
     talk.said.append(_sign(reply))
@@ -104,13 +118,12 @@ def _parameters(line: Json) -> Json:
     return mapping(given) or line
 
 
-def _reply(line: Json) -> Json | None:
+def _reply(response: Json, line: Json) -> Json | None:
     """The message of the response, with its usage."""
-    response = line.get("response")
-    response = mapping(parse(response) if isinstance(response, str) else response)
     choice = next(iter(mappings(response.get("choices"))), None)
-    if choice is None:
-        return None
+    if choice is None:  # Anthropic's response is the message
+        is_message = response.get("role") == "assistant" and bool(response.get("content"))
+        return response if is_message else None
     usage = mapping(response.get("usage"))
     if not usage and isinstance(line.get("prompt_tokens"), int):
         usage = {name: line.get(name) for name in ("prompt_tokens", "completion_tokens")}

@@ -22,26 +22,37 @@ from holdfast.importers.common.parsing import seconds
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
-_ROLES: Final = ("system", "user", "assistant")
+_ROLES: Final = ("system", "user", "assistant", "data")
+"""The last one is for the screen."""
 _FRAME: Final = ("source-url", "source-document", "source")
 """Types of parts that the screen shows and no model sees."""
 _OF_MODELS: Final = ("tool-call", "tool-result")
 """Types of parts in the SDK's messages for models. A part of a tool that is called `call` or
 `result` looks the same, but has a state."""
 
+_READ: Final = (
+    *("parts", "content", "toolInvocations", "experimental_attachments", "metadata", "createdAt"),
+    "revisionId",
+)
+"""Fields of a message that are read, or that say how it came."""
+
 
 def detect(source: Source) -> bool:
     messages = [
         message
         for chat in _chats(source, is_head=True)
-        for message in mappings(chat.get("messages"))[:8]
+        for message in mappings(chat.get("messages"))
     ]
-    return bool(messages) and all(
+    return any(map(_is_own, messages)) and all(
         message.get("role") in _ROLES
-        and (isinstance(message.get("parts"), list) or "toolInvocations" in message)
+        and (_is_own(message) or is_text(message.get("content")))
         and all(is_text(part.get("type")) for part in mappings(message.get("parts")))
         for message in messages
     )
+
+
+def _is_own(message: Json) -> bool:
+    return isinstance(message.get("parts"), list) or "toolInvocations" in message
 
 
 def _chats(source: Source, *, is_head: bool = False) -> list[Json]:
@@ -50,37 +61,48 @@ def _chats(source: Source, *, is_head: bool = False) -> list[Json]:
         return [value] if isinstance(value.get("messages"), list) else []
     if isinstance(value, list):
         if any("messages" in message for message in mappings(value)):
-            return [
-                message for message in mappings(value) if isinstance(message.get("messages"), list)
-            ]
+            return mappings(value)
         return [{"messages": value}]
     lines = source.head if is_head else [line.value for line in source.lines]
     if any("messages" in line for line in lines):
-        return [line for line in lines if isinstance(line.get("messages"), list)]
+        return list(lines)
     return [{"messages": lines}] if lines else []
 
 
 def read(source: Source) -> list[Imported]:
-    found = _chats(source)
+    chats = _chats(source)
+    found = [chat for chat in chats if isinstance(chat.get("messages"), list)]
     sessions: list[tuple[str, Draft]] = []
     for chat, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.label = text_or_empty(chat.get("title"))
-        for message in mappings(chat.get("messages")):
+        for message in draft.objects(chat["messages"]):
             _carry(draft, message)
         blocks.pass_over(draft, chat, ("messages",))
         sessions.append((text_or_empty(chat.get("id")) or name, draft))
+    if sessions:
+        why = "a chat or a line without a list of messages"
+        sessions[0][1].skip("item without messages", why, len(chats) - len(found))
     return finish(source, "vercel-ui", sessions)
 
 
 def _carry(draft: Draft, message: Json) -> None:
-    parts = mappings(message.get("parts"))
+    blocks.pass_over(draft, message, _READ, beside="parts of a message")
+    parts = blocks.parts_of(message.get("parts") or [])
     if not parts:
-        parts = blocks.blocks_of(message.get("content"))
-        parts += [
-            {"type": "tool-invocation", "toolInvocation": call}
-            for call in mappings(message.get("toolInvocations"))
-        ]
+        thought = text_or_empty(message.get("reasoning"))
+        parts = [{"type": "reasoning", "text": thought}, *blocks.blocks_of(message.get("content"))]
+    told = {mapping(part.get("toolInvocation")).get("toolCallId") for part in parts}
+    told |= {part.get("toolCallId") for part in parts}
+    parts += [
+        {"type": "tool-invocation", "toolInvocation": call}
+        for call in mappings(message.get("toolInvocations"))
+        if call.get("toolCallId") not in told
+    ]
+    parts += [
+        {"type": "file", "mediaType": one.get("contentType"), "url": one.get("url")}
+        for one in mappings(message.get("experimental_attachments"))
+    ]
     about: dict[str, Any] = {
         "record_id": text_or_empty(message.get("id")),
         "ts": seconds(

@@ -179,13 +179,13 @@ class Source:
         if not self.data.strip():
             return "it is empty"
         if isinstance(self.value, dict):
-            return f"a JSON object with {_clean_name(self.value)}"
+            return f"a JSON object with {describe_fields(self.value)}"
         if isinstance(self.value, list):
             first = next(iter(mappings(self.value)), {})
-            kind = f"of objects with {_clean_name(first)}" if first else "without objects"
+            kind = f"of objects with {describe_fields(first)}" if first else "without objects"
             return f"a JSON list of {len(self.value):,} items, {kind}"
         if self.head:
-            return f"JSON lines, the first with {_clean_name(self.head[0])}"
+            return f"JSON lines, the first with {describe_fields(self.head[0])}"
         return describe_start(self.data)
 
     def _first_objects(self) -> list[Json]:
@@ -217,6 +217,17 @@ class Draft:
     def skip(self, what: str, why: str, count: int = 1) -> None:
         if count > 0:
             self._skipped[what, why] += count
+
+    def objects(self, value: object) -> list[Json]:
+        """The messages of a list; what stands between them and is none is counted."""
+        for item in listing(value):
+            if not isinstance(item, dict):
+                self.skip("item that is no message", f"found {type(item).__name__}")
+        return mappings(value)
+
+    def take_skips(self, other: Draft) -> None:
+        """Tell here what another draft of the same file left out."""
+        self._skipped.update(other._skipped)
 
     def leave(self, branches: Draft, lines: int) -> None:
         """Leave out branches that a newer one took the place of. Their replies were paid for."""
@@ -439,7 +450,7 @@ def is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-def _clean_name(value: Json) -> str:
+def describe_fields(value: Json) -> str:
     shown = ", ".join(f"`{cut(str(name), 40, marker=ellipsis).text}`" for name in list(value)[:8])
     more = f" and {len(value) - 8} more" if len(value) > 8 else ""
     return f"the fields {shown}{more}" if value else "no fields"

@@ -109,11 +109,18 @@ def is_known(block: Json) -> bool:
     return block.get("type") is None or str(block.get("type")) in KNOWN_BLOCKS
 
 
-def pass_over(draft: Draft, body: Json, read: Collection[str]) -> None:
+def pass_over(draft: Draft, body: Json, read: Collection[str], *, beside: str = "messages") -> None:
     """Count what stands beside the messages and is not read. Settings of one value are none."""
     for name, value in body.items():
         if name not in read and isinstance(value, list | dict) and value:
-            draft.skip(f"field `{name[:60]}`", "beside the messages; it is not read")
+            draft.skip(f"field `{name[:60]}`", f"beside the {beside}; it is not read")
+
+
+def parts_of(value: object) -> list[Json]:
+    """The parts of a message as their format spells them; a bare text is a part of text."""
+    items: list[Any] = value if isinstance(value, list) else [value]
+    found = (item if isinstance(item, dict) else text(as_text(item)) for item in items)
+    return [part for part in found if part.get("type") != "text" or part.get("text") != ""]
 
 
 def with_ids(draft: Draft, content: Content) -> Content:
