@@ -24,6 +24,10 @@ def test_values_of_name_value_pairs_are_masked() -> None:
         '{{"ParameterKey": "DbPassword", "ParameterValue": "{v}"}}',
         "- name: API_KEY\n  value: {v}\n- name: OTHER\n  value: x",
         '        - name: "CLIENT_SECRET"\n          value: "{v}"\n',
+        '{{"key":"API_KEY","variable_type":"env_var","value":"{v}"}}',
+        '{{"Name": "/app/API_KEY", "Type": "SecureString", "Value": "{v}"}}',
+        '{{\\"name\\": \\"API_KEY\\", \\"type\\": \\"text\\", \\"value\\": \\"{v}\\"}}',
+        "- name: API_KEY\n  type: string\n  # of the team\n  value: {v}\n",
         "env:\n  - name: HOST\n    value: a\n  - name: REDIS_PASSWORD\n    value: {v}",
     )
     check_all(forms, lambda form: _check_only(form.format(v=PAIRED), PAIRED))

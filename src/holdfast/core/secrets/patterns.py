@@ -267,14 +267,23 @@ _ASSIGNED: Final = lazy_pattern(
 """The assignment after a name: a sign or a word, and the value."""
 _PAIR_NAME: Final = lazy_pattern(
     r"""(?ix) (?:name|key|variable)\\{0,3}["']? [ \t]{0,8} [:=] [ \t]{0,8}
-    \\{0,3}["']? (?P<name>[\w.-]{2,80}) \\{0,3}["']?"""
+    \\{0,3}["']? (?P<name>[\w./-]{2,80}) \\{0,3}["']?"""
 )
 """The first half of a pair, as Kubernetes, ECS, Helm and CloudFormation print settings."""
 _PAIR_VALUE: Final = lazy_pattern(
     rf"""(?ix) (?:value|content)\\{{0,3}}["']? [ \t]{{0,8}} [:=] [ \t]{{0,8}} {_VALUE}"""
 )
-_BETWEEN: Final = lazy_pattern(r"""(?:[\s,;]|\\{1,3}[nrt]){0,80}[-\s\\"']{0,80}[A-Za-z]{0,24}""")
-"""The text between the halves, which holds no other value."""
+_BETWEEN: Final = lazy_pattern(
+    r"""(?x) (?:[\s,;]|\\{1,3}[nrt]){0,80}+
+    (?:
+        [\s\\"']{0,80}+
+        (?: [\w-]{0,24}[Tt]ype[\\"']{0,4}[ \t]{0,8}[:=][ \t]{0,8}[\\"']{0,4}[\w-]{1,24}
+          | \#[^\r\n\\"':=]{0,80}+ )
+        ["']?(?:\\{1,3}["'])? (?:[\s,;]|\\{1,3}[nrt]){1,80}+
+    ){0,2}
+    [-\s\\"']{0,80}+ [A-Za-z]{0,24}"""
+)
+"""The text between the halves, which holds no other value: at most its type, or a comment."""
 _REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
 """The rest of a value that is longer than needed to judge it."""
 _SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
