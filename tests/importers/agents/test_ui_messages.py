@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ FIVE = [
     {"type": "step-start"},
     {"type": "text", "text": "Seven degrees."},
 ]
-FOUR = [
+FOUR: list[dict[str, Any]] = [
     {
         "type": "tool-invocation",
         "toolInvocation": {
@@ -47,7 +48,7 @@ FOUR = [
 
 
 @pytest.mark.parametrize("parts", [FIVE, FOUR], ids=["v5", "v4"])
-def test_every_step_is_a_message_with_its_results(parts: list[object]) -> None:
+def test_every_step_is_a_message_with_its_results(parts: list[dict[str, Any]]) -> None:
     asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Weather?"}]}
     data = json.dumps([asked, {"id": "m2", "role": "assistant", "parts": parts}]).encode()
     assert detect(data, "chat.json") == "vercel-ui"
