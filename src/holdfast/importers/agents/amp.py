@@ -47,7 +47,7 @@ def read(source: Source) -> list[Imported]:
     thread = mapping(source.value)
     draft = Draft()
     draft.label = text_or_empty(thread.get("title"))
-    for message in draft.objects(thread.get("messages")):
+    for message in blocks.messages_in(draft, thread.get("messages")):
         _carry(draft, message)
     blocks.pass_over(draft, thread, ("messages",))
     return [draft.finish(source, "amp", text_or_empty(thread.get("id")))]

@@ -73,7 +73,9 @@ def read(source: Source) -> list[Imported]:
     if not found:
         return [lost.finish(source, "litellm")]
     names = names_for(source.stem, len(found))
-    found[0].draft.take_skips(lost)
+    first = found[0].draft
+    for one in lost.finish(source, "litellm", tells_flaws=False).skipped:
+        first.skip(one.what, one.why, one.count)
     sessions = [(name, each.draft) for name, each in zip(names, found, strict=True)]
     return finish(source, "litellm", sessions)
 

@@ -76,7 +76,7 @@ def read(source: Source) -> list[Imported]:
     for chat, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.label = text_or_empty(chat.get("title"))
-        for message in draft.objects(chat["messages"]):
+        for message in blocks.messages_in(draft, chat["messages"]):
             _carry(draft, message)
         blocks.pass_over(draft, chat, ("messages",))
         sessions.append((text_or_empty(chat.get("id")) or name, draft))

@@ -218,17 +218,6 @@ class Draft:
         if count > 0:
             self._skipped[what, why] += count
 
-    def objects(self, value: object) -> list[Json]:
-        """The messages of a list; what stands between them and is none is counted."""
-        for item in listing(value):
-            if not isinstance(item, dict):
-                self.skip("item that is no message", f"found {type(item).__name__}")
-        return mappings(value)
-
-    def take_skips(self, other: Draft) -> None:
-        """Tell here what another draft of the same file left out."""
-        self._skipped.update(other._skipped)
-
     def leave(self, branches: Draft, lines: int) -> None:
         """Leave out branches that a newer one took the place of. Their replies were paid for."""
         self.skip("abandoned branch", "a newer branch took its place", lines)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.importers.common.base import KNOWN_BLOCKS, is_text, mapping, text_or_empty
+from holdfast.importers.common.base import (
+    KNOWN_BLOCKS,
+    is_text,
+    listing,
+    mapping,
+    mappings,
+    text_or_empty,
+)
 from holdfast.importers.common.parsing import NOT_JSON, parse
 
 if TYPE_CHECKING:
@@ -114,6 +121,14 @@ def pass_over(draft: Draft, body: Json, read: Collection[str], *, beside: str = 
     for name, value in body.items():
         if name not in read and isinstance(value, list | dict) and value:
             draft.skip(f"field `{name[:60]}`", f"beside the {beside}; it is not read")
+
+
+def messages_in(draft: Draft, value: object) -> list[Json]:
+    """The messages of a list; what stands between them and is none is counted."""
+    for item in listing(value):
+        if not isinstance(item, dict):
+            draft.skip("item that is no message", f"found {type(item).__name__}")
+    return mappings(value)
 
 
 def parts_of(value: object) -> list[Json]:
