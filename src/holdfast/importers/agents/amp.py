@@ -64,7 +64,7 @@ def _carry(draft: Draft, message: Json) -> None:
         status = run.get("status")
         is_error = status not in (None, "done", "in-progress")
         outcomes = (run.get(name) for name in ("result", "error", "reason"))
-        value = next((one for one in outcomes if one is not None), answer.get("content"))
+        value = next((known for known in outcomes if known is not None), answer.get("content"))
         if status == "rejected-by-user":
             about["refused"] = blocks.as_text(run.get("reason"))
         call_id = draft.answer_id(answer.get("toolUseID") or answer.get("tool_use_id"))

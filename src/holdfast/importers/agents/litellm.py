@@ -74,8 +74,8 @@ def read(source: Source) -> list[Imported]:
         return [lost.finish(source, "litellm")]
     names = names_for(source.stem, len(found))
     first = found[0].draft
-    for one in lost.finish(source, "litellm", tells_flaws=False).skipped:
-        first.skip(one.what, one.why, one.count)
+    for skipped in lost.finish(source, "litellm", tells_flaws=False).skipped:
+        first.skip(skipped.what, skipped.why, skipped.count)
     sessions = [(name, each.draft) for name, each in zip(names, found, strict=True)]
     return finish(source, "litellm", sessions)
 

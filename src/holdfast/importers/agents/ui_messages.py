@@ -100,8 +100,8 @@ def _carry(draft: Draft, message: Json) -> None:
         if call.get("toolCallId") not in told
     ]
     parts += [
-        {"type": "file", "mediaType": one.get("contentType"), "url": one.get("url")}
-        for one in mappings(message.get("experimental_attachments"))
+        {"type": "file", "mediaType": file.get("contentType"), "url": file.get("url")}
+        for file in mappings(message.get("experimental_attachments"))
     ]
     about: dict[str, Any] = {
         "record_id": text_or_empty(message.get("id")),
