@@ -44,6 +44,7 @@ ACROSS = frozenset(
         "importers/test_fields",
         *("importers/test_detection", "importers/test_real_transcripts"),
         *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
+        "core/projection/test_data_uris",
         "surfaces/test_facts_agree",
         "surfaces/test_goldens",
         *("importers/test_same_conversation", "importers/agents/test_trees"),
