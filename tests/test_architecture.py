@@ -190,7 +190,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
-        *("listing", "following", "trash", "erasing", "maintenance", "side_stores", "processes"),
+        *("listing", "following", "trash", "erasing", "maintenance", "owning", "side_stores"),
+        "processes",
     ),
     "testing.loopback": (
         *("asking", "faults", "binding", "speaking", "outgoing", "reading", "caching", "rules"),

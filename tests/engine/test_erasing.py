@@ -26,10 +26,11 @@ from holdfast import (
     erase,
     reseed,
 )
-from holdfast.core.log.records import Flush, Label
-from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
+from holdfast.core.log.records import Flush, Label, OutputRef
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
+from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.stores.compression import zstd
 from holdfast.stores.sqlite_files import SqliteCache
@@ -290,6 +291,54 @@ def test_what_is_erased_cannot_be_named_again(root: Path) -> None:
             erase(store, KEY, owner=OWNER)
         with pytest.raises(UsageError):
             erase_owner(store, "")
+
+
+def lend_to_bob(store: SessionStore) -> str:
+    """Let Bob use an id, with a payload, a note and a message, and remove his session; the id is
+    Ann's afterwards. Returns the hash of the payload."""
+    bob = NamedOwner("bob")
+    sha256 = store.blobs.put(b"the output of bob " * 99)
+    store.create(KEY, owner=bob)
+    ref = OutputRef(sha256=sha256, bytes=99 * 18, kind="text")
+    store.append(KEY, [ToolResult(tool_use_id="c", content="", output_ref=ref)], expect=ANY_HEAD)
+    store.notes("main", bob).append("a note of bob", session=str(KEY))
+    store.remove(KEY)
+    store.create(KEY, owner=NamedOwner("ann"))
+    store.append(KEY, [User(content="hello")], expect=ANY_HEAD)
+    store.notes("main").append("a note of nobody", session=str(KEY))
+    return sha256
+
+
+@pytest.mark.parametrize("way", ["session", "owner"])
+def test_what_another_owner_had_under_the_id_stays(way: str) -> None:
+    """An id can be used again after a removal: an erasure for Ann leaves Bob his removed session,
+    his payload and his notes, and those of nobody. Bob's is erased without a word of Ann's."""
+    with MemoryStore() as store:
+        sha256 = lend_to_bob(store)
+        by_session = way == "session"
+        report = erase(store, KEY, owner="ann") if by_session else erase_owner(store, "ann")
+        assert [(session.logs, session.blobs) for session in report.sessions] == [(1, 0)]
+        (trashed,) = store.trash()
+        assert store.restore(trashed.name) == KEY
+        assert store.header(KEY).owner == "bob"
+        assert store.blobs.get(sha256)
+        for owner in (NamedOwner("bob"), NO_OWNER):
+            assert len(list(store.notes("main", owner).notes())) == 1
+
+
+def test_messages_of_who_has_the_id_now_stay() -> None:
+    """Bob's removed session is erased, and what waits in Ann's, of the same id, is answered."""
+    with MemoryStore() as store:
+        lend_to_bob(store)
+        new = NewMessage(
+            queue="inbox", lane=str(KEY), key="k", body={}, owner="ann", session=str(KEY)
+        )
+        store.queues.put(new)
+        erase_owner(store, "bob")
+        assert [message.owner for message in store.queues.messages(owner=ANY_OWNER)] == ["ann"]
+        assert store.trash() == []
+        erase(store, KEY, owner=ANY_OWNER)
+        assert store.queues.messages(owner=ANY_OWNER) == []
 
 
 class Killed(BaseException):

@@ -6,11 +6,14 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.cases import check_all
 
+from holdfast import ports
+from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.ports import (
     Audit,
     BlobStore,
@@ -40,6 +43,7 @@ from holdfast.testing.conformance import (
     check_audit,
     check_blob_store,
     check_session_store,
+    owning,
 )
 from holdfast.testing.conformance.processes import (
     a_paused_holder_writes_nothing_after_its_successor as check_paused_holder,
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.owners import Owner, OwnerFilter
+    from holdfast.ports import SessionInfo
     from holdfast.stores.s3 import S3Blobs
     from holdfast.testing.conformance import AuditCheck, BlobCheck, ProcessCheck, SessionCheck
 
@@ -181,6 +187,69 @@ def test_conformance_lists_every_check() -> None:
     assert len(SESSION_CHECKS) >= 115
     assert (len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (8, 5)
     assert len(PROCESS_CHECKS) >= 9
+
+
+OWNER_TYPES = re.compile(r"\b(?:NamedOwner|Owner|OwnerFilter|AnyOwner|NoOwner)\b")
+
+
+def operations_that_ask_whose() -> dict[str, str]:
+    """Each method of a port with a parameter for an owner, and the type of that parameter."""
+    found = {}
+    for module in pkgutil.walk_packages(ports.__path__, f"{ports.__name__}."):
+        for name, port in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            for method, function in vars(port).items():
+                if port.__module__ != module.name or not inspect.isfunction(function):
+                    continue
+                for parameter in inspect.signature(function).parameters.values():
+                    if OWNER_TYPES.search(str(parameter.annotation)):
+                        found[f"{name}.{method}"] = str(parameter.annotation)
+    return found
+
+
+def test_every_operation_that_asks_whose_is_walked() -> None:
+    """A new method of a port with an owner is asked for two people, nobody and everybody."""
+    found = operations_that_ask_whose()
+    assert set(found) == owning.ASKS.keys() | owning.ERASES
+    narrow = {name for name, kind in found.items() if kind == "Owner"}
+    assert narrow == owning.NARROW
+    assert len(found) >= 10
+
+
+class Nosy(MemoryStore):
+    """Takes nobody's for everybody's in its listing."""
+
+    def sessions(self, *, owner: OwnerFilter, **asked: Any) -> list[SessionInfo]:
+        return super().sessions(owner=ANY_OWNER if owner == NO_OWNER else owner, **asked)
+
+
+class Forgetful(MemoryStore):
+    """Erases every log of an id, whoever asks."""
+
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
+        super().begin_erasure(key, owner=ANY_OWNER)
+
+
+class Mixing(MemoryStore):
+    """Keeps the notes of all owners together."""
+
+    def notes(self, agent: str, owner: Owner = NO_OWNER, **given: Any) -> StoredNotes:
+        return super().notes(agent, NO_OWNER, **given)
+
+
+@pytest.mark.parametrize(
+    ("store", "check"),
+    [
+        (Nosy, owning.whoever_asks_gets_their_own),
+        (Mixing, owning.whoever_asks_gets_their_own),
+        (Forgetful, owning.what_is_erased_of_one_owner_stays_of_the_others),
+    ],
+)
+def test_conformance_notices_a_leak(store: type[SessionStore], check: SessionCheck) -> None:
+    """A store that confuses nobody with everybody, in one operation, breaks a promise."""
+    with MemoryStore() as sound, store() as broken:
+        check(sound)
+        with pytest.raises(AssertionError):
+            check(broken)
 
 
 KEPT: dict[type, type] = {

@@ -25,7 +25,7 @@ from holdfast.core.owners import (
     owner_text,
 )
 from holdfast.core.text.cut import scrub
-from holdfast.errors import NoSuchSession
+from holdfast.errors import NoSuchSession, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -106,7 +106,7 @@ def erase(
     whose = owner_argument(owner)
     infos = store.sessions(owner=ANY_OWNER)
     plans = _plan(store, keys, whose, infos)
-    remaining = (*_remaining(store, plans, infos), *_unsigned_notes(store, plans), _OUTSIDE)
+    remaining = (*_remaining(store, plans, infos), *_unsigned_notes(store, plans, whose), _OUTSIDE)
     erased = _erase_sessions(store, plans, whose, clock, is_dry_run=dry_run)
     return ErasureReport(erased, remaining, 0, dry_run)
 
@@ -198,9 +198,9 @@ def _leases(store: SessionStore, plans: Iterable[ErasableSession]) -> Iterator[N
                 store.leases.release(key, token)
 
 
-def _preview(store: SessionStore, plan: ErasableSession) -> ErasedSession:
+def _preview(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> ErasedSession:
     """Count what an erasure would delete."""
-    name, scopes = str(plan.key), _scopes(store, plan)
+    name, scopes = str(plan.key), _scopes(store, plan, owner)
     notes = sum(note.session == name for scope in scopes for note in scope.notes())
     accesses = sum(
         _reduce(access, plan) != access for page in store.audit.pages() for access in page.accesses
@@ -218,7 +218,7 @@ def _erase_sessions(
     is_dry_run: bool,
 ) -> tuple[ErasedSession, ...]:
     if is_dry_run:
-        return tuple(_preview(store, plan) for plan in plans)
+        return tuple(_preview(store, plan, owner) for plan in plans)
     with _leases(store, plans):
         return tuple(_erase_session(store, plan, owner, clock) for plan in plans)
 
@@ -229,9 +229,10 @@ def _erase_session(
     key = plan.key
     store.begin_erasure(key, owner=owner)
     store.summaries.forget(key)
-    notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan))
-    gone = store.blobs.discard(_own_blobs(store, key))
-    store.queues.erase(str(key))
+    notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan, owner))
+    gone = store.blobs.discard(_own_blobs(store, key, is_begun=True))
+    if not _is_in_use(store, key):
+        store.queues.erase(str(key))
     accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
     store.erase_from_indexes(key)
     store.audit.note(
@@ -250,19 +251,30 @@ def _erase_session(
     return ErasedSession(key, plan.logs, plan.bytes, len(gone), notes, accesses)
 
 
-def _scopes(store: SessionStore, plan: ErasableSession) -> list[Notes]:
-    """The notes that a session may have written to."""
-    return [
-        store.notes(plan.key.agent, owner)
-        for owner in sorted({NO_OWNER, *plan.owners}, key=owner_text)
-    ]
+def _scopes(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> list[Notes]:
+    """The notes that these logs may have written to; of any owner, also those of nobody."""
+    owners = {*plan.owners, *([NO_OWNER] if owner == ANY_OWNER else [])}
+    return [store.notes(plan.key.agent, each) for each in sorted(owners, key=owner_text)]
 
 
-def _own_blobs(store: SessionStore, key: SessionKey) -> set[str]:
-    """The payloads that only the logs of this key mention."""
+def _is_in_use(store: SessionStore, key: SessionKey) -> bool:
+    """Return whether the id of an erasure that has begun is that of a session of another owner."""
+    try:
+        store.header(key)
+    except NoSuchSession:
+        return False
+    except StoreError:
+        return True
+    return True
+
+
+def _own_blobs(store: SessionStore, key: SessionKey, *, is_begun: bool = False) -> set[str]:
+    """The payloads that only the logs of this key mention; once its erasure has begun, only those
+    of its logs that are being erased: others of the id may be another owner's."""
     own = set(store.blobs).intersection(store.hash_candidates(of=key))
     if own:
-        own.difference_update(store.hash_candidates(besides=key))
+        others = store.hash_candidates() if is_begun else store.hash_candidates(besides=key)
+        own.difference_update(others)
     return own
 
 
@@ -340,9 +352,11 @@ def _readers(
     ]
 
 
-def _unsigned_notes(store: SessionStore, plans: Iterable[ErasableSession]) -> list[RemainingCopy]:
+def _unsigned_notes(
+    store: SessionStore, plans: Iterable[ErasableSession], owner: OwnerFilter
+) -> list[RemainingCopy]:
     """Notes that name no session: people wrote them, or a model with the memory tool."""
-    scopes = {scope.scope: scope for plan in plans for scope in _scopes(store, plan)}
+    scopes = {scope.scope: scope for plan in plans for scope in _scopes(store, plan, owner)}
     found = []
     for name, scope in sorted(scopes.items()):
         number = sum(not note.session for note in scope.notes())

@@ -44,6 +44,19 @@ def test_deleted_session_is_in_the_trash_or_gone(tmp_path: Path) -> None:
         home_of.close()
 
 
+def test_erasing_leaves_what_another_owner_had_under_the_name(tmp_path: Path) -> None:
+    bob, ann = home(tmp_path, owner="bob"), home(tmp_path, owner="ann", delete="erase")
+    key = bob.ensure(("thread-1",))
+    bob.remove(key)
+    ann.ensure(("thread-1",))
+    ann.remove(key)
+    (trashed,) = bob.store.trash()
+    bob.store.restore(trashed.name)
+    assert bob.exists(key)
+    ann.close()
+    bob.close()
+
+
 def test_session_of_another_owner_is_refused(tmp_path: Path) -> None:
     ann, bob = home(tmp_path, owner="ann"), home(tmp_path, owner="bob")
     key = ann.ensure(("thread-1",))

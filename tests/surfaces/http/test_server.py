@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from tests.surfaces.http.servers import BASE, serving, token_for
 
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.gateway.gateway import Gateway
@@ -160,6 +161,25 @@ def test_a_scope_is_a_bound(store: SessionStore) -> None:
             assert gone.status_code == 403
 
     run(scenario)
+
+
+def test_an_erasure_is_of_the_owner_of_the_token(store: SessionStore) -> None:
+    """A removed session of somebody else that had the same id can still be restored."""
+    token, settings = token_for("ann")
+    key = SessionKey("main", "plan")
+    store.create(key, owner=NamedOwner("bob"))
+    removed = store.remove(key)
+    store.create(key, owner=NamedOwner("ann"))
+
+    async def scenario() -> None:
+        async with serving(store, settings) as client:
+            address, headers = "/v1/sessions/main/plan", {"Authorization": f"Bearer {token}"}
+            assert (await client.post(f"{address}/erase", headers=headers)).status_code == 200
+            assert (await client.get(address, headers=headers)).status_code == 404
+
+    run(scenario)
+    assert store.restore(removed.name) == key
+    assert store.header(key).owner == "bob"
 
 
 def test_mcp_is_served_beside_the_api(store: SessionStore) -> None:

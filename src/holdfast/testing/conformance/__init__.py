@@ -30,6 +30,7 @@ from holdfast.testing.conformance import (
     leasing,
     listing,
     maintenance,
+    owning,
     processes,
     reading,
     trash,
@@ -71,7 +72,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
     *(creating, appending, leasing, reading, branching, compacting, listing),
     *(following, trash, erasing, maintenance, notes, summaries, searching),
-    queueing,
+    *(queueing, owning),
 )
 """Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

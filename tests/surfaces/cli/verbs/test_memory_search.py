@@ -125,6 +125,25 @@ def test_a_model_of_ones_own_makes_the_vectors(
     assert _asked(root, capsys, "index", "--embedder", "off", "--json")
 
 
+def test_an_owner_without_a_name_is_nobody_and_not_everybody(
+    root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--owner ''` finds what is nobody's; without `--owner`, an operator finds everything."""
+    with JsonlStore(root) as store:
+        store.create(SessionKey("main", "hers"), owner=NamedOwner("ann"))
+        store.append(SessionKey("main", "hers"), [User(content="a heron of ann")], expect=None)
+        store.create(SessionKey("main", "nobodys"))
+        store.append(SessionKey("main", "nobodys"), [User(content="a heron")], expect=None)
+
+    def found(*owner: str) -> set[str]:
+        asked = ("search", "heron", "--scope", "sessions", "--words-only", "--json", *owner)
+        return {hit["session"] for hit in json.loads(_asked(root, capsys, *asked))}
+
+    assert found("--owner", "") == {"main/nobodys"}
+    assert found("--owner", "ann") == {"main/hers"}
+    assert found() == {"main/nobodys", "main/hers"}
+
+
 def test_an_interruption_keeps_what_was_made(
     root: str,
     server: EmbeddingServer,
