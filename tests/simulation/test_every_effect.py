@@ -29,6 +29,7 @@ from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, 
 from holdfast.core.log.refs import refs_of
 from holdfast.core.models.messages import Text
 from holdfast.core.models.replies import Reply
+from holdfast.core.models.window import Window
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.run import cut_in
 from holdfast.errors import HoldfastError
@@ -397,7 +398,7 @@ def test_a_compaction_has_happened_or_has_not(scenario: Scenario, tmp_path: Path
         after = path_of(world.store)
         made = boundaries(after)
         session = _open(world, _model([], world))
-        live = world.store.live(session.key, window=WINDOW)
+        live = world.store.live(session.key, window=Window(WINDOW))
         if made:
             assert live.boundary == made[-1]
             assert cut_in(session.plan()) is None, "the cut is made a second time"
