@@ -29,9 +29,9 @@ from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, 
 from holdfast.core.log.refs import refs_of
 from holdfast.core.models.messages import Text
 from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.run import cut_in
+from holdfast.core.window import Window
 from holdfast.errors import HoldfastError
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
