@@ -32,7 +32,7 @@ ACROSS = frozenset(
         *("test_clocks", "test_declared_types", "test_unhashable", "test_word_lists"),
         *("test_demo_postgres", "test_site"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
-        *("engine/test_owners", "engine/memory/test_superseded_hits"),
+        *("engine/test_owners", "engine/test_whose", "engine/memory/test_superseded_hits"),
         "engine/simulation/test_played_once",
         *("engine/session/test_asking", "engine/session/test_local_weights"),
         *("engine/session/test_offloading", "engine/session/test_reports"),
