@@ -34,7 +34,6 @@ SLOW_SHARE = 1 / 8
 
 SLOW_FILES = (
     "core/failures/test_classify_unseen.py",
-    "core/memory/test_notes_in_transcripts.py",
     "engine/gateway/test_open_sessions.py",
     "engine/memory/test_vectors.py",
     "engine/proxy/test_fitting*.py",
@@ -76,7 +75,6 @@ SLOW_FILES = (
     "surfaces/console/test_console.py",
     "surfaces/http/test_bad_input.py",
     "surfaces/http/test_kills.py",
-    "surfaces/http/test_memory.py",
     "surfaces/http/test_owners.py",
     "surfaces/http/test_schema.py",
     "surfaces/mcp/*.py",

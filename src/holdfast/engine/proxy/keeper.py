@@ -17,6 +17,7 @@ from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import session_name
 from holdfast.core.proxy.resumed import can_be_known, is_one_conversation
 from holdfast.core.proxy.terms import REQUEST_FIELD
+from holdfast.core.window import window_argument
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.owners import Owner
-    from holdfast.core.window import Window
+    from holdfast.core.window import GivenWindow
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
     from holdfast.ports import SessionStore
@@ -53,7 +54,7 @@ class ProxyKeeper:
         agent: str = "main",
         owner: Owner = NO_OWNER,
         mode: ProxyMode = "guard",
-        window: Window | None = None,
+        window: GivenWindow = None,
         has_tools: bool = False,
     ) -> None:
         self.store = store
@@ -61,7 +62,7 @@ class ProxyKeeper:
         self.has_tools = has_tools
         """True where the proxy gives models of cut conversations its own tools."""
         self.mode: ProxyMode = mode
-        self.window = window
+        self.window = window_argument(window)
         """The window that the user stated; None for the model's own."""
         self.refused_fields = RefusedFields()
         self.reply_limits = ReplyLimits()
