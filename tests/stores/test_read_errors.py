@@ -91,7 +91,10 @@ def _use(store: JsonlStore, method: str) -> None:
         if given is None:
             wants_key = "key" in inspect.signature(found).parameters
             given = (KEY,) if wants_key else ()
-        found = found(*given, **KEYWORDS.get(method, {}))
+        named = KEYWORDS.get(method, {})
+        if "owner" in inspect.signature(found).parameters:
+            named = {"owner": ANY_OWNER, **named}
+        found = found(*given, **named)
     if inspect.isgenerator(found) or isinstance(found, map | filter):
         list(found)
     if method == "blobs":

@@ -589,7 +589,7 @@ def test_a_damaged_or_missing_output_is_an_error_without_text() -> None:
 
     reply = shelf.history(blobs=Damaged()).read("s", output_ref=sha256)
 
-    assert reply["status"] == "error"
+    assert reply["status"] == "not_found"  # it is gone, and trying again brings nothing
     assert "xxx" not in str(reply)
 
 

@@ -84,6 +84,7 @@ WRONG: dict[str, list[Any]] = {
     "Content": _BAD_CONTENT,
     "str": [None, *_NO_TEXT],
     "str | None": _NO_TEXT,
+    "str | OwnerFilter": [5, True, b"ann", [], object()],
     "int": [None, *_NO_NUMBER],
     "int | None": _NO_NUMBER,
     "float": [None, "5", True, b"5", [5], object(), Unshown()],

@@ -682,6 +682,7 @@ BUSY = """
 import sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.seed.labels import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", sys.argv[2])

@@ -21,7 +21,7 @@ from tests.support.runs import examples, is_whole
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import same_note
-from holdfast.core.owners import NamedOwner
+from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.errors import (
     BadId,
@@ -81,7 +81,7 @@ class QuickDisk(Disk):
 
 def made(root: Path | str, owner: str = "", **more: object) -> NoteStore:
     options: dict[str, object] = {"clock": lambda: NOON, "zone": UTC, **more}
-    return NoteStore(root, "main", owner, **options)  # type: ignore[arg-type]
+    return NoteStore(root, "main", owner_of(owner), **options)  # type: ignore[arg-type]
 
 
 def texts(store: NoteStore) -> list[str]:
