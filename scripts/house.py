@@ -3,6 +3,7 @@
 python scripts/house.py            # a table of the numbers
 python scripts/house.py --list     # each place behind them; the pure code of each folder
 python scripts/house.py --src DIR  # another checkout's src/holdfast
+python scripts/house.py --parameter NAME  # who takes it, by type, and who only hands it on
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import ast
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 MODULE_NAMES = 25
+_READERS = frozenset(
+    (
+        *("isinstance", "scrub", "cut", "to_bytes", "is_wanted", "owner_of", "owner_text"),
+        *("owner_argument", "filter_text", "row_text", "as_window", "window_argument", "binds"),
+    )
+)
+"""Functions that read what they are given: a call of one is a use, and hands nothing on."""
 CLASS_METHODS = 15
 
 _IRREGULAR = frozenset(
@@ -190,6 +198,35 @@ def bare_numbers(modules: list[Module]) -> list[str]:
     return [place for place in found if not place.startswith("core/limits.py")]
 
 
+def takers(modules: list[Module], name: str) -> list[tuple[str, str, bool]]:
+    """Return the functions with a parameter: the place, its type, and whether they do nothing with
+    it but hand it on to another function, or keep it."""
+    return [
+        (f"{module.path}:{function.lineno} {function.name}", kind, _is_handed_on(function, name))
+        for module in modules
+        for function in nodes_of(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for kind in _types_of(function, name)
+    ]
+
+
+def _types_of(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> list[str]:
+    args = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return [ast.unparse(arg.annotation) for arg in args if arg.arg == name and arg.annotation]
+
+
+def _is_handed_on(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    uses, handed = set(), set()
+    for node in ast.walk(ast.Module(function.body, [])):
+        if isinstance(node, ast.Name) and node.id == name:
+            uses.add(node)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) not in _READERS:
+            handed |= {*node.args, *(keyword.value for keyword in node.keywords)}
+        elif isinstance(node, ast.Assign):
+            handed.add(node.value)
+    return bool(uses) and uses <= handed
+
+
 def packages(modules: list[Module]) -> set[str]:
     """Return the packages, the root left out."""
     return {str(Path(module.path).parent) for module in modules} - {"."}
@@ -249,13 +286,26 @@ def _number_name(node: ast.stmt) -> str:
     return name if is_number else ""
 
 
+def _show_takers(found: list[tuple[str, str, bool]], lists_places: bool) -> None:
+    print(f"{len(found):8,}  functions take it")
+    print(f"{sum(is_handed for *_, is_handed in found):8,}  hand it on, or keep it, and no more")
+    for kind, count in Counter(kind for _place, kind, _is_handed in found).most_common():
+        print(f"{count:8,}  {kind}")
+        if lists_places:
+            print(*(f"          {place}" for place, each, _ in found if each == kind), sep="\n")
+
+
 def main(arguments: list[str]) -> int:
     """Print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--list", action="store_true", help="name each place")
+    parser.add_argument("--parameter", metavar="NAME", help="follow a parameter instead")
     parser.add_argument("--src", type=Path, default=SOURCE, help="the folder to measure")
     options = parser.parse_args(arguments)
     modules = read(options.src)
+    if options.parameter:
+        _show_takers(takers(modules, options.parameter), options.list)
+        return 0
     rows: list[tuple[str, int, list[str]]] = [
         ("modules", len(modules), []),
         ("lines", sum(module.lines for module in modules), []),

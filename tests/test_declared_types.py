@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from scripts import house
 from tests.test_architecture import PACKAGE
 
 if TYPE_CHECKING:
@@ -270,3 +271,22 @@ def test_what_is_typed_is_not_noticed() -> None:
     found = list(declared(source, "engine/new.py"))
     assert len(found) == 8
     assert (wrong_owners(found), wrong_windows(found), forgotten_owners(found)) == ([], [], [])
+
+
+def test_a_parameter_is_followed() -> None:
+    """`scripts/house.py` tells who reads a parameter from who only hands it on, or keeps it."""
+    source = (
+        "def a(owner: Owner): return b(owner)\n"
+        "def b(owner: Owner): self.owner = owner\n"
+        "def c(owner: str | None): return owner_text(owner)\n"
+        "def d(owner: Owner): return owner == NO_OWNER and b(owner)\n"
+        "def e(other: Owner): return a(other)\n"
+    )
+    module = house.Module("new.py", 5, ast.parse(source))
+    found = [(place[-1], kind, handed) for place, kind, handed in house.takers([module], "owner")]
+    assert found == [
+        ("a", "Owner", True),
+        ("b", "Owner", True),
+        ("c", "str | None", False),
+        ("d", "Owner", False),
+    ]
