@@ -216,6 +216,7 @@ def test_every_callable_that_asks_whose_is_walked() -> None:
     assert set(found) >= ASKERS.keys() | ELSEWHERE.keys()
 
 
+@pytest.mark.files_only("a memory is opened by the folder of its store")
 @pytest.mark.parametrize("path", ASKERS)
 def test_whoever_asks_gets_their_own(path: str, store: JsonlStore) -> None:
     """Neither of two people sees what is the other's or nobody's; nobody sees what is theirs; and
