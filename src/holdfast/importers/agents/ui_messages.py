@@ -92,8 +92,8 @@ def _carry(draft: Draft, message: Json) -> None:
     if not parts:
         thought = text_or_empty(message.get("reasoning"))
         parts = [{"type": "reasoning", "text": thought}, *blocks.blocks_of(message.get("content"))]
-    told = {mapping(part.get("toolInvocation")).get("toolCallId") for part in parts}
-    told |= {part.get("toolCallId") for part in parts}
+    told = [mapping(part.get("toolInvocation")).get("toolCallId") for part in parts]
+    told += [part.get("toolCallId") for part in parts]
     parts += [
         {"type": "tool-invocation", "toolInvocation": call}
         for call in mappings(message.get("toolInvocations"))
