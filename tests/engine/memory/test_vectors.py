@@ -308,6 +308,7 @@ def test_a_database_ranks_as_files_do(seed: int, tmp_path: Path, postgres_addres
             for number in range(12):
                 texts = [" ".join(chance.choices(WORDS, k=6)) for _ in range(chance.randint(1, 8))]
                 say(store, f"s{number}", *texts)
+                remember(store).search("nothing")  # now: of equal hits the one indexed last wins
             store.notes("main").append([" ".join(chance.choices(WORDS, k=4)) for _ in range(10)])
             memory = remember(store)
             queries = [" ".join(chance.choices(WORDS, k=chance.randint(1, 3))) for _ in range(12)]

@@ -21,7 +21,7 @@ _TELLING_TERMS: Final = 20
 def often_said(found: Iterable[str]) -> dict[str, int]:
     """The terms that a source says again and again, and how often."""
     counted = Counter(term for term in found if not is_common(term))
-    often = counted.most_common(_TERMS_OF_LEADER)
+    often = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:_TERMS_OF_LEADER]
     return {term: count for term, count in often if count >= _SAID_OFTEN}
 
 
