@@ -28,7 +28,7 @@ from holdfast.surfaces.console.layout import (
     table,
 )
 from holdfast.surfaces.console.sessions import select
-from holdfast.surfaces.formatting import size_text
+from holdfast.surfaces.formatting import count, size_text
 from holdfast.surfaces.http.operations import body_of
 from holdfast.surfaces.http.route import HttpQuery, Route
 
@@ -188,7 +188,7 @@ def _hits(call: HttpCall, query: MemoryQuery) -> Html:
     shown = [_hit(query.agent, hit) for hit in found.hits]
     return tag(
         "section",
-        tag("h2", f"{found.count} passages"),
+        tag("h2", count(found.count, "passage")),
         tag("p", found.search_notice, class_="dim") if found.search_notice else None,
         tag("ol", *shown, class_="hits") if shown else tag("p", "Nothing was found."),
     )
@@ -236,7 +236,7 @@ def _files(call: HttpCall) -> Html:
         memory_of(call, call.query.agent).files(), key=lambda file: file.path, reverse=True
     )
     if not files:
-        return tag("p", "No notes yet. They are saved before a cut, or here.")
+        return tag("p", "No notes yet. Save one here, or with `holdfast memory add`.")
     rows = [
         row(
             tag("a", gist(file.path, 120), href=f"/memory?{_query(call.query.agent, file.path)}"),

@@ -18,7 +18,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.formatting import local_time, without_controls
+from holdfast.surfaces.formatting import count, local_time, without_controls
 
 if TYPE_CHECKING:
     import argparse
@@ -132,7 +132,10 @@ def index(args: argparse.Namespace, app: App) -> int:
         app.out.json(counts)
     else:
         of_them = "" if args.words_only else f", {vectors:,} with a vector"
-        app.out.line(f"{passages:,} passages of {sources:,} sources{of_them}; {made:,} new vectors")
+        app.out.line(
+            f"{count(passages, 'passage')} of {count(sources, 'source')}{of_them}; "
+            f"{count(made, 'new vector')}"
+        )
     return 0
 
 
