@@ -146,6 +146,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "surfaces": (
         *(
             "formatting",
+            "pages",
             "answers",
             "request_preview",
             "chat_context",

@@ -25,6 +25,7 @@ from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import add_reserved, add_transcripts, conversations
 from holdfast.surfaces.cli.evaluate.page import evaluation_page
 from holdfast.surfaces.formatting import count
+from holdfast.surfaces.pages import page_file
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +66,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-losses", type=int, metavar="N", help="fail where there are more losses"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page that shows each loss")
+    parser.add_argument(
+        "--html", type=page_file, metavar="FILE", help="write a page that shows each loss"
+    )
 
 
 def _evaluate(args: argparse.Namespace, app: App) -> int:

@@ -31,6 +31,7 @@ from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
 from holdfast.surfaces.cli.inspect.tables import BAR_CHARS, bars
 from holdfast.surfaces.formatting import bar, count, local_time
+from holdfast.surfaces.pages import page_file
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +75,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
         "--tools", metavar="FILE", help="a JSON file with the tools, to include them in the count"
     )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows in each table (10)")
-    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
+    parser.add_argument("--html", type=page_file, metavar="FILE", help="write a page with charts")
 
 
 def _inspect(args: argparse.Namespace, app: App) -> int:
@@ -94,7 +95,7 @@ def _inspect(args: argparse.Namespace, app: App) -> int:
             reports.append(_report(args, each, windows))
             advance(each.name)
     if args.html:
-        _write_page(args.html, reports, app)
+        app.out.write_file(args.html, page(by_cost(reports)))
     if app.out.is_json:
         shown = [_as_json(report) for report in reports]
         app.out.json(shown[0] if len(shown) == 1 and args.what else shown)
@@ -158,10 +159,6 @@ def _as_json(report: InspectReport) -> dict[str, Any]:
         **looked,
         "kept": kept,
     }
-
-
-def _write_page(path: str, reports: list[InspectReport], app: App) -> None:
-    app.out.write_file(path, page(by_cost(reports)))
 
 
 def _show(report: InspectReport, app: App, top: int) -> None:

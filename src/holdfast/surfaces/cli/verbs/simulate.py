@@ -34,8 +34,8 @@ from holdfast.surfaces.cli.conversations import (
     add_transcripts,
     conversations,
 )
-from holdfast.surfaces.cli.inspect.policy_page import policy_page
 from holdfast.surfaces.formatting import bar, count
+from holdfast.surfaces.pages import page_file, render_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +90,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time between two calls, instead of the times of the transcript",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page that compares the policies")
+    parser.add_argument(
+        "--html", type=page_file, metavar="FILE", help="write a page that compares the policies"
+    )
     parser.add_argument(
         "--cache",
         choices=[*_TTL, *_SOLD],
@@ -137,7 +139,7 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
         )
     about = _about(runs, sessions, args)
     if args.html:
-        _write_page(args.html, runs, about, app, price)
+        app.out.write_file(args.html, policy_page(runs, about, price.note))
     if app.out.is_json:
         shown = [*map(_as_json, runs)]
         app.out.json({"window": window.tokens, "sessions": sessions, "runs": shown})
@@ -258,8 +260,33 @@ def _about(runs: Sequence[Run], sessions: int, args: argparse.Namespace) -> str:
     )
 
 
-def _write_page(file: str, runs: Sequence[Run], about: str, app: App, price: Price) -> None:
-    app.out.write_file(file, policy_page(runs, about, price.note))
+def policy_page(runs: Sequence[Run], about: str, price: str) -> str:
+    """Return policies side by side on one page: what each would cost, lose and have refused."""
+
+    def cost(run: Run) -> str:
+        return f"${run.cost:,.2f}" + (f", {run.overflows:,} over" if run.overflows else "")
+
+    refused = (
+        "Less is better. Requests over the window are refused: such a cost cannot be compared."
+    )
+    shares: dict[str, Callable[[Run], float]] = {
+        "Recall of what later calls used": lambda run: run.recall.pooled_share,
+        "Recall of what was last seen more than ten steps before": lambda run: run.recall.far_share,
+        "The user's words in view": lambda run: run.words_share,
+    }
+    charts = [("Input cost", refused, [(run.policy, run.cost, cost(run)) for run in runs])]
+    for title, share in shares.items():
+        shown = [(run.policy, share(run), f"{share(run):.1%}") for run in runs]
+        charts.append((title, "More is better.", shown))
+    return render_page(
+        "policies.html",
+        title="Policies compared",
+        maker="holdfast simulate",
+        runs=runs,
+        about=about,
+        charts=charts,
+        price=price,
+    )
 
 
 def simulation_table(app: App, runs: Sequence[Run]) -> None:

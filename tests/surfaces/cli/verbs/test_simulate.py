@@ -9,7 +9,7 @@ import pytest
 from tests.support.cli import Result, run_in_process
 
 from holdfast.engine.simulation.simulate import Run
-from holdfast.surfaces.cli.inspect.policy_page import policy_page
+from holdfast.surfaces.cli.verbs.simulate import policy_page
 
 if TYPE_CHECKING:
     from pathlib import Path

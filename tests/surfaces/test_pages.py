@@ -1,0 +1,53 @@
+"""Pages are templates: whatever a session holds is text there, and a missing package is said."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast.surfaces.pages
+from holdfast.errors import UsageError
+from holdfast.surfaces.pages import page_file, render_page
+
+TEMPLATES = Path(holdfast.surfaces.pages.__file__).parent / "templates"
+
+
+def test_no_template_lets_markup_through() -> None:
+    """Every value is escaped, so no filter or block may turn that off."""
+    found = {path.name: path.read_text() for path in TEMPLATES.iterdir()}
+    assert found
+    for name, text in found.items():
+        assert not re.search(r"\|\s*safe|autoescape|<script|https?://", text), name
+
+
+def test_a_value_is_text() -> None:
+    """Markup is escaped, colours of a terminal are left out, in texts and in attributes."""
+    runs: list[object] = []
+    title = "<b>'\"&\x1b[31mred\x1b[0m\x07"
+    page = render_page(
+        "policies.html",
+        title=title,
+        maker="m",
+        about=title,
+        charts=[(title, "note", [(title, 1.0, "words")])],
+        runs=runs,
+        price="p",
+    )
+    assert "<b>" not in page.partition("<main>")[2]
+    assert "\x1b" not in page
+    assert "\x07" not in page
+    assert "aria-label='&lt;b&gt;&#39;&#34;&amp;red '" in page
+
+
+def test_a_missing_package_is_said_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the extra that brings it."""
+    holdfast.surfaces.pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UsageError, match="jinja2") as caught:
+        page_file("page.html")
+    assert "holdfast[html]" in (caught.value.hint or "")
