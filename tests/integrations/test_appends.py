@@ -10,7 +10,7 @@ from tests.support.peer_writers import OPENERS, opener
 
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import User, decode
-from holdfast.integrations.common import stored_items
+from holdfast.integrations.common import originals
 from holdfast.stores import lines, open_store
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_first_resume_decodes_no_more_records_of_a_longer_log(
             return decode(line)
 
         with open_store(tmp_path / f"{turns}") as store, monkeypatch.context() as patched:
-            for place in (lines, stored_items):
+            for place in (lines, originals):
                 patched.setattr(place, "decode", count)
             texts = opener(name)(store).texts()
         assert all(f"text-{number}" in texts for number in range(turns))

@@ -27,14 +27,14 @@ from holdfast.core.log.records import (
 )
 from holdfast.importers import detect, read
 from holdfast.importers.common.base import Source
-from holdfast.integrations.claude_agent.entries import entries_from_items, records_from_entry
+from holdfast.integrations.claude_agent.session_store import entries_from_items, records_from_entry
 from holdfast.integrations.common import langchain_messages as langchain
+from holdfast.integrations.common.originals import items_of
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     rebuild_items,
     records_from_items,
 )
-from holdfast.integrations.common.stored_items import items_of
 from holdfast.integrations.google_adk.events import events_as_json, records_from_event
 from holdfast.integrations.strands import messages as strands
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.adapters import require
 from holdfast.engine.memory.anthropic_tool import memory_tool
-from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
-from holdfast.integrations.common.home import PeerHome
+from holdfast.integrations.common.home import PeerHome, read_in_thread, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

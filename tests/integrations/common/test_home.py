@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.log.records import User
 from holdfast.errors import AccessDenied, AdapterClosed, BadSetting, HoldfastWarning
 from holdfast.integrations.common.home import Delete, PeerHome
-from holdfast.integrations.common.stored_items import MessageLine
+from holdfast.integrations.common.originals import MessageLine
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from holdfast.core.log.records import (
     encode,
     text_of,
 )
-from holdfast.integrations.common.stored_items import items_of
+from holdfast.integrations.common.originals import items_of
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
     events_as_json,

@@ -16,7 +16,7 @@ from tests.support.runs import examples
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.integrations import strands as adapter
-from holdfast.integrations.strands import snapshots, value_logs
+from holdfast.integrations.strands import storage as storage_module
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:
@@ -253,14 +253,13 @@ def test_a_longer_snapshot_is_read_from_where_it_goes_on(
 ) -> None:
     """What was there before is compared as bytes: JSON is read of the rest alone."""
     sizes: list[int] = []
-    take_apart = snapshots.take_apart
+    take_apart = storage_module.take_apart
 
     def count(data: bytes) -> Any:
         sizes.append(len(data))
         return take_apart(data)
 
-    for place in (snapshots, value_logs):
-        monkeypatch.setattr(place, "take_apart", count)
+    monkeypatch.setattr(storage_module, "take_apart", count)
     storage = adapter.HoldfastStorage(store=store)
     messages: list[Any] = []
     for number in range(30):

@@ -10,10 +10,13 @@ and a ref in place of a large tool result, and `RecallHook` what memory holds ab
 `hooks` is all three.
 """
 
-from holdfast.integrations.claude_agent.all_hooks import hooks
-from holdfast.integrations.claude_agent.compaction_hook import EVENTS, CompactionHook
-from holdfast.integrations.claude_agent.output_hook import OutputHook
-from holdfast.integrations.claude_agent.recall_hook import RecallHook
 from holdfast.integrations.claude_agent.session_store import HoldfastSessionStore
+from holdfast.integrations.claude_agent.store_hooks import (
+    EVENTS,
+    CompactionHook,
+    OutputHook,
+    RecallHook,
+    hooks,
+)
 
 __all__ = ["EVENTS", "CompactionHook", "HoldfastSessionStore", "OutputHook", "RecallHook", "hooks"]

@@ -1,21 +1,35 @@
-"""The store behind an adapter: sessions by the names of a framework."""
+"""The store behind an adapter: sessions by the names of a framework, and calls off its event loop.
+
+A framework names a conversation by a thread, a user, a path: texts of any length and script, or
+several of them. A session id is short, plain, and told from others without regard to case. So a
+name becomes an id by a rule, and the header of the session keeps the name itself.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import hashlib
+import json
+import re
+import threading
 import time
 import warnings
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections import OrderedDict, deque
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX, LABEL_CHARS_MAX
 from holdfast.core.log.batch import new_header
-from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.records import MESSAGES, Rewind
 from holdfast.core.owners import owner_argument, owner_of, owner_text
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.erasing import erase
+from holdfast.engine.session.drivers.lease import TurnScope, take_turn
 from holdfast.engine.session.opening import check_owner, choose_store
 from holdfast.errors import (
     AdapterClosed,
@@ -25,24 +39,169 @@ from holdfast.errors import (
     NoSuchSession,
     SessionExists,
 )
-from holdfast.integrations.common.names import (
-    NAME_FIELD,
-    PeerName,
-    read_name,
-    session_id_for,
-    spell_name,
-)
-from holdfast.integrations.common.recent import RecentValues
-from holdfast.integrations.common.stored_items import read_items, read_lines
+from holdfast.integrations.common.originals import read_items, read_lines
 from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Header, Record
     from holdfast.core.owners import Owner
-    from holdfast.integrations.common.stored_items import AnyLine, StoredItem
+    from holdfast.integrations.common.originals import AnyLine, StoredItem
     from holdfast.ports import Clock, SessionStore
+
+
+PeerName = tuple[str, ...]
+"""The texts that name a conversation in another framework: one or several."""
+
+NAME_FIELD: Final = "peer_name"
+"""The field of a header that holds the name."""
+_WORDS_CHARS: Final = 40
+"""Of a name in the id that is made from it; the digest alone makes it unique."""
+_DIGEST_CHARS: Final = 32
+"""128 bits: no two names that anybody will ever have share a digest."""
+_MADE: Final = lazy_pattern(rf".*-[0-9a-f]{{{_DIGEST_CHARS}}}")
+
+
+def session_id_for(name: PeerName) -> str:
+    """Return the session id of a name: a plain lower-case one is its own id.
+
+    Any other has an id of its words and a digest. A name that looks like such an id has one made
+    too, so that two names never have the same id.
+    """
+    plain = name[0] if len(name) == 1 else ""
+    if is_name(plain) and plain == plain.lower() and not _MADE.fullmatch(plain):
+        return plain
+    words = "-".join(re.findall("[A-Za-z0-9]+", " ".join(name)[:1000]))[:_WORDS_CHARS]
+    digest = hashlib.sha256(spell_name(name).encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{words or 'session'}-{digest}"
+
+
+def spell_name(name: PeerName) -> str:
+    """Return a name as ASCII text that `read_name` reads back, whatever is in it."""
+    return json.dumps(name, separators=(",", ":"))
+
+
+def read_name(header: Header) -> PeerName | None:
+    """Return the name under which a framework made a session; None where none did."""
+    try:
+        parts: Any = json.loads(header.extra[NAME_FIELD])
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        return None
+    return tuple(parts)
+
+
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
+
+
+class RecentValues(Generic[_Name, _Value]):
+    """At most so many values by name; the one used longest ago makes room. Safe for threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[_Name, _Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: _Name) -> _Value | None:
+        """Return a value; None where there is none, or no longer."""
+        with self._lock:
+            if name not in self._values:
+                return None
+            self._values.move_to_end(name)
+            return self._values[name]
+
+    def put(self, name: _Name, value: _Value) -> None:
+        """Keep a value."""
+        with self._lock:
+            self._values[name] = value
+            self._values.move_to_end(name)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+    def forget(self, name: _Name) -> None:
+        """Drop a value, if there is one."""
+        with self._lock:
+            self._values.pop(name, None)
+
+
+_T = TypeVar("_T")
+
+
+async def read_in_thread(read: Callable[[], _T]) -> _T:
+    """Return what a read returns. A cancelled caller does not wait for it."""
+    return await asyncio.to_thread(read)
+
+
+async def write_in_thread(write: Callable[[], _T]) -> _T:
+    """Return what a write returns, once its outcome is known.
+
+    A caller that is cancelled meanwhile waits for it. Then the cancellation goes on, with a note
+    that says whether the write was committed.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(write))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        failed = task.exception()
+        outcome = "was committed" if failed is None else f"failed, and stored nothing: {failed}"
+        cancelled.add_note(f"the write {outcome}")
+        raise cancelled
+    return task.result()
+
+
+def move_head(
+    store: SessionStore, key: SessionKey, to: str, head: str, records: Sequence[Record] = ()
+) -> bool:
+    """Move the head from one record to another, and append; False where another writer was
+    faster."""
+    try:
+        store.append(key, [Rewind(to=to), *records], expect=head)
+    except LogConflict:
+        return False
+    return True
+
+
+def clear_path(store: SessionStore, key: SessionKey, also: str = "") -> None:
+    """Move the head to the first record, if there are messages, or records of the type `also`."""
+    while True:
+        head, has_messages = "", False
+        last: deque[Record] = deque(maxlen=1)
+        for record in store.back(key):
+            head = head or record.id
+            has_messages = has_messages or record.kind in (*MESSAGES, also)
+            last.append(record)
+        if not has_messages or move_head(store, key, last[0].id, head):
+            return
+
+
+@asynccontextmanager
+async def hold_turn(
+    store: SessionStore, key: SessionKey, wait_seconds: float
+) -> AsyncIterator[None]:
+    """Hold the turn of a session for a block, waiting for it in a thread.
+
+    Raises `TurnInProgress` when the time is up. A caller that is cancelled gives its place up.
+    """
+    scope = TurnScope()
+    taking = asyncio.ensure_future(asyncio.to_thread(take_turn, store, key, wait_seconds, scope))
+    try:
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            scope.is_cancelled.set()
+            await asyncio.wait({taking})  # it ends at once, and is told what it holds
+            raise
+        yield
+    finally:
+        await asyncio.to_thread(scope.release)
+
 
 Delete = Literal["trash", "erase"]
 """`trash`: a deleted session can be restored. `erase`: it is gone, with everything made from it."""

@@ -16,18 +16,18 @@ from holdfast.importers.apis.responses import ResponseReply
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import Draft
 from holdfast.integrations.common.originals import (
+    item_json,
     keep_original,
     original_of,
     read_original,
     spell_item,
 )
-from holdfast.integrations.common.stored_items import item_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.integrations.common.stored_items import MessageLine
+    from holdfast.integrations.common.originals import MessageLine
 
 FORMAT_NAME: Final = "openai-responses"
 _PROMPT_ROLES: Final = ("system", "developer")

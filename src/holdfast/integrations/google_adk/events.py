@@ -15,14 +15,13 @@ from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.originals import keep_originals, original_json, spell_item
-from holdfast.integrations.common.stored_items import SPOKEN
+from holdfast.integrations.common.originals import SPOKEN, keep_originals, original_json, spell_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.integrations.common.stored_items import StoredItem
+    from holdfast.integrations.common.originals import StoredItem
 
 FORMAT_NAME: Final = "google-adk"
 _USER: Final = "user"

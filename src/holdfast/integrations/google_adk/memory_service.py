@@ -14,12 +14,15 @@ from holdfast.engine.adapters import require
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.redactor import redactor
 from holdfast.errors import BadItem, NoSuchRecord, NoSuchSession
-from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.home import read_in_thread, write_in_thread
 from holdfast.integrations.common.originals import original_of
 from holdfast.integrations.google_adk.events import FORMAT_NAME, records_from_event
-from holdfast.integrations.google_adk.session_logs import SessionLogs, SessionName
-from holdfast.integrations.google_adk.session_service import spell_event
-from holdfast.integrations.google_adk.states import event_facts
+from holdfast.integrations.google_adk.session_service import (
+    SessionLogs,
+    SessionName,
+    event_facts,
+    spell_event,
+)
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.embeddings import find_embedder
 
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.memory.hits import Hit
     from holdfast.core.owners import Owner
-    from holdfast.integrations.common.home import PeerHome
-    from holdfast.integrations.common.names import PeerName
+    from holdfast.integrations.common.home import PeerHome, PeerName
     from holdfast.ports import SessionStore
 
 _RESULTS_MAX: Final = 10

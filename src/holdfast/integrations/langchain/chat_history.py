@@ -6,8 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.adapters import require
-from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
-from holdfast.integrations.common.home import PeerHome
+from holdfast.integrations.common.home import PeerHome, clear_path, read_in_thread, write_in_thread
 from holdfast.integrations.common.langchain_messages import (
     messages_from_record,
     record_from_message,
@@ -19,7 +18,6 @@ from holdfast.integrations.common.originals import (
     reading_item,
     spell_item,
 )
-from holdfast.integrations.common.rewinding import clear_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

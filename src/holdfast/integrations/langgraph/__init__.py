@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.integrations.langgraph.async_saver import AsyncSaverMethods as HoldfastSaver
+    from holdfast.integrations.langgraph.saver import AsyncSaverMethods as HoldfastSaver
 
 __all__ = ["HoldfastSaver"]
 
@@ -22,7 +22,7 @@ __all__ = ["HoldfastSaver"]
 def __getattr__(name: str) -> Any:
     """Make the class on first use: its base is a class of LangGraph."""
     if name == "HoldfastSaver":
-        from holdfast.integrations.langgraph.async_saver import saver_class
+        from holdfast.integrations.langgraph.saver import saver_class
 
         return saver_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,34 +1,177 @@
-"""A thread of LangGraph in a log: checkpoints, writes, and channel values stored once.
+"""Threads of LangGraph in a store: checkpoints, writes, and channel values stored once.
 
 A value that is a list is stored as its difference from the version before it: how many elements
 stay, and those that follow. A message among them is a record of its own. So a conversation of a
-thousand checkpoints takes the room of its messages, and not of a thousand copies.
+thousand checkpoints takes the room of its messages, and not of a thousand copies. A version that is
+stored again has its newest value, and what goes on from it keeps the value that it went on from.
 """
 
 from __future__ import annotations
 
 import base64
+import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
 from holdfast.core.text.typed import convert_typed
+from holdfast.errors import LogConflict, NoSuchSession
+from holdfast.integrations.common.home import RecentValues
 from holdfast.integrations.common.langchain_messages import record_from_message
-from holdfast.integrations.common.stored_items import StoredLine
-from holdfast.integrations.langgraph.channel_values import (
-    EMPTY,
-    ChannelValues,
-    Packed,
-    StoredValue,
-    spell_version,
-    tag_version,
-)
+from holdfast.integrations.common.originals import StoredLine, reading_item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
+    from holdfast.integrations.common.home import PeerHome
+
+
+Packed = tuple[str, str]
+"""A value as a serializer wrote it: the name of its kind, and its bytes as text."""
+EMPTY: Final = ("empty", "")
+"""A channel that has a version and no value."""
+_CONTENTS: Final = 4
+"""The fields of a value that say what it is: all but its tips."""
+_Version = tuple[str, str, str]
+"""The namespace, the channel, and its version as text."""
+
+
+class StoredValue(msgspec.Struct, gc=False):
+    """A version of a channel, as a checkpoint keeps it. A message among its elements is None: its
+    record came before the checkpoint."""
+
+    version: tuple[str, Any]
+    whole: Packed | None = None
+    base: str | None = None
+    keep: int = 0
+    items: tuple[Packed | None, ...] = ()
+
+
+class _Value(NamedTuple):
+    """A version of a channel: a value, or a list that goes on from another version."""
+
+    whole: Packed | None
+    base: str | None = None
+    keep: int = 0
+    items: Sequence[Packed] = ()
+    tips: Sequence[str] = ()
+    """For each element, the record of the last message up to it; empty where there is none."""
+    tip: str = ""
+    """The record of the last message in it; empty where there is none."""
+
+
+class ChannelValues:
+    """The values of all channels of a thread."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        """The first record of the log."""
+        self._values: dict[_Version, _Value] = {}
+        self.newest: dict[tuple[str, str], str] = {}
+        """The version of each channel that was stored last."""
+
+    def add(
+        self, ns: str, channel: str, stored: StoredValue, messages: Iterator[tuple[str, Packed]]
+    ) -> None:
+        """Take the next version of a channel, and the messages that it lacks."""
+        version = spell_version(_read_tag(stored.version))
+        value = self._read(ns, channel, stored, messages)
+        known = self._values.get((ns, channel, version))
+        if known is not None and known[:_CONTENTS] != value[:_CONTENTS]:
+            value = self._replace(ns, channel, version, value)
+        self._values[ns, channel, version] = value
+        self.newest[ns, channel] = version
+
+    def whole(self, ns: str, channel: str, version: Any) -> Packed | None:
+        """Return the value of a version: `EMPTY` where it has none, None for a list."""
+        stored = self._values.get((ns, channel, spell_version(version)))
+        return EMPTY if stored is None else stored.whole
+
+    def items(self, ns: str, channel: str, version: str) -> list[Packed]:
+        """Return the elements of a list."""
+        chain: list[_Value] = []
+        stored = self._values.get((ns, channel, version))
+        while stored is not None:
+            chain.append(stored)
+            if stored.whole is not None or stored.base is None:
+                break
+            stored = self._values.get((ns, channel, stored.base))
+        items: list[Packed] = []
+        for link in reversed(chain):
+            if link.whole is None:
+                del items[link.keep :]
+                items += link.items
+        return items
+
+    def tip_at(self, ns: str, channel: str, version: str | None, keep: int) -> str:
+        """Return the record of the last message among the first `keep` elements of a version."""
+        while version is not None:
+            stored = self._values[ns, channel, version]
+            if keep >= stored.keep + len(stored.items):
+                return stored.tip or self._root
+            if keep > stored.keep:  # inside of what it added
+                return stored.tips[keep - stored.keep - 1] or self._root
+            version = stored.base
+        return self._root
+
+    def _read(
+        self, ns: str, channel: str, stored: StoredValue, messages: Iterator[tuple[str, Packed]]
+    ) -> _Value:
+        if stored.whole is not None:
+            return _Value(stored.whole)
+        tip = "" if ns else self.tip_at(ns, channel, stored.base, stored.keep)
+        items: list[Packed] = []
+        tips: list[str] = []
+        for item in stored.items:
+            if item is None:
+                tip, packed = next(messages)
+            else:
+                packed = item
+            items.append(packed)
+            tips.append(tip)
+        return _Value(None, stored.base, stored.keep, items, tips, tip)
+
+    def _replace(self, ns: str, channel: str, version: str, value: _Value) -> _Value:
+        """Return the value of a version that is stored again, and written in another way."""
+        known = self._values[ns, channel, version]
+        value = self._without_base(ns, channel, value)
+        if known.whole is None and self.items(ns, channel, version) == value.items:
+            return known  # the same list: kept as a difference, it takes less room
+        for place, stored in list(self._values.items()):
+            if place[:2] == (ns, channel) and stored.base == version:  # it keeps what this was
+                self._values[place] = self._without_base(ns, channel, stored)
+        return value
+
+    def _without_base(self, ns: str, channel: str, value: _Value) -> _Value:
+        """Return a list that goes on from no other version: one that is stored again may go on
+        from itself."""
+        if value.whole is not None or value.base is None:
+            return value
+        kept = self.items(ns, channel, value.base)[: value.keep]
+        tips = [
+            "" if ns else self.tip_at(ns, channel, value.base, count + 1)
+            for count in range(len(kept))
+        ]
+        return _Value(None, None, 0, [*kept, *value.items], [*tips, *value.tips], value.tip)
+
+
+def tag_version(version: Any) -> list[Any]:
+    """Return a version as it is stored."""
+    return [type(version).__name__, version]
+
+
+def spell_version(version: Any) -> str:
+    """Return a version as text: 1, 1.0 and "1" are three."""
+    return f"{type(version).__name__}:{version}"
+
+
+def _read_tag(tagged: Sequence[Any]) -> Any:
+    kind, version = tagged
+    return float(version) if kind == "float" else version
+
 
 FORMAT_NAME: Final = "langgraph"
 _CHECKPOINT: Final = "graph_checkpoint"
@@ -300,3 +443,80 @@ def _message_record(item: Any, packed: Packed) -> Record | None:
         return None
     kept = {"format": FORMAT_NAME, "kind": kind, "data": data}
     return msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: kept})
+
+
+_REMEMBERED_MAX: Final = 64
+"""Threads whose index is held in memory; that of another one is read from its log."""
+
+
+class ThreadLogs:
+    """The threads of a store, each with its index."""
+
+    def __init__(self, home: PeerHome) -> None:
+        self._home = home
+        self._known: RecentValues[str, GraphThread] = RecentValues(_REMEMBERED_MAX)
+        self._lock = threading.RLock()
+
+    def read(self, thread_id: str) -> GraphThread | None:
+        """Return the index of a thread as it is now; None where there is none."""
+        key = self._home.key_for((thread_id,))
+        with self._lock:
+            known = self._known.get(thread_id)
+            if known is not None and self._home.is_head(key, known.head):
+                return known
+            self._known.forget(thread_id)
+            if not self._home.exists(key, is_read_whole=True):
+                return None
+            known = self._load(thread_id)
+            self._known.put(thread_id, known)
+            return known
+
+    def change(self, thread_id: str, make: Callable[[GraphThread], list[Record]]) -> None:
+        """Append what `make` makes of a thread; again, where another writer came in between."""
+        key = self._home.key_for((thread_id,))
+        with self._lock:
+            thread = self._known.get(thread_id)
+            while True:
+                if thread is None:
+                    self._home.ensure((thread_id,))
+                    thread = self.read(thread_id) or self._load(thread_id)
+                records = make(thread)
+                if self._append(key, thread, records):
+                    return
+                self._known.forget(thread_id)
+                thread = None
+
+    def _append(self, key: SessionKey, thread: GraphThread, records: list[Record]) -> bool:
+        """Append to a thread; False where the log is another one by now."""
+        if not records:
+            return self._home.is_head(key, thread.head)
+        try:
+            done = self._home.store.append(key, records, expect=thread.head)
+        except (LogConflict, NoSuchSession):
+            return False
+        for record, record_id in zip(records, done.ids, strict=True):
+            thread.add(line_of(msgspec.structs.replace(record, id=record_id)))
+        return True
+
+    def names(self) -> list[str]:
+        """Return the names of all threads."""
+        return [name[0] for name, _key in self._home.names() if len(name) == 1]
+
+    def delete(self, thread_id: str) -> None:
+        """Delete a thread."""
+        with self._lock:
+            self._known.forget(thread_id)
+            self._home.remove(self._home.key_for((thread_id,)))
+
+    def _load(self, thread_id: str) -> GraphThread:
+        key = self._home.key_for((thread_id,))
+        head = self._home.store.head(key)
+        thread = GraphThread(self._home.store.header(key).id)
+        for found in self._home.lines(key, GraphLine, is_everything=True):
+            try:
+                thread.add(found if isinstance(found, GraphLine) else line_of(found))
+            except Exception:
+                with reading_item(found):
+                    raise
+        thread.head = head
+        return thread

@@ -10,8 +10,7 @@
 smaller.
 """
 
-from holdfast.integrations.openai_agents.bounded_input import BoundedInput
-from holdfast.integrations.openai_agents.recovery import recover_overflow
+from holdfast.integrations.openai_agents.bounded_input import BoundedInput, recover_overflow
 from holdfast.integrations.openai_agents.session import HoldfastSession
 
 __all__ = ["BoundedInput", "HoldfastSession", "recover_overflow"]

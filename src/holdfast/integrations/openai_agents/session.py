@@ -9,16 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.adapters import require
-from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
-from holdfast.integrations.common.home import PeerHome
-from holdfast.integrations.common.originals import ITEM_TYPE
+from holdfast.integrations.common.home import (
+    PeerHome,
+    clear_path,
+    move_head,
+    read_in_thread,
+    write_in_thread,
+)
+from holdfast.integrations.common.originals import ITEM_TYPE, MessageLine
 from holdfast.integrations.common.responses_items import (
     items_from_line,
     items_from_record,
     records_from_items,
 )
-from holdfast.integrations.common.rewinding import clear_path, move_head
-from holdfast.integrations.common.stored_items import MessageLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
-    from holdfast.integrations.pydantic_ai.bounded_requests import RequestBounds as BoundedRequests
+    from holdfast.integrations.pydantic_ai.bounded_history import RequestBounds as BoundedRequests
     from holdfast.integrations.pydantic_ai.conversation_store import (
         ConversationStoreMethods as HoldfastConversationStore,
     )
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
         return store_class()
     if name == "BoundedRequests":
-        from holdfast.integrations.pydantic_ai.bounded_requests import requests_class
+        from holdfast.integrations.pydantic_ai.bounded_history import requests_class
 
         return requests_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

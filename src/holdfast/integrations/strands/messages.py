@@ -14,7 +14,7 @@ from holdfast.importers.common.harness import refusal, user_extra
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.integrations.common.stored_items import MessageLine
+    from holdfast.integrations.common.originals import MessageLine
 
 
 def records_from_message(message: Any) -> list[Record]:

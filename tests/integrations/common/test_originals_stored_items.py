@@ -22,14 +22,14 @@ from holdfast.core.log.records import (
     User,
     decode,
 )
-from holdfast.integrations.common import stored_items
-from holdfast.integrations.common.responses_items import items_from_line, items_from_record
-from holdfast.integrations.common.stored_items import (
+from holdfast.integrations.common import originals
+from holdfast.integrations.common.originals import (
     MessageLine,
     items_of,
     read_items,
     read_lines,
 )
+from holdfast.integrations.common.responses_items import items_from_line, items_from_record
 from holdfast.integrations.strands.messages import messages_from_line, messages_from_record
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import JsonlStore, MemoryStore
@@ -183,7 +183,7 @@ def test_no_record_is_decoded_for_its_item(tmp_path: Path, monkeypatch: pytest.M
         decoded.append(line)
         return decode(line)
 
-    monkeypatch.setattr(stored_items, "decode", count)
+    monkeypatch.setattr(originals, "decode", count)
     with JsonlStore(str(tmp_path)) as store:
         store.create(KEY)
         kept = {ORIGINAL_FIELD: KEPT[0]}

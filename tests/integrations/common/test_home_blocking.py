@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.home import read_in_thread, write_in_thread
 
 
 def test_calls_run_in_other_threads() -> None:

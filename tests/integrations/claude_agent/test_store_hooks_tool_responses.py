@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from holdfast.integrations.claude_agent.tool_responses import texts_over, with_texts
+from holdfast.integrations.claude_agent.store_hooks import texts_over, with_texts
 
 NAMES = ("stdout", "content", "data", "base64", "text", "file", "result")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.integrations.common.recent import RecentValues
+from holdfast.integrations.common.home import RecentValues
 
 
 def test_value_used_longest_ago_makes_room() -> None:

@@ -14,7 +14,7 @@ from tests.support.runs import examples
 from holdfast import Session
 from holdfast.core.log.records import Assistant, User
 from holdfast.errors import AdapterClosed, NoSuchSession
-from holdfast.integrations.google_adk.session_logs import (
+from holdfast.integrations.google_adk.session_service import (
     SeenRevision,
     SessionLogs,
     SessionName,

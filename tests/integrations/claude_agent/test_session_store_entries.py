@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Assistant, Compaction, Label, decode, encode
-from holdfast.integrations.claude_agent.entries import (
+from holdfast.integrations.claude_agent.session_store import (
     FORMAT_NAME,
     entries_from_items,
     records_from_entry,
 )
-from holdfast.integrations.common.stored_items import items_of
+from holdfast.integrations.common.originals import items_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

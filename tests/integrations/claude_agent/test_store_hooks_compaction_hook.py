@@ -127,7 +127,7 @@ def test_an_error_that_is_not_ours_is_kept_from_the_agent(
     def fail(*_: object) -> None:
         raise RuntimeError("a driver")
 
-    monkeypatch.setattr("holdfast.integrations.claude_agent.compaction_hook.choose_store", fail)
+    monkeypatch.setattr("holdfast.integrations.claude_agent.store_hooks.choose_store", fail)
     hook = CompactionHook(root=str(tmp_path / "root"))
     path = transcript(tmp_path / "session.jsonl")
     for event in ("PreCompact", "UserPromptSubmit"):

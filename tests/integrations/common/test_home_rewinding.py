@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Label, Unknown, User
-from holdfast.integrations.common.rewinding import clear_path, move_head
+from holdfast.integrations.common.home import clear_path, move_head
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:

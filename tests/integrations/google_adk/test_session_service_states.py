@@ -11,7 +11,7 @@ from tests.support.runs import examples
 
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.google_adk.events import records_from_event
-from holdfast.integrations.google_adk.states import (
+from holdfast.integrations.google_adk.session_service import (
     NO_STATE,
     SharedState,
     merge_scopes,

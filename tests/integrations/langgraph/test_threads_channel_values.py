@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.integrations.langgraph.channel_values import ChannelValues, StoredValue
+from holdfast.integrations.langgraph.threads import ChannelValues, StoredValue
 
 CHANNEL = ("", "messages")
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header
-from holdfast.integrations.common.names import (
+from holdfast.integrations.common.home import (
     NAME_FIELD,
     read_name,
     session_id_for,
