@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.offload import data_folder, read_sessions
 
 import holdfast
-from holdfast import Assistant, Session
+from holdfast import Assistant, Session, Summary
 from holdfast.errors import CannotFit
 from holdfast.events import BackgroundSummary, CallFinished, CompactionFinished
 from holdfast.models import Price
@@ -98,14 +98,12 @@ def play(records: list[Record], window: int, tally: Tally, setting: str) -> None
                 tally.cold += reason == "cold"
                 tally.cold_paused += reason == "cold" and asked[0] > 0
 
-    store = MemoryStore()
+    store = MemoryStore(clock=lambda: now[0])
     with Session.open(
         "replay",
-        model=holdfast.model("offline", window=window),
+        model=holdfast.model("offline", window=window, price=PRICE),
         store=store,
-        clock=lambda: now[0],
-        background_summary=setting != "at the cut",
-        price=PRICE,
+        summary=Summary(ahead=setting != "at the cut"),
         checkpoints="off",
     ) as session:
         session.on(count)

@@ -103,7 +103,7 @@ async def measure(root: str) -> list[Turn]:
             stalls.append(time.process_time() - began)
 
     turns = []
-    async with await AsyncSession.open("long", model=Answering(), root=root) as session:
+    async with await AsyncSession.open("long", model=Answering(), store=root) as session:
         asking = asyncio.create_task(ask())
         for number in range(1 + FOLLOWING):
             stalls.clear()
@@ -229,7 +229,7 @@ def main() -> None:
 
 async def measure_short(root: str) -> None:
     """Let the process load what it needs once."""
-    async with await AsyncSession.open("long", model=Answering(), root=root) as session:
+    async with await AsyncSession.open("long", model=Answering(), store=root) as session:
         await session.say("Hello! " + " ".join(WORDS))
 
 

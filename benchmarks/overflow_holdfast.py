@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.overflow_cases import MODEL, OUTPUT, SYSTEM, TooLong, folder, wire_of
 
 import holdfast
-from holdfast import Assistant, JsonlStore, Reply, Session, SessionKey, ToolResult, User, Window
+from holdfast import (
+    Assistant,
+    JsonlStore,
+    Limits,
+    Reply,
+    Session,
+    SessionKey,
+    ToolResult,
+    User,
+    Window,
+)
 from holdfast.events import CallStarted
 from holdfast.models import target
 from holdfast.providers import tokenizers
@@ -23,7 +33,8 @@ if TYPE_CHECKING:
 
     from benchmarks.overflow_cases import Answer, Json, OneModel, Purpose, Turn
 
-    from holdfast import Delta, Record
+    from holdfast import Record
+    from holdfast.models import Delta
 
 KEY = SessionKey("main", "torture")
 STEPS = 100
@@ -117,12 +128,11 @@ class Holdfast:
         self._session = Session.open(
             KEY.session,
             model=chat,
-            root=str(self._root),
+            store=str(self._root),
             system=SYSTEM,
             tools=[fetch],
             window=self._one.work.case.window,
-            output_tokens=OUTPUT,
-            steps=STEPS,
+            limits=Limits(output_tokens=OUTPUT, steps=STEPS),
         )
         self._session.on(chat.expect, CallStarted)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Model, Session, model
+from holdfast import Session, model
 from holdfast.errors import ModelError
+from holdfast.models import Model
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 
@@ -22,7 +23,7 @@ def look_up(key: str) -> str:
 
 def run_agent(question: str, model: Model, root: Path) -> str:
     """The agent under test."""
-    with Session.open("agent", model=model, tools=[look_up], root=str(root)) as session:
+    with Session.open("agent", model=model, tools=[look_up], store=str(root)) as session:
         return session.say(question).text
 
 

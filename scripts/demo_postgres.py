@@ -60,7 +60,7 @@ def replay_recording(address: str) -> bool:
 def share_session(address: str) -> bool:
     """Let two processes talk in one session at the same time."""
     say(f"2. Two machines say {_MESSAGES} messages each in one session, at the same time.")
-    with Session.open("shared", model="offline", root=address):
+    with Session.open("shared", model="offline", store=address):
         pass
     machines = [
         subprocess.Popen([sys.executable, "-c", _MACHINE, name, str(_MESSAGES)]) for name in "AB"

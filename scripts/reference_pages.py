@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from scripts.api_page import own_doc  # noqa: E402
 from scripts.site.reference import field_table, fields_of  # noqa: E402
 
-from holdfast import Policy, config, errors, events  # noqa: E402
+from holdfast import Limits, Policy, Secrets, Summary, config, errors, events  # noqa: E402
 from holdfast.core.log.records import BY_TYPE  # noqa: E402
 from holdfast.engine.session.options import SessionOptions  # noqa: E402
 
@@ -45,6 +45,16 @@ def settings_page() -> str:
             "`AsyncSession.open`, where None counts as not given. What they mean together: "
             "[session.md](session.md#options-of-open).",
             field_table(fields_of(SessionOptions)),
+            "## Limits",
+            f"{_prose(Limits)} `limits=Limits(steps=…)`, or a table `limits` of an agent in the "
+            "settings of `serve`.",
+            field_table(fields_of(Limits)),
+            "## Summaries",
+            f"{_prose(Summary)} `summary=Summary(model=…)`, or a table `summary` of an agent.",
+            field_table(fields_of(Summary)),
+            "## Secrets",
+            f"{_prose(Secrets)} `secrets=Secrets({{…}}, found=…)`.",
+            field_table(fields_of(Secrets)),
             "## Thresholds",
             f"{_prose(Policy)} The numbers behind them: [defaults.md](defaults.md). As TOML for "
             "`--policy FILE`: one `name = value` a line.",

@@ -14,12 +14,21 @@ from holdfast import _public
 
 __version__ = "0.1.0"
 
+_MOVED = {
+    **dict.fromkeys(("Deny", "Event"), "events"),
+    **dict.fromkeys(("Delta", "Model", "Tool"), "models"),
+    **dict.fromkeys(("CannotFit", "ContextOverflow"), "errors"),
+    "context_tool": "context",
+}
+"""Names that were here, and the modules that have them."""
 _STUB = f"{__path__[0]}/__init__.pyi"
 
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(_public.homes(_STUB))
+    if name in _MOVED:
+        raise AttributeError(f"module `holdfast` has no `{name}`: `holdfast.{_MOVED[name]}` has it")
     return _public.load(__name__, _STUB, name)
 
 

@@ -2,8 +2,6 @@
 # The public names of `holdfast`, each stated once: type checkers read them here, and
 # `holdfast.__getattr__` finds their modules here.
 
-from holdfast.core.flow.effects import Deny as Deny
-from holdfast.core.flow.events import Event as Event
 from holdfast.core.history.access import (
     Caller as Caller,
     OPERATOR as OPERATOR,
@@ -16,19 +14,20 @@ from holdfast.core.log.records import (
     ToolResult as ToolResult,
     User as User,
 )
-from holdfast.core.models.messages import Tool as Tool
-from holdfast.core.models.replies import (
-    Delta as Delta,
-    Reply as Reply,
-)
+from holdfast.core.models.replies import Reply as Reply
 from holdfast.core.window import Window as Window
 from holdfast.core.projection.policy import (
     Policy as Policy,
 )
+from holdfast.core.secrets.found import Secrets as Secrets
 from holdfast.core.secrets.redaction import Redactor as Redactor
 from holdfast.core.secrets.vault import (
     Secret as Secret,
     Vault as Vault,
+)
+from holdfast.core.turn.options import (
+    Limits as Limits,
+    Summary as Summary,
 )
 from holdfast.engine.erasing import (
     ErasureReport as ErasureReport,
@@ -38,7 +37,6 @@ from holdfast.engine.erasing import (
 from holdfast.engine.history.history import History as History
 from holdfast.engine.history.reseed import reseed as reseed
 from holdfast.engine.memory.search import Memory as Memory
-from holdfast.engine.context_tool import context_tool as context_tool
 from holdfast.engine.outputs import Outputs as Outputs
 from holdfast.engine.redactor import redactor as redactor
 from holdfast.engine.session.async_session import AsyncSession as AsyncSession
@@ -47,12 +45,9 @@ from holdfast.engine.session.session import Session as Session
 from holdfast.engine.session.status import Status as Status
 from holdfast.engine.tool_values import ToolOutput as ToolOutput
 from holdfast.errors import (
-    CannotFit as CannotFit,
-    ContextOverflow as ContextOverflow,
     HoldfastError as HoldfastError,
     ModelError as ModelError,
 )
-from holdfast.ports import Model as Model
 from holdfast.providers.models import (
     async_model as async_model,
     model as model,
@@ -61,3 +56,4 @@ from holdfast.stores.jsonl.store import JsonlStore as JsonlStore
 
 __version__: str
 __all__: list[str]
+_MOVED: dict[str, str]

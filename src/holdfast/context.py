@@ -8,7 +8,10 @@ from holdfast.core.checkpoint.render import (
 )
 from holdfast.core.checkpoint.state import State as State
 from holdfast.core.narrative.carryover import carry_over as carry_over
-from holdfast.engine.context_tool import context_declaration as context_declaration
+from holdfast.engine.context_tool import (
+    context_declaration as context_declaration,
+    context_tool as context_tool,
+)
 from holdfast.core.limits import (
     CHECKPOINT_CUT_CHARS as CHECKPOINT_CUT_CHARS,
     EXCERPT_CHARS as EXCERPT_CHARS,

@@ -6,12 +6,14 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
 import pytest
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.memory.notes import SILENT
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.fences import ASK
+from holdfast.core.turn.options import Summary
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
 from holdfast.providers.requests import validate
@@ -58,17 +60,25 @@ class Bench:
         return self._runner.run(awaited())
 
     def open(self, model: ScriptedModel | Iterable[Answer], name: str = "s", **options: Any) -> Any:
-        """A session on the bench's store; its events go into `events`."""
+        """A session on the bench's store; its events go into `events`. A `clock` is the store's, a
+        `price` the model's."""
         script = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
-        options.setdefault("store", self.store)
-        summariser = options.get("summary_model")
+        store = options.setdefault("store", self.store)
+        store.clock = options.pop("clock", store.clock)
+        price = options.pop("price", None)
+        summary = options.get("summary")
         if self.is_async:
-            if isinstance(summariser, ScriptedModel):
-                options["summary_model"] = summariser.as_async()
-            opening: Any = AsyncSession.open(name, model=script.as_async(), **options)
+            if isinstance(summary, Summary) and isinstance(summary.model, ScriptedModel):
+                summariser = summary.model.as_async()
+                options["summary"] = msgspec.structs.replace(summary, model=summariser)
+            awaited: Any = script.as_async()
+            awaited.price = price
+            opening: Any = AsyncSession.open(name, model=awaited, **options)
             session = self.do(opening)
         else:
-            session = Session.open(name, model=script, **options)
+            priced: Any = script
+            priced.price = price
+            session = Session.open(name, model=priced, **options)
         session.on(self.events.append)
         return session
 

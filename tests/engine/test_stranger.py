@@ -20,6 +20,7 @@ from holdfast.core.dialects.registry import find_variant
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.prices import Price
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
 from holdfast.events import TurnFinished, TurnStarted, TurnWaiting
 from holdfast.providers.known_models.lookup import price_of
@@ -60,21 +61,21 @@ def _takes_anything(*words: str) -> str:
         {"tools": ["read_file"]},
         {"tools": [_takes_anything]},
         {"model": 3},
-        {"summary_model": object()},
+        {"summary": Summary(model=object())},
     ],
 )
 def test_what_cannot_be_is_said_before_a_session_is_made(tmp_path: Path, options: Any) -> None:
     """A mistake in the options has a clear error, and leaves no empty session behind."""
     with pytest.raises(BadSetting) as caught:
-        Session.open("mine", root=str(tmp_path), **options)
+        Session.open("mine", store=str(tmp_path), **options)
     assert caught.value.hint
     with pytest.raises(NoSuchSession):
-        Session.open("mine", root=str(tmp_path), create=False)
+        Session.open("mine", store=str(tmp_path), create=False)
 
 
 def test_none_is_as_if_nothing_was_given() -> None:
     """Options that come out of a configuration file may be None."""
-    empty: Any = {"system": None, "window": None, "tools": None, "output_tokens": None}
+    empty: Any = {"system": None, "window": None, "tools": None, "limits": None}
     with Session.open("s", model=ScriptedModel(["yes"]), store=MemoryStore(), **empty) as session:
         assert session.say("hello").text == "yes"
 
@@ -92,7 +93,9 @@ def test_a_type_that_cannot_be_found_is_said() -> None:
 def test_a_session_closes_what_it_opened_and_nothing_else() -> None:
     """One model may serve many sessions: closing one of them leaves the others alone."""
     shared, helper = Closing(["one", "two"]), Closing([])
-    with Session.open("a", model=shared, summary_model=helper, store=MemoryStore()) as session:
+    with Session.open(
+        "a", model=shared, summary=Summary(model=helper), store=MemoryStore()
+    ) as session:
         session.say("hello")
     assert not shared.is_closed
     assert not helper.is_closed
@@ -122,7 +125,7 @@ def test_a_client_of_the_callers_own_is_not_closed() -> None:
 
 def test_a_session_that_was_reset_can_be_closed(tmp_path: Path) -> None:
     """The fresh one goes on with the store and the model."""
-    before = Session.open("a", root=str(tmp_path))
+    before = Session.open("a", store=str(tmp_path))
     before.say("the port is 8443")
     fresh = before.reset("fresh")
     before.close()
@@ -227,7 +230,8 @@ def test_costs_are_by_the_price_of_whoever_was_asked() -> None:
     """A price that was stated counts in the sums; a summary costs what its own model costs."""
     stated = Price(input=1.0, output=2.0, cache_read=0.1, cache_write=1.25)
     script = ScriptedModel(["yes"])
-    session = Session.open("a", model=script, store=MemoryStore(), price=stated)
+    script.price = stated  # type: ignore[attr-defined]
+    session = Session.open("a", model=script, store=MemoryStore())
     told: list[Any] = []
     session.on(told.append)
     session.say("hello")
@@ -288,7 +292,7 @@ def test_a_listener_to_pieces_that_would_have_to_be_awaited_is_refused() -> None
 @pytest.mark.parametrize("nothing", ["", "  \n", None, []])
 def test_saying_nothing_is_refused_before_it_is_stored(tmp_path: Path, nothing: Any) -> None:
     """A turn without words would be a request without a question."""
-    with Session.open("s", model="offline", root=str(tmp_path)) as session:
+    with Session.open("s", model="offline", store=str(tmp_path)) as session:
         with pytest.raises(UsageError, match="message is empty"):
             session.say(nothing)
         assert session.messages() == []
@@ -326,7 +330,7 @@ def test_what_is_said_reaches_the_model_or_is_refused(content: Any) -> None:
 def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:
     """So that spans and displays know when it is over."""
     ended: list[Any] = []
-    with Session.open("s", model="anthropic:claude-next", root=str(tmp_path)) as session:
+    with Session.open("s", model="anthropic:claude-next", store=str(tmp_path)) as session:
         session.on(ended.append, TurnFinished)
         session.add_user("hello")
         session.call(lambda _request: {"content": [{"type": "text", "text": "hi"}]})
@@ -336,18 +340,20 @@ def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:
 def test_a_window_below_the_floor_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     """Nothing is created, nothing is stored, and the way out is named."""
     with pytest.raises(CannotFit, match="below the floor") as raised:
-        Session.open("s", model="offline", window=5_000, root=str(tmp_path))
+        Session.open("s", model="offline", window=5_000, store=str(tmp_path))
     assert "floor" in str(raised.value.hint)
     with pytest.raises(NoSuchSession):
-        Session.open("s", model="offline", root=str(tmp_path), create=False)
-    with Session.open("s", model="offline", window=5_000, floor=4_000, root=str(tmp_path)) as kept:
+        Session.open("s", model="offline", store=str(tmp_path), create=False)
+    with Session.open(
+        "s", model="offline", window=5_000, limits=Limits(floor=4_000), store=str(tmp_path)
+    ) as kept:
         assert kept.say("hello").text
 
 
 def test_a_recorded_reply_ends_the_turn_with_an_event(tmp_path: Path) -> None:
     """Also where the caller makes the call himself."""
     ended: list[Any] = []
-    with Session.open("s", model="anthropic:claude-next", root=str(tmp_path)) as session:
+    with Session.open("s", model="anthropic:claude-next", store=str(tmp_path)) as session:
         session.on(ended.append, TurnFinished)
         session.add_user("hello")
         session.prepare()
@@ -361,7 +367,9 @@ def test_a_summary_request_that_cannot_be_made_does_not_end_the_turn(tmp_path: P
     summariser = ScriptedModel([], target=Target(narrow, "narrow", "narrow-1"))
     finished: list[CompactionFinished] = []
     script = ScriptedModel([], window=20_000, otherwise="answer")
-    with Session.open("s", model=script, summary_model=summariser, root=str(tmp_path)) as session:
+    with Session.open(
+        "s", model=script, summary=Summary(model=summariser), store=str(tmp_path)
+    ) as session:
         session.on(finished.append, CompactionFinished)
         for number in range(6):
             session.add_user(f"Note {number}: " + "word " * 2_500)

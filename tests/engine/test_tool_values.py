@@ -16,6 +16,7 @@ from tests.support.runs import EXAMPLES, RUN
 
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.log.records import ToolResult
+from holdfast.core.turn.options import Limits
 from holdfast.engine import tool_values
 from holdfast.engine.tool_values import ToolOutput, outcome_of, outcome_of_error
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -220,7 +221,7 @@ def test_the_turn_goes_on_whatever_a_tool_does(
     wanted = [(f"c{number}", name, {"number": number}) for number in range(len(acts))]
     replies = [calls(*wanted)] if is_parallel else [calls(call) for call in wanted]
     model = ScriptedModel([*replies, "done"])
-    session = bench.open(model, tools=[act, act_later], window=200_000, steps=200)
+    session = bench.open(model, tools=[act, act_later], window=200_000, limits=Limits(steps=200))
     assert bench.say(session, "act").text == "done"
     results = [record for record in bench.records() if isinstance(record, ToolResult)]
     assert sorted(record.tool_use_id for record in results) == sorted(call[0] for call in wanted)

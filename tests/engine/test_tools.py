@@ -235,7 +235,7 @@ def test_request_describes_parameters_in_every_docstring_style(
     """The tools of the request that a provider gets carry the descriptions, and no section."""
     monkeypatch.setattr(weather, "__doc__", docstring)
     model = ScriptedModel(["sunny"])
-    with Session.open("s", model=model, tools=[weather], root=str(tmp_path)) as session:
+    with Session.open("s", model=model, tools=[weather], store=str(tmp_path)) as session:
         session.say("weather?")
     sent = next(tool for tool in model.requests[0]["tools"] if tool["name"] == "weather")
     assert sent["description"] == "Look up the weather.\n\nIt may be a day old."

@@ -40,7 +40,7 @@ def test_a_turn_has_spans_for_its_calls_and_tools(tmp_path: Path, spans: Any) ->
     """One `invoke_agent` span with two `chat` spans and an `execute_tool` span under it."""
     tracer, finished = spans
     script = ScriptedModel([calls(("c1", "add", {"a": 1, "b": 2})), "three"])
-    with Session.open("s", model=script, root=str(tmp_path), tools=[add]) as session:
+    with Session.open("s", model=script, store=str(tmp_path), tools=[add]) as session:
         trace(session, tracer)
         session.say("what is 1 + 2?")
     found = finished()
@@ -67,7 +67,7 @@ def test_a_failed_turn_ends_its_spans_as_errors(tmp_path: Path, spans: Any) -> N
         body: ClassVar = {"error": {"type": "authentication_error", "message": "invalid x-api-key"}}
 
     script = ScriptedModel([Refused("Error code: 401")])
-    with Session.open("s", model=script, root=str(tmp_path)) as session:
+    with Session.open("s", model=script, store=str(tmp_path)) as session:
         trace(session, tracer)
         with pytest.raises(ModelError):
             session.say("hello")
@@ -80,7 +80,7 @@ def test_the_returned_function_ends_it(tmp_path: Path, spans: Any) -> None:
     """Afterwards nothing more is traced."""
     tracer, finished = spans
     script = ScriptedModel(["one", "two"])
-    with Session.open("s", model=script, root=str(tmp_path)) as session:
+    with Session.open("s", model=script, store=str(tmp_path)) as session:
         stop = trace(session, tracer)
         session.say("hello")
         before = len(finished())

@@ -369,7 +369,7 @@ class Backend:
         answers = []
         for words in said:
             root = str(self._home / "root")
-            with Session.open("trip", model=self.model, root=root) as session:
+            with Session.open("trip", model=self.model, store=root) as session:
                 answers.append(session.say(words).text)
         return answers
 

@@ -30,6 +30,7 @@ from tests.lives.lives import (
 from tests.lives.oracle import Fault, Sent, epochs_of, judge
 
 from holdfast import AsyncSession, Session, SessionKey, async_model, model
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.errors import HoldfastError
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import Answer, Call, Loopback
@@ -236,18 +237,17 @@ class Living:
         prefix = PREFIXES[dialect]
         main = make(f"{prefix}:{self.model}", thinking=self.life.thinking, **settings)
         other = make(f"{prefix}:{SUMMARISERS[dialect]}", **settings)
+        self.store.clock = self._clock
         opened = (AsyncSession if is_async else Session).open(
             self.key.session,
             model=main,
-            summary_model=other,
+            summary=Summary(model=other),
             store=self.store,
             agent="main",
-            clock=self._clock,
             system=self.system,
             tools=self.tools,
             window=self.life.window,
-            wait_seconds=0.0,
-            output_tokens=2_000,
+            limits=Limits(wait_seconds=0.0, output_tokens=2_000),
         )
         return self._do(opened)
 

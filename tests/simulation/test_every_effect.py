@@ -30,6 +30,7 @@ from holdfast.core.log.refs import refs_of
 from holdfast.core.models.messages import Text
 from holdfast.core.models.replies import Reply
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.turn.options import Limits
 from holdfast.core.turn.run import cut_in
 from holdfast.core.window import Window
 from holdfast.errors import HoldfastError
@@ -101,13 +102,13 @@ def _open(world: World, model: ScriptedModel, **options: Any) -> SimulatedSessio
         world.done.append(parcel)
         return f"{parcel} was here. " * 900
 
+    world.store.clock = world.clock
     return SimulatedSession.open(
         "s",
         model=model,
         store=world.store,
-        clock=world.clock,
         tools=[weigh, dump],
-        floor=4_000,
+        limits=Limits(floor=4_000),
         **options,
     )
 

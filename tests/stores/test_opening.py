@@ -73,7 +73,7 @@ def test_other_kinds_are_errors_and_make_no_folder(here: Path) -> None:
         assert raised.value.hint
         if address.strip():  # nothing means the default
             with pytest.raises(UsageError):
-                Session.open("work", model="offline", root=address)
+                Session.open("work", model="offline", store=address)
             if "\0" not in address:
                 assert cli.main(["sessions", "--root", address]) == cli.EXIT_USAGE
         assert os.listdir(here) == []
@@ -109,7 +109,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, here: Path)
 
 def test_memory_is_kept_nowhere(here: Path) -> None:
     """A session in `memory:` works and leaves no file; another store of it is another one."""
-    with Session.open("work", model="offline", root="memory:") as session:
+    with Session.open("work", model="offline", store="memory:") as session:
         session.say("hello")
         session.checkpoint()
     with open_store("memory:") as store:
@@ -157,7 +157,7 @@ def test_the_variable_gives_other_blobs(monkeypatch: pytest.MonkeyPatch, here: P
     """A large output of a session and the command that reads it use `HOLDFAST_BLOBS`."""
     monkeypatch.setenv("HOLDFAST_BLOBS", "elsewhere")
     assert config.load().blobs == "elsewhere"
-    with Session.open("work", model="offline", root="root") as session:
+    with Session.open("work", model="offline", store="root") as session:
         session.store.blobs.put(b"payload")
     assert len(list(FileBlobs("elsewhere"))) == 1
     assert list(FileBlobs("root")) == []
@@ -165,7 +165,7 @@ def test_the_variable_gives_other_blobs(monkeypatch: pytest.MonkeyPatch, here: P
     assert list(FileBlobs("elsewhere")) == []
     monkeypatch.setenv("HOLDFAST_BLOBS", "gs://bucket")
     with pytest.raises(UsageError, match="blobs at `gs://bucket`"):
-        Session.open("work", model="offline", root="root")
+        Session.open("work", model="offline", store="root")
     assert not (here / "gs:").exists()
 
 
@@ -237,7 +237,7 @@ def test_a_database_is_opened_by_its_address(
     postgres_address: str, capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
     """Sessions, commands and the memory use it like a folder, and leave no file."""
-    with Session.open("work", model="offline", root=postgres_address) as session:
+    with Session.open("work", model="offline", store=postgres_address) as session:
         session.say("My sister lives in Lisbon.")
     with Memory.open(postgres_address, with_vectors=False) as memory:
         assert [hit.session for hit in memory.search("sister", scope="sessions")] == ["main/work"]
@@ -258,7 +258,7 @@ def test_payloads_of_a_folder_are_in_a_bucket(
         ("AWS_REGION", "region"),
     ):
         monkeypatch.setenv(variable, s3_options[option])
-    with Session.open("work", model="offline", root="root") as session:
+    with Session.open("work", model="offline", store="root") as session:
         sha256 = session.store.blobs.put(b"payload")
     assert open_blobs(f"s3://tests/{here.name}").get(sha256) == b"payload"
     assert not (here / "root" / "blobs").exists()

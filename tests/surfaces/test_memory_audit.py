@@ -92,7 +92,7 @@ def call_http(store: SessionStore, path: str, citation: str) -> None:
 
 def recall(store: SessionStore) -> None:
     with Session.open(
-        "plans", model="offline", store=store, owner="ann", memory=remember(store), recall="all"
+        "plans", model="offline", store=store, owner="ann", memory=remember(store)
     ) as session:
         session.say("Where is the quokka by the harbour?")
 

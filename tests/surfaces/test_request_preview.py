@@ -19,6 +19,7 @@ from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.window import likely_window
 from holdfast.core.owners import NamedOwner
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
+from holdfast.core.turn.options import Limits
 from holdfast.core.window import Window
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import last_call
@@ -62,7 +63,9 @@ def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange |
         branches.add(entry.record, before)
         before = entry.record.id
     model = ScriptedModel(["yes"], target=target("anthropic", model=_MODEL))
-    with Session.open("s", store=store, model=model, window=100_000, floor=2_000) as session:
+    with Session.open(
+        "s", store=store, model=model, window=100_000, limits=Limits(floor=2_000)
+    ) as session:
         window = session.window
     planned = read_request(store, key, RequestTerms()).plan.window
 
@@ -81,7 +84,9 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
     """It is in no record, but the cut was made for it: what is shown is what was sent."""
     key, store = SessionKey("main", "s"), MemoryStore()
     model = ScriptedModel(["I looked at it. " * 99] * 20, target=target("anthropic", model=_MODEL))
-    with Session.open("s", store=store, model=model, window=stated, floor=2_000) as session:
+    with Session.open(
+        "s", store=store, model=model, window=stated, limits=Limits(floor=2_000)
+    ) as session:
         for number in range(12):
             session.say(f"Look at part {number}.")
         assert session.compact().outcome == "applied"
@@ -125,10 +130,12 @@ _TOOL = "tests.surfaces.test_request_preview:look_up"
 _AGENTS = {
     "main": AgentSettings(window=50_000),
     "small": AgentSettings(
-        window=9_000, floor=2_000, output_tokens=700, policy={"keep": 0.2, "compact": 0.5}
+        window=9_000,
+        limits=Limits(floor=2_000, output_tokens=700),
+        policy={"keep": 0.2, "compact": 0.5},
     ),
     "large": AgentSettings(window=300_000, system="Be brief. " * 40, tools=(_TOOL,)),
-    "own": AgentSettings(model="offline", output_tokens=3_000),
+    "own": AgentSettings(model="offline", limits=Limits(output_tokens=3_000)),
 }
 _OWN_CHANGES = st.builds(
     ModelChange,

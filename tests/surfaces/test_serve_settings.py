@@ -78,7 +78,9 @@ def test_every_key_is_documented() -> None:
         ("[telegram]\nallow = ['bob']", "allow"),
         ("[telegram]\ndm_scope = 'x'", "dm_scope"),
         ("[server", "not TOML"),
-        ("[agents.main]\nsteps = 'many'", "steps"),
+        ("[agents.main]\nlimits = { steps = 'many' }", "steps"),
+        ("[agents.main]\nsteps = 5", "limits.steps"),
+        ("[agents.main]\nsummary_model = 'offline'", "summary.model"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, words: str) -> None:

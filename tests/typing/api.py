@@ -9,12 +9,8 @@ from typing import Any, assert_type
 
 from holdfast import (
     AsyncSession,
-    Delta,
-    Deny,
-    Event,
     HoldfastError,
     JsonlStore,
-    Model,
     Record,
     Reply,
     Session,
@@ -25,8 +21,8 @@ from holdfast import (
     Window,
     model,
 )
-from holdfast.events import ToolStarted, TurnFinished
-from holdfast.models import Target, target
+from holdfast.events import Deny, Event, ToolStarted, TurnFinished
+from holdfast.models import Delta, Model, Target, target
 from holdfast.records import Assistant, Compaction, ToolResult
 
 

@@ -134,6 +134,8 @@ class SessionCatalogue(SessionReader):
 
     def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
         self._clock, self._entropy = clock, entropy
+        self.clock = clock
+        """The time that dates what is stored, also by sessions over this store."""
         with _resolving:
             decode(b"{}")  # the first call resolves the types of records
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -21,13 +21,18 @@ from holdfast.providers.registry import PREFIXES, find_provider
 from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.failures.classify import Rule
     from holdfast.core.models.dialects import CacheTime, Target
+    from holdfast.core.models.prices import Price
     from holdfast.core.window import GivenWindow
     from holdfast.ports import AsyncModel, Model
     from holdfast.providers.command_line.model import CommandLineModel
     from holdfast.providers.local import LocalModel
     from holdfast.providers.offline.model import OfflineModel
 
+T = TypeVar("T")
 NAMES: Final = (
     *("offline", "local:smollm2", "local:PATH.gguf", "cli:claude", "cli:codex", "cli:COMMAND"),
     *(f"{prefix}:NAME" for prefix in sorted(PREFIXES)),
@@ -102,23 +107,26 @@ def model(
     variant: str = "",
     output_max: int = 0,
     timeout: float | None = None,
+    price: Price | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Model:
     """A model by name.
 
     `client` is your own SDK client; `base_url` and `api_key` are for ours, which makes no retries:
-    the engine does, and counts them. `thinking` is on, off, or what it may take in tokens.
+    the engine does, and counts them. `thinking` is on, off, or what it may take in tokens. Without
+    a `price` it is the list price. Your own `rules` for classifying failures come before ours.
     """
     named = read_name(name)
     if named.kind == "offline":
-        return _offline(window, cache)
+        return _with_facts(_offline(window, cache), price, rules)
     if named.kind == "local":
-        return _local(named.name, window)
+        return _with_facts(_local(named.name, window), price, rules)
     if named.kind == "cli":
-        return _command_line(named.name, window, timeout)
+        return _with_facts(_command_line(named.name, window, timeout), price, rules)
     url = base_url or named.base_url
     options = ClientOptions(base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)
-    return SdkModel(client, whom, window_for(whom, window), options)
+    return _with_facts(SdkModel(client, whom, window_for(whom, window), options), price, rules)
 
 
 def async_model(
@@ -134,22 +142,35 @@ def async_model(
     variant: str = "",
     output_max: int = 0,
     timeout: float | None = None,
+    price: Price | None = None,
+    rules: Sequence[Rule] = (),
 ) -> AsyncModel:
     """The same for asynchronous callers."""
     named = read_name(name)
     if named.kind == "offline":
-        return _offline(window, cache).as_async()
+        return _with_facts(_offline(window, cache).as_async(), price, rules)
     if named.kind == "local":
-        return _local(named.name, window).as_async()
+        return _with_facts(_local(named.name, window).as_async(), price, rules)
     if named.kind == "cli":
-        return _command_line(named.name, window, timeout).as_async()
+        return _with_facts(_command_line(named.name, window, timeout).as_async(), price, rules)
     url = base_url or named.base_url
     options = ClientOptions(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)
-    return AsyncSdkModel(client, whom, window_for(whom, window), options)
+    made = AsyncSdkModel(client, whom, window_for(whom, window), options)
+    return _with_facts(made, price, rules)
 
 
 # Each of these has much to set up, and a caller needs one of them at most.
+
+
+def _with_facts(made: T, price: Price | None, rules: Sequence[Rule]) -> T:
+    """Give a model what its caller states of it; a session reads it there."""
+    stated: Any = made
+    if price is not None:
+        stated.price = price
+    if rules:
+        stated.rules = tuple(rules)
+    return made
 
 
 def _offline(window: GivenWindow, cache: CacheTime) -> OfflineModel:

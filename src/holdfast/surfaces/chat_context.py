@@ -11,6 +11,7 @@ from holdfast.core.flow.arguments import shorten
 from holdfast.core.log.ids import SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, owner_argument, owner_of
+from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.adoption.sessions import is_in_use
@@ -82,7 +83,7 @@ class ChatContext:
         self._model = model
         self._options = options
         self._clock = clock
-        self.redactor = Redactor(Vault(options.secrets).redactor_secrets)
+        self.redactor = Redactor(Vault(secrets_of(options.secrets).values).redactor_secrets)
         """Masks what commands show: registered values, and what looks like a credential."""
         self._session: Session | None = None
 

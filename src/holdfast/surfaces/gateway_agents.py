@@ -6,7 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.engine.session.async_session import AsyncSession
-from holdfast.engine.session.options import check_window, read_options, window_and_floor
+from holdfast.engine.session.options import (
+    check_window,
+    find_summariser,
+    read_options,
+    window_and_floor,
+)
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.engine.workspace.facts import TurnTerms
 from holdfast.providers.models import async_model
@@ -44,13 +49,11 @@ class GatewayAgents:
             {
                 "system": agent.system or None,
                 "window": agent.window,
-                "floor": agent.floor,
-                "output_tokens": agent.output_tokens,
-                "background_summary": agent.background_summary,
+                "summary": agent.summary,
+                "limits": agent.limits,
                 "policy": policy_from(agent.policy),
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,
-                "steps": agent.steps,
                 "tools": load_tools(agent.tools),
                 "secrets": self._secrets or None,
             }
@@ -90,13 +93,12 @@ class GatewayAgents:
 
     async def open(self, key: SessionKey) -> AsyncSession:
         """Open a session, off the event loop."""
-        settings = self._agents.get(key.agent, self._agents[""])
-        summariser = self._model(settings.summary_model) if settings.summary_model else None
+        options = self.options(key.agent)
         return await asyncio.to_thread(
             AsyncSession,
             self._store,
             key,
             self.model(key.agent),
-            self.options(key.agent),
-            summariser=summariser,
+            options,
+            summariser=find_summariser(options, self._model),
         )

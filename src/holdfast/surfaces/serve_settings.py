@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from holdfast.config import file_overrides
 from holdfast.core.log.ids import check_name
 from holdfast.core.text.typed import convert_typed
+from holdfast.core.turn.options import Limits, Summary, SummaryWriter
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.errors import BadSetting
@@ -36,20 +37,26 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     model: str = ""
     """As `anthropic:NAME`; empty for HOLDFAST_MODEL, or the offline model."""
-    summary_model: str = ""
-    background_summary: bool = False
-    """Write the summary for the next cut ahead, while a session waits."""
+    summary: SummaryWriter | Summary = "model"
+    """The writer of summaries: `model`, `extract`, or a table with `model` and `ahead`."""
     system: str = ""
     window: int | None = None
-    floor: int | None = None
-    output_tokens: int | None = None
     policy: dict[str, Any] | str = "balanced"
     """A name, or thresholds that are to be other than by default."""
     notes: Literal["model", "off"] = "off"
     checkpoints: Literal["cuts", "turns", "off"] = "turns"
-    steps: int = 50
     tools: tuple[str, ...] = ()
     """Functions that the model may call, as `package.module:function`."""
+    limits: Limits = Limits()
+    """The numbers that bound a turn, its recovery and its summaries."""
+
+
+_GONE_KEYS: Final = {
+    "summary_model": "summary.model",
+    "background_summary": "summary.ahead",
+    **{name: f"limits.{name}" for name in Limits.__struct_fields__},
+}
+"""Keys that an agent had, and the ones that took their place."""
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -184,12 +191,25 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _convert(given: dict[str, Any], source: str) -> ServeSettings:
+    _refuse_gone_keys(given, source)
     try:
         return convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:
         raise BadSetting(
             f"{source}: {error}", hint="docs/gateway.md lists every key; nothing was started"
         ) from error
+
+
+def _refuse_gone_keys(given: dict[str, Any], source: str) -> None:
+    """Raise for a key of an agent that is gone, with the key that took its place."""
+    agents = given.get("agents")
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        for key in agent if isinstance(agent, dict) else ():
+            if place := _GONE_KEYS.get(key):
+                raise BadSetting(
+                    f"{source}: an agent has no key `{key}` - at `$.agents.{name}`",
+                    hint=f"write it as `{place}`; nothing was started",
+                )
 
 
 def load_tools(names: tuple[str, ...]) -> list[Callable[..., Any]]:

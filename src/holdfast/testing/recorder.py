@@ -35,6 +35,7 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import UsageError
@@ -240,7 +241,7 @@ def record(script: Script, project: Path, scratch: Path) -> list[Record]:
         model=model,
         system=script.system,
         tools=bench.tools(),
-        steps=1_000,
+        limits=Limits(steps=1_000),
     ) as session:
         for turn in script.turns:
             session.say(turn.user)

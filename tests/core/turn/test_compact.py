@@ -12,7 +12,8 @@ from holdfast.core.flow.events import CallStarted, CompactionFinished, PruneStar
 from holdfast.core.log.records import Assistant, Compaction, Prune, ToolResult, User
 from holdfast.core.models.replies import Reply
 from holdfast.core.turn.compact import compact, fit
-from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.core.turn.options import RunOptions
+from holdfast.core.turn.run import Bounds
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_a_summary_that_rides_on_the_conversation_has_a_bounded_reply() -> None:
     done = hand.run(compact(hand.state, "the tests"))
     (call,) = hand.calls
     assert len(call.prompt.messages) > 10
-    most = 2 * hand.state.options.summary_tokens
+    most = 2 * hand.state.options.limits.summary_tokens
     assert 0 < call.prompt.output_tokens <= most
     assert "the tests" in str(call.prompt.messages[-1])
     (started,) = hand.of(CallStarted)

@@ -27,8 +27,9 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.models.replies import Reply
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.epochs import DETAILS, begins_epoch, find_cause
+from holdfast.core.turn.options import RunOptions
 from holdfast.core.turn.replies import ask
-from holdfast.core.turn.run import RunOptions, RunSettings, RunState
+from holdfast.core.turn.run import RunSettings, RunState
 from holdfast.core.window import Window
 
 WORDS: Final = "word " * 400

@@ -13,7 +13,7 @@ from holdfast.core.flow.events import FlushFinished, FlushStarted
 from holdfast.core.log.records import Assistant, Compaction, Flush, User
 from holdfast.core.models.replies import Reply
 from holdfast.core.turn.flush import NoteFlush
-from holdfast.core.turn.run import RunOptions
+from holdfast.core.turn.options import RunOptions
 from holdfast.core.turn.summarise import Summariser
 
 if TYPE_CHECKING:

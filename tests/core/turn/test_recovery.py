@@ -18,8 +18,9 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.facts import judge
+from holdfast.core.turn.options import Limits
 from holdfast.core.turn.recovery import Recovery, Remedy, Tries, final_error, is_smaller, remedy
-from holdfast.core.turn.run import Bounds, RunOptions, RunSettings, RunState
+from holdfast.core.turn.run import Bounds, RunSettings, RunState
 from holdfast.core.window import Window
 from holdfast.errors import ContextOverflow, ModelError
 
@@ -38,11 +39,11 @@ def plan_of(pairs: int = 30, window: int = 32_000, **options: Any) -> Plan:
 
 
 PLAN = plan_of()
-OPTIONS = RunOptions()
+OPTIONS = Limits()
 
 
 def after(failure: Failure, tries: Tries | None = None, **options: Any) -> Remedy:
-    return remedy(failure, PLAN, Bounds(), tries or Tries(), RunOptions(**options))
+    return remedy(failure, PLAN, Bounds(), tries or Tries(), Limits(**options))
 
 
 def overflow(**numbers: int) -> Failure:

@@ -15,7 +15,6 @@ from holdfast.core.models.usage import Usage
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.run import RunSettings, RunState
 from holdfast.core.window import Window
-from holdfast.errors import BadSetting
 
 TARGET = target("anthropic", provider="anthropic", model="m")
 
@@ -107,13 +106,3 @@ def test_a_result_has_room_before_the_first_request_and_in_a_window_of_any_size(
     """A caller may store a result first; a window below the floor is refused by the request."""
     rooms = [run_of(Window(tokens)).output_room() for tokens in (2_000, 64_000, 200_000)]
     assert len(set(rooms)) == 3
-
-
-@pytest.mark.parametrize("name", ["steps", "summary_calls", "recovery_calls", "waits"])
-def test_counts_of_calls_have_a_least_value(name: str) -> None:
-    """No turn without a step, no summary without a call; the others may be switched off."""
-    least = 1 if name in ("steps", "summary_calls") else 0
-    settings = run_of(Window(64_000)).options
-    assert getattr(msgspec.structs.replace(settings, **{name: least}), name) == least
-    with pytest.raises(BadSetting, match=f"`{name}` cannot be {least - 1}"):
-        msgspec.structs.replace(settings, **{name: least - 1})

@@ -112,7 +112,7 @@ def test_the_answer_beside_a_hit_is_in_the_request() -> None:
     asked = Assistant(content="What genre of film do you like?")
     told = User(content="drama and romance!")
     with _remembered({"one": [asked, told]}) as memory:
-        options = {"model": "offline", "store": memory._store, "memory": memory, "recall": "all"}
+        options = {"model": "offline", "store": memory._store, "memory": memory}
         with Session.open("next", **options) as session:  # type: ignore[arg-type]
             session.say("Which genre of film would suit me?")
             sent = str(session.plan().prompt.messages)

@@ -49,7 +49,7 @@ def test_the_latest_is_first_and_the_older_one_names_it(store: MemoryStore) -> N
 def test_the_mark_is_in_the_request(store: MemoryStore) -> None:
     """Found is not sent: the model reads which of the two holds."""
     memory = Memory(store, None)
-    options = {"model": "offline", "store": store, "memory": memory, "recall": "all"}
+    options = {"model": "offline", "store": store, "memory": memory}
     with Session.open("next", **options) as session:  # type: ignore[arg-type]
         session.say("Remind me, which bank is my bank?")
         sent = str(session.plan().prompt.messages)

@@ -11,6 +11,7 @@ from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, tex
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.log.records import Assistant, Compaction, OutputRef, ToolResult, User, text_of
 from holdfast.core.models.messages import Tool, ToolCall
+from holdfast.core.turn.options import Summary
 from holdfast.engine.context_tool import context_declaration
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -95,7 +96,7 @@ def test_the_model_compacts_with_a_focus_before_its_next_step(bench: Bench) -> N
         ],
         window=200_000,
     )
-    session = bench.open(model, tools=[look], summary_model=summary)
+    session = bench.open(model, tools=[look], summary=Summary(model=summary))
     talk(bench, session)
     assert bench.say(session, "make room").text == "smaller now"
     kinds = [record.kind for record in bench.records()]

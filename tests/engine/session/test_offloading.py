@@ -15,9 +15,10 @@ from holdfast.core.limits import PREVIEW_CHARS
 from holdfast.core.log.records import Compaction, Prune, PruneDecision, ToolResult, User, text_of
 from holdfast.core.log.refs import refs_of
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.turn.options import Limits
 from holdfast.errors import NoSuchOutput, StoreUnavailable
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.in_memory import MemoryBlobs
+from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
@@ -172,7 +173,8 @@ def test_a_full_disk_costs_the_middle_of_an_output_and_not_the_turn(bench: Bench
             raise StoreUnavailable("cannot store a blob: No space left on device")
 
     model = ScriptedModel([calls(("c1", "build", {})), "it failed"], window=200_000)
-    session = bench.open(model, tools=[build], blobs=Full())
+    bench.store = MemoryStore(blobs=Full())
+    session = bench.open(model, tools=[build])
     assert bench.say(session, "build it").text == "it failed"
     result = result_in(bench.records())
     assert result.output_ref is None
@@ -293,11 +295,15 @@ def test_the_tool_is_left_out_where_it_would_leave_no_room(bench: Bench) -> None
     """The system prompt takes nearly all of the window: reading back must not cost the turn."""
     model = ScriptedModel([calls(("c1", "build", {})), "it failed", "fine"], window=8_000)
     session = bench.open(
-        model, tools=[build], system="Be exact. " * 1_750, floor=4_000, summary="extract"
+        model,
+        tools=[build],
+        system="Be exact. " * 1_750,
+        limits=Limits(floor=4_000),
+        summary="extract",
     )
     assert bench.say(session, "build it").text == "it failed"
     assert bench.say(session, "still there?").text == "fine"
     assert [tool_names(request) for request in model.requests] == [["build"]] * 3
     roomy = ScriptedModel(["fine"], window=8_000)
-    bench.say(bench.open(roomy, "other", tools=[build], floor=4_000), "still there?")
+    bench.say(bench.open(roomy, "other", tools=[build], limits=Limits(floor=4_000)), "still there?")
     assert tool_names(roomy.requests[0]) == ["build", "context"]

@@ -68,7 +68,7 @@ def test_opening_a_log_that_was_never_compacted_is_bounded(
             _never_compacted(store, [], records)
         meter = ReadMeter(monkeypatch)
         tracemalloc.start()
-        with Session.open("s", model=ScriptedModel([]), root=str(root), create=False) as session:
+        with Session.open("s", model=ScriptedModel([]), store=str(root), create=False) as session:
             costs.append((meter.bytes, tracemalloc.get_traced_memory()[1]))
             assert session.id == "s"
         tracemalloc.stop()

@@ -11,6 +11,7 @@ import pytest
 from holdfast import AsyncSession, JsonlStore, Session, SessionKey, async_model, model
 from holdfast.core.flow.events import CallFailed, CompactionFinished, TroubleNoticed, WindowLearned
 from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.core.turn.options import Limits
 from holdfast.errors import ContextOverflow, ModelError
 from holdfast.testing import Loopback
 from holdfast.testing.loopback import Answer, Asked, Call, Fault
@@ -70,12 +71,12 @@ class Desk:
         url = loopback.url if way.dialect in ("anthropic", "gemini") else loopback.openai_url
         make: Any = async_model if way.is_async else model
         options.setdefault("window", WINDOW)
-        options.setdefault("wait_seconds", 0.02)
+        options.setdefault("limits", Limits(wait_seconds=0.02))
         self.heard: list[Delta] = []
         self.events: list[Any] = []
         self.model: Any = make(way.name, base_url=url, api_key="any")
         opened: Any = (AsyncSession if way.is_async else Session).open(
-            "s", model=self.model, root=str(root), **options
+            "s", model=self.model, store=str(root), **options
         )
         self.session: Any = self.do(opened)
         self.session.on(self.events.append)
@@ -365,7 +366,7 @@ def test_a_client_of_ones_own(way: Way, tmp_path: Path) -> None:
         }[way.dialect]
         extra = {"stream": True} if way.streams else {}
         session = Session.open(
-            "own", model=way.name, root=str(tmp_path), tools=[lookup], window=WINDOW
+            "own", model=way.name, store=str(tmp_path), tools=[lookup], window=WINDOW
         )
         session.add_user("What colours are they?")
         reply = session.call(lambda request: send(**request, **extra))
@@ -401,7 +402,7 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
             "openai-responses": chat.responses.create,
             "gemini": _google(google),
         }[way.dialect]
-        session = Session.open("own", model=way.name, root=str(tmp_path), window=60_000)
+        session = Session.open("own", model=way.name, store=str(tmp_path), window=60_000)
         for number in range(6):
             session.add_user(f"Note {number}: " + f"word{number} " * 3_000)
         failed: Exception | None = None

@@ -31,7 +31,7 @@ def _thinks(_asked: Any) -> Answer:
 def _say(root: Path, loopback: Loopback, name: str, text: str) -> list[Any]:
     made = model(f"anthropic:{name}", base_url=loopback.url, api_key="any")
     events: list[Any] = []
-    with Session.open("s", model=made, root=str(root)) as session:
+    with Session.open("s", model=made, store=str(root)) as session:
         session.on(events.append)
         session.say(text)
     return events

@@ -46,6 +46,7 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.text.fences import TAGS
+from holdfast.core.turn.options import Summary
 from holdfast.core.window import Window
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
@@ -217,7 +218,7 @@ def test_a_checkpoint_that_is_brought_in_is_in_the_next_request(bench: Bench) ->
 
 def test_a_session_keeps_what_it_started_from_over_a_compaction(bench: Bench) -> None:
     model = ScriptedModel([f"Part {number}. " * 400 for number in range(7)], otherwise="Done.")
-    session = bench.open(model, summary_model=ScriptedModel([], otherwise="No."))
+    session = bench.open(model, summary=Summary(model=ScriptedModel([], otherwise="No.")))
     state = State(session_id="old", original_request=f"Sort {WORD}.")
     checkpoints.bring_in(bench.store, session.key, state)
     for _ in range(7):  # the newest three steps are protected

@@ -37,6 +37,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Delta, Reply
+from holdfast.core.turn.options import Limits
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import BadSetting, CallDenied, HoldfastWarning, ModelError, NoSuchSession
@@ -414,7 +415,7 @@ def test_the_limit_on_steps_ends_a_turn_and_not_the_session(bench: Bench) -> Non
     model = ScriptedModel(
         otherwise=lambda request: calls((f"c{len(request['messages'])}", "add", {"a": 1, "b": 1}))
     )
-    session = bench.open(model, tools=[add], steps=3)
+    session = bench.open(model, tools=[add], limits=Limits(steps=3))
     reply = bench.say(session, "go on")
     assert reply.stop == "steps"
     assert len(model.requests) == 3
@@ -550,7 +551,10 @@ def test_cancelled_from_another_thread_while_waiting(bench: Bench) -> None:
     """A provider that is busy is not waited for when nobody wants the answer any more."""
     error = RuntimeError("429 rate limit exceeded, please retry")
     model = ScriptedModel([error, "next"])
-    session = bench.open(model, wait_seconds=600.0, waits=4)
+    session = bench.open(
+        model,
+        limits=Limits(wait_seconds=600.0, waits=4),
+    )
     session.on(lambda _event: threading.Timer(0.1, session.cancel).start(), CallFailed)
     with pytest.raises(Cancelled):
         bench.say(session, "hello")
@@ -819,7 +823,7 @@ def test_prepare_and_record(bench: Bench) -> None:
 
 def test_prepare_after_a_refusal_is_smaller_and_bounded(bench: Bench) -> None:
     """Each preparation after an overflow is smaller; in the end there is one clear error."""
-    session = bench.open(ScriptedModel(), recovery_calls=4)
+    session = bench.open(ScriptedModel(), limits=Limits(recovery_calls=4))
     bench.do(session.add_user("the first words " * 300))
     for number in range(8):
         bench.do(session.record(Reply(content=[{"type": "text", "text": f"reply {number}"}])))

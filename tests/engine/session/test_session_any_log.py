@@ -12,6 +12,7 @@ from tests.engine.sessions import EITHER_KIND, KINDS, Bench
 from tests.hostile_logs import hostile_log
 from tests.support.runs import sample
 
+from holdfast.core.turn.options import Limits
 from holdfast.engine.session.session import Session
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.scripted import ScriptedModel
@@ -45,7 +46,7 @@ CASES = [(seed, window) for seed in range(6) for window in (4_000, 30_000)]
 @pytest.mark.parametrize(("seed", "window"), sample(CASES, share=0.3))
 def test_every_operation_works_on_any_log(bench: Bench, seed: int, window: int) -> None:
     model = ScriptedModel([], otherwise="fine", window=window)
-    session = bench.open(model, floor=0)
+    session = bench.open(model, limits=Limits(floor=0))
     for round_ in range(2):
         fill(bench, session, 2 * seed + round_)
         status = bench.do(session.status())
@@ -60,7 +61,7 @@ def test_every_operation_works_on_any_log(bench: Bench, seed: int, window: int) 
 def test_a_paste_in_two_messages_is_answered_and_can_be_read_back(tmp_path: Path) -> None:
     """The request names the record of the long message, and that record can be read."""
     words = "some words " * 9_000
-    with Session.open("a", model="offline", window=30_000, root=str(tmp_path)) as session:
+    with Session.open("a", model="offline", window=30_000, store=str(tmp_path)) as session:
         record = session.add_user(words)
         assert session.status().messages_tokens > 0
         assert session.say("hi").text
@@ -69,6 +70,6 @@ def test_a_paste_in_two_messages_is_answered_and_can_be_read_back(tmp_path: Path
         assert session.output_read(record, max_chars=100_000).text.count("some words") > 7_000
         assert session.compact().outcome in ("applied", "skipped")
         assert session.checkpoint()
-    with Session.open("a", model="offline", window=30_000, root=str(tmp_path)) as again:
+    with Session.open("a", model="offline", window=30_000, store=str(tmp_path)) as again:
         again.add_user("one more")
         assert again.resume() is not None

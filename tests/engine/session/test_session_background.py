@@ -32,6 +32,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.records import Compaction, User
 from holdfast.core.models.prices import Price
 from holdfast.core.turn.background import is_draft_due
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -83,7 +84,7 @@ def outcomes(bench: Bench) -> list[str]:
 
 def nearly_full(bench: Bench, model: ScriptedModel, **options: Any) -> Any:
     """A session whose view is above the threshold, and below that of a cut."""
-    session = bench.open(model, background_summary=True, **options)
+    session = bench.open(model, summary=Summary(ahead=True), **options)
     number = 0
     while not is_due(session):
         fill(bench, session, 1, start=number)
@@ -159,15 +160,15 @@ def test_it_is_written_while_a_tool_runs(bench: Bench) -> None:
 
 
 def test_without_the_option_nothing_is_written_ahead(bench: Bench) -> None:
-    for options in ({}, {"background_summary": True, "summary": "extract"}):
+    for options in ({}, {"summary": Summary(writer="extract", ahead=True)}):
         model = model_with(SUMMARY)
         session = bench.open(model, name=f"s{len(options)}", **options)
         fill(bench, session, 20)
         bench.say(session, "anything new?")
         let_it_write(bench, session)
         assert outcomes(bench) == []
-    with pytest.raises(BadSetting, match="background_summary"):
-        bench.open(model_with(SUMMARY), name="s3", background_summary="yes")
+    with pytest.raises(BadSetting, match="ahead"):
+        bench.open(model_with(SUMMARY), name="s3", summary=Summary(ahead="yes"))  # type: ignore[arg-type]
 
 
 def test_a_writer_that_hangs_holds_up_no_turn_and_no_close(blocking: Bench) -> None:
@@ -322,7 +323,7 @@ def test_one_draft_is_enough_until_the_next_cut(bench: Bench) -> None:
 
 def test_a_writer_that_is_gone_is_waited_for_once(blocking: Bench) -> None:
     """After a fork the child has no such thread; a machine may have none to give."""
-    session = nearly_full(blocking, model_with(SUMMARY), summary_seconds=0.2)
+    session = nearly_full(blocking, model_with(SUMMARY), limits=Limits(summary_seconds=0.2))
     drafts_of(session).is_running = True
     fill(blocking, session, 8, start=90)
     blocking.say(session, "and now?")

@@ -23,6 +23,7 @@ from tests.support.runs import examples
 
 from holdfast.core.projection.policy import Policy
 from holdfast.core.turn.background import cold_draft_delay, draft_before_cold, is_draft_due
+from holdfast.core.turn.options import Summary
 from holdfast.engine.session.drivers.alarms import AlarmClock
 from holdfast.testing.scripted import calls
 
@@ -44,7 +45,7 @@ class Away:
         self.bench, self.model = bench, model
         self.now = time.time()
         self.alarms: list[tuple[float, Callable[[], None]]] = []
-        options.setdefault("background_summary", True)
+        options.setdefault("summary", Summary(ahead=True))
         options.setdefault("policy", CUTS_COLD)
         self.session = bench.open(model, clock=lambda: self.now, **options)
         self.session._writer.set_alarm = self._set
@@ -125,7 +126,7 @@ def test_cut_on_a_cold_cache_finds_its_summary(bench: Bench) -> None:
 
 def test_without_it_the_turn_after_the_wait_asks(bench: Bench) -> None:
     """The pause that the option saves."""
-    away = large(bench, model_with(SUMMARY), background_summary=False)
+    away = large(bench, model_with(SUMMARY), summary=Summary(ahead=False))
     assert away.alarms == []
     away.pass_time(3 * LIFETIME)
     assert away.asked() == 0
@@ -207,7 +208,7 @@ def test_close_cancels_the_alarm(bench: Bench) -> None:
 
 def test_real_alarms_of_a_session_are_cancelled_by_close(bench: Bench) -> None:
     """Nothing is left of a session that is closed while its user is away."""
-    session = bench.open(model_with(SUMMARY), background_summary=True, policy=CUTS_COLD)
+    session = bench.open(model_with(SUMMARY), summary=Summary(ahead=True), policy=CUTS_COLD)
     fill_to(bench, session, 0.6)
     bench.say(session, "anything new?")
     assert session._writer._alarm is not None
@@ -224,7 +225,7 @@ def test_real_alarms_of_a_session_are_cancelled_by_close(bench: Bench) -> None:
 @examples(200)
 def test_alarm_is_for_views_that_a_cold_cache_would_have_cut(view: int, budget: int) -> None:
     bench = Bench("blocking")
-    session = bench.open(model_with(SUMMARY), background_summary=True, policy=CUTS_COLD)
+    session = bench.open(model_with(SUMMARY), summary=Summary(ahead=True), policy=CUTS_COLD)
     run = session._state.run
     run.budget_tokens, run.view_tokens = budget, view
     policy = run.policy

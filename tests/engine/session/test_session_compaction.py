@@ -50,6 +50,7 @@ from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy
 from holdfast.core.text.fences import ASK
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.engine.session.session import Session
 from holdfast.errors import ToolLoop, UsageError
 from holdfast.providers.offline.measuring import count_request
@@ -266,9 +267,8 @@ def test_the_focus_is_in_every_request_for_a_summary(bench: Bench) -> None:
     summariser = ScriptedModel(otherwise=SUMMARY, window=6_000, limit=6_000)
     session = bench.open(
         model_with(SUMMARY, window=64_000),
-        summary_model=summariser,
-        summary_calls=9,
-        summary_tokens=300,
+        summary=Summary(model=summariser),
+        limits=Limits(summary_calls=9, summary_tokens=300),
     )
     fill(bench, session, pairs=60)
     done = bench.do(session.compact("the database of shelves"))
@@ -436,9 +436,13 @@ def test_a_summariser_that_hangs_is_not_waited_for(bench: Bench) -> None:
                 await asyncio.sleep(60)
                 raise AssertionError
 
-        session = bench.open(model_with(SUMMARY), summary_model=Hanging(), summary_seconds=0.05)
+        session = bench.open(
+            model_with(SUMMARY),
+            summary=Summary(model=Hanging()),
+            limits=Limits(summary_seconds=0.05),
+        )
     else:
-        session = bench.open(model_with(_hang), summary_seconds=0.05)
+        session = bench.open(model_with(_hang), limits=Limits(summary_seconds=0.05))
     fill(bench, session)
     assert bench.say(session, "and the next one?").text == "noted"
     assert [one.method for one in applied(bench)] == ["extract"]
@@ -591,7 +595,7 @@ def test_cancelled_during_the_summary_nothing_moves(bench: Bench) -> None:
         return SUMMARY
 
     model = model_with(cancels)
-    session = bench.open(model, notes="off", summary_calls=1)
+    session = bench.open(model, notes="off", limits=Limits(summary_calls=1))
     fill(bench, session)
     # The summary comes back, and then the turn is found cancelled before it is sent.
     with pytest.raises(Cancelled):
@@ -854,7 +858,7 @@ def test_the_same_call_again_and_again_after_a_cut_is_stopped(bench: Bench) -> N
 
     numbers = itertools.count()
     model = model_with(SUMMARY, lambda _r: calls((f"c{next(numbers)}", "look", {})))
-    session = bench.open(model, tools=[look], steps=60)
+    session = bench.open(model, tools=[look], limits=Limits(steps=60))
     fill(bench, session)
     with pytest.raises(ToolLoop, match="look"):
         bench.say(session, "look")
@@ -1015,7 +1019,7 @@ def test_an_undo_is_a_record_like_any_other(bench: Bench) -> None:
 def check_any_history(log: list[Any]) -> None:
     bench = Bench("blocking")
     model = model_with(SUMMARY)
-    session = bench.open(model, floor=1_000, notes="off")
+    session = bench.open(model, limits=Limits(floor=1_000), notes="off")
     bench.store.append(session.key, log, expect=None)
     done = session.compact()
     records = {one.id: one for one in bench.records()}

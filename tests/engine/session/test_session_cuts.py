@@ -23,6 +23,7 @@ from holdfast.core.narrative.digest import Digest, Passage
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits
 from holdfast.testing.scripted import ScriptedModel
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
     bench = Bench("blocking")
     refusals = [Refusal(400, "prompt is too long: 9000 tokens > 8000 maximum")]
     model = ScriptedModel(refusals if way == "overflow" else [], otherwise="fine", window=WINDOW)
-    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000), notes="off")
     log = log_of(given_turns, time.time() - (10_000 if way == "cold" else 0))
     if way in ("full", "overflow"):  # until a warm view is cut
         body = Assistant(content="The answer is long, and most of it is of no use. " * 1_000)
@@ -172,7 +173,9 @@ def test_a_cut_that_takes_protected_steps_says_so() -> None:
     bench = Bench("blocking")
     model = ScriptedModel(otherwise="fine", window=WINDOW)
     policy = Policy(deny=("keep_*",))
-    session = bench.open(model, summary="extract", floor=1_000, notes="off", policy=policy)
+    session = bench.open(
+        model, summary="extract", limits=Limits(floor=1_000), notes="off", policy=policy
+    )
     log = log_of([((RULES[0], 5), (True, 40)) for _ in range(6)], time.time())
     call = {"type": "tool_use", "id": "k1", "name": "keep_this", "input": {}}
     kept = [Assistant(content=[call]), ToolResult(tool_use_id="k1", content="<kept> " * 40)]

@@ -13,6 +13,7 @@ from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, tex
 from holdfast.core.flow.events import SecretFound, ToolFinished
 from holdfast.core.log.records import encode
 from holdfast.core.models.replies import Reply
+from holdfast.core.secrets.found import Secrets
 from holdfast.errors import SecretLost
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -70,7 +71,7 @@ def test_every_way_in_warns_or_stores_a_handle(bench: Bench, way: str) -> None:
     assert holder.kind == found.type
     assert KEY in encode(holder).decode()
     assert KEY[4:] not in repr(found)
-    other = open_with_call(bench, "t", found_secrets="handle")
+    other = open_with_call(bench, "t", secrets=Secrets({}, found="handle"))
     bench.do(WAYS_IN[way](other))
     assert [event.is_stored for event in bench.of(SecretFound)] == [True, False]
     written = "".join(encode(record).decode() for record in bench.records("t"))
@@ -95,7 +96,7 @@ def test_a_found_secret_is_a_handle_until_a_tool_needs_it(
 
     script: list[Any] = [calls(("c1", "run", {"command": "env"})), push, "done"]
     model = ScriptedModel(script, window=200_000)
-    session = bench.open(model, tools=[run], found_secrets="handle")
+    session = bench.open(model, tools=[run], secrets=Secrets({}, found="handle"))
     bench.say(session, f"push it; the key is {KEY}")
     assert ran == ["env", f"push {KEY}"]
     assert KEY not in json.dumps(model.requests)
@@ -121,14 +122,14 @@ def test_after_a_restart_a_handle_is_an_error_for_the_tool(bench: Bench) -> None
         ran.append(command)
         return "ran"
 
-    first = bench.open(["ok"], found_secrets="handle")
+    first = bench.open(["ok"], secrets=Secrets({}, found="handle"))
     bench.say(first, f"the key is {KEY}")
     handle = HANDLE.search(everything(bench))
     assert handle is not None
     bench.do(first.close())
     script: list[Any] = [calls(("c1", "run", {"command": f"push {handle[0]}"})), "I need it again"]
     model = ScriptedModel(script, window=200_000)
-    second = bench.open(model, tools=[run], found_secrets="handle")
+    second = bench.open(model, tools=[run], secrets=Secrets({}, found="handle"))
     bench.say(second, "push it")
     assert ran == []
     (finished,) = bench.of(ToolFinished)
@@ -143,7 +144,7 @@ def test_a_kind_is_reported_once_and_keep_reports_nothing(bench: Bench) -> None:
     bench.say(session, f"use {KEY}")
     bench.say(session, f"and {TOKENS['GitHub'][:-4]}ABCD, {TOKENS['npm']}")
     assert [event.kind for event in bench.of(SecretFound)] == ["ghp_", "npm_"]
-    kept = bench.open(["ok"], "t", found_secrets="keep")
+    kept = bench.open(["ok"], "t", secrets=Secrets({}, found="keep"))
     bench.say(kept, f"use {KEY}")
     assert len(bench.of(SecretFound)) == 2
 

@@ -14,6 +14,7 @@ from tests.support.runs import examples
 from holdfast.core.log.records import User, text_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits
 from holdfast.errors import ModelError, ToolLoop, UsageError
 from holdfast.providers.offline.measuring import count_request
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -79,7 +80,9 @@ class Life:
 
     def _open(self) -> Any:
         return self.bench.open(
-            self.model, tools=[look], floor=1_000, steps=4, waits=1, wait_seconds=0.001
+            self.model,
+            tools=[look],
+            limits=Limits(floor=1_000, steps=4, waits=1, wait_seconds=0.001),
         )
 
     def do(self, action: str) -> None:

@@ -168,9 +168,9 @@ def test_notes_by_patterns_are_refused_with_what_to_use_instead(store: SessionSt
     with pytest.raises(BadSetting, match="`notes` cannot be 'extract'") as refused:
         Session.open("a", store=store, model="offline", notes="extract")  # type: ignore[arg-type]
     hint = str(refused.value.hint)
-    assert "`recall`" in hint
+    assert "`memory`" in hint
     assert 'notes="model"' in hint
     with pytest.raises(BadSetting) as other:
         Session.open("a", store=store, model="offline", notes="all")  # type: ignore[arg-type]
-    assert "recall" not in str(other.value.hint)
+    assert "memory" not in str(other.value.hint)
     assert not list(store.keys())

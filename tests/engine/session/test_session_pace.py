@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import Session
 from holdfast.models import target
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Life:
         """Open the session, as a new process does, say something, and return the request."""
         self.now += pause
         with Session.open(
-            self._session, root=str(self._root), model=self.model, clock=lambda: self.now
+            self._session, store=JsonlStore(self._root, clock=lambda: self.now), model=self.model
         ) as session:
             session.say("Go on, please. " * 400)
         return self.model.requests[-1]

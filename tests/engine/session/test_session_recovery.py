@@ -25,6 +25,7 @@ from holdfast.core.log.records import Assistant, ModelChange, User
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.projection.policy import Policy
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 from holdfast.providers.offline.measuring import count_request
 from holdfast.providers.replies import keep_partial
@@ -96,7 +97,7 @@ OVERFLOWS = {
 def test_an_overflow_is_answered_by_a_smaller_request(bench: Bench, name: str) -> None:
     """Whatever the provider says about sizes, one refusal is survived and the turn is answered."""
     model = ScriptedModel([Refusal(400, OVERFLOWS[name]), "here is your answer"], window=16_000)
-    session = bench.open(model, summary="extract", floor=1_000)
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000))
     fill(bench, session)
     reply = bench.say(session, "what about part-007?")
     assert reply.text == "here is your answer"
@@ -107,7 +108,7 @@ def test_an_overflow_is_answered_by_a_smaller_request(bench: Bench, name: str) -
     assert bench.of(CallFailed)[0].next in ("shrink", "lower-output")
     check_requests(model)
     model_again = ScriptedModel(["and again"], window=16_000)
-    again = bench.open(model_again, summary="extract", floor=1_000)
+    again = bench.open(model_again, summary="extract", limits=Limits(floor=1_000))
     assert bench.say(again, "and part-008?").text == "and again"
 
 
@@ -117,7 +118,11 @@ def test_a_provider_that_always_overflows_is_asked_a_few_times_only(
 ) -> None:
     """Each request is smaller than the one before; then one error with the sums in it."""
     model = ScriptedModel(otherwise=lambda _request: Refusal(400, OVERFLOWS[name]), window=16_000)
-    session = bench.open(model, summary="extract", floor=1_000, recovery_calls=4)
+    session = bench.open(
+        model,
+        summary="extract",
+        limits=Limits(floor=1_000, recovery_calls=4),
+    )
     fill(bench, session)
     with pytest.raises(HoldfastError) as raised:
         bench.say(session, "what about part-007?")
@@ -136,7 +141,10 @@ def test_a_provider_that_always_overflows_is_asked_a_few_times_only(
     assert said(bench.records())[-1][0] == "user"
     # The session is not spoiled by it: a provider that has come to its senses is answered.
     well = ScriptedModel(["better"], window=16_000)
-    assert bench.say(bench.open(well, summary="extract", floor=1_000), "now?").text == "better"
+    assert (
+        bench.say(bench.open(well, summary="extract", limits=Limits(floor=1_000)), "now?").text
+        == "better"
+    )
 
 
 def test_a_refusal_that_nothing_can_be_done_about_does_not_spoil_the_running_session(
@@ -148,7 +156,7 @@ def test_a_refusal_that_nothing_can_be_done_about_does_not_spoil_the_running_ses
         otherwise="fine",
         window=16_000,
     )
-    session = bench.open(model, summary="extract", floor=1_000)
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000))
     for _ in range(10):
         with_error = None
         try:
@@ -181,7 +189,7 @@ def test_a_window_that_was_learned_is_known_after_a_restart(bench: Bench, tmp_pa
     """It is in the log, survives further compactions, and is never above what is stated."""
     bench.store = JsonlStore(str(tmp_path))
     model = ScriptedModel(otherwise="ok", window=32_000, limit=6_000)
-    session = bench.open(model, summary="extract", floor=1_000)
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000))
     fill(bench, session, pairs=60)
     bench.say(session, "go")
     assert [event.tokens for event in bench.of(WindowLearned)] == [6_000]
@@ -195,12 +203,12 @@ def test_a_window_that_was_learned_is_known_after_a_restart(bench: Bench, tmp_pa
         bench.say(session, f"more {number} " + "word " * 600)
     assert len(boundaries(bench.records())) >= 2
     again = ScriptedModel(otherwise="ok", window=32_000, limit=6_000)
-    reopened = bench.open(again, summary="extract", floor=1_000)
+    reopened = bench.open(again, summary="extract", limits=Limits(floor=1_000))
     assert reopened.window.tokens == 6_000
     bench.say(reopened, "still?")
     assert again.refused == []
     smaller = bench.open(
-        ScriptedModel(otherwise="ok", window=4_000), summary="extract", floor=1_000
+        ScriptedModel(otherwise="ok", window=4_000), summary="extract", limits=Limits(floor=1_000)
     )
     assert smaller.window.tokens == 4_000
 
@@ -298,7 +306,7 @@ def test_a_refusal_without_a_word_is_an_overflow_only_where_it_is_full(
     session = bench.open(
         model,
         summary="extract",
-        output_tokens=200,
+        limits=Limits(output_tokens=200),
         system="rule " * (5_000 if is_full else 10),
         policy=Policy(compact=0.99),
     )
@@ -321,7 +329,7 @@ def test_a_refusal_without_a_word_is_an_overflow_only_where_it_is_full(
 def test_an_output_cap_is_lowered_and_the_history_is_left_alone(bench: Bench) -> None:
     message = "max_tokens: 8000 > 4096, which is the maximum allowed number of output tokens"
     model = ScriptedModel([Refusal(400, message), "ok"], window=32_000)
-    session = bench.open(model, output_tokens=8_000)
+    session = bench.open(model, limits=Limits(output_tokens=8_000))
     fill(bench, session)
     bench.say(session, "hello")
     first, second = model.requests
@@ -390,7 +398,11 @@ def test_fifty_refusals_by_rate_then_an_overflow_then_an_answer(bench: Bench) ->
     model = ScriptedModel(
         [*busy, Refusal(400, OVERFLOWS["without numbers"]), "at last"], window=16_000
     )
-    session = bench.open(model, summary="extract", waits=60, wait_seconds=0.001, floor=1_000)
+    session = bench.open(
+        model,
+        summary="extract",
+        limits=Limits(waits=60, wait_seconds=0.001, floor=1_000),
+    )
     fill(bench, session)
     assert bench.say(session, "hello?").text == "at last"
     assert len(model.requests) == 52
@@ -401,7 +413,10 @@ def test_fifty_refusals_by_rate_then_an_overflow_then_an_answer(bench: Bench) ->
 
 def test_a_provider_that_stays_busy_is_given_up(bench: Bench) -> None:
     model = ScriptedModel(otherwise=lambda _r: Refusal(429, "rate limit exceeded"))
-    session = bench.open(model, waits=3, wait_seconds=0.001)
+    session = bench.open(
+        model,
+        limits=Limits(waits=3, wait_seconds=0.001),
+    )
     with pytest.raises(ModelError, match="waiting 3 times"):
         bench.say(session, "hello?")
     assert len(model.requests) == 4
@@ -410,7 +425,7 @@ def test_a_provider_that_stays_busy_is_given_up(bench: Bench) -> None:
 
 def test_an_absurd_wait_is_not_waited(bench: Bench) -> None:
     model = ScriptedModel([Refusal(429, "rate limit exceeded", retry_after=86_400)])
-    session = bench.open(model, wait_seconds=1.0)
+    session = bench.open(model, limits=Limits(wait_seconds=1.0))
     with pytest.raises(ModelError, match="86,400 s"):
         bench.say(session, "hello?")
     assert len(model.requests) == 1
@@ -426,7 +441,7 @@ def test_an_absurd_wait_is_not_waited(bench: Bench) -> None:
 )
 def test_rates_are_waited_for_and_nothing_is_summarised(bench: Bench, message: str) -> None:
     model = ScriptedModel([RuntimeError(message), "ok"])
-    session = bench.open(model, wait_seconds=0.001)
+    session = bench.open(model, limits=Limits(wait_seconds=0.001))
     fill(bench, session, pairs=5)
     assert bench.say(session, "hello?").text == "ok"
     assert [event.next for event in bench.of(CallFailed)] == ["wait"]
@@ -472,7 +487,7 @@ def test_a_reply_with_nothing_in_it_because_the_window_was_full_is_asked_for_aga
 ) -> None:
     empty = Reply(content=[], stop="window", stop_reason="model_context_window_exceeded")
     model = ScriptedModel([empty, "a real answer"], window=16_000)
-    session = bench.open(model, summary="extract", floor=1_000)
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000))
     fill(bench, session)
     assert bench.say(session, "hello").text == "a real answer"
     assert sizes(model)[1] < sizes(model)[0]
@@ -525,7 +540,7 @@ def test_sixty_tool_rounds_in_one_turn_never_exceed_the_window(bench: Bench) -> 
 
     answers = [calls((f"c{n}", "read", {"page": n})) for n in range(rounds)]
     model = ScriptedModel([*answers, "read it all"], window=window)
-    session = bench.open(model, tools=[read], steps=100, summary="extract")
+    session = bench.open(model, tools=[read], limits=Limits(steps=100), summary="extract")
     reply = bench.say(session, "read the book from page 0 to page 59, please")
     assert reply.text == "read it all"
     assert len(model.requests) == rounds + 1
@@ -602,7 +617,7 @@ def test_an_overflow_in_the_middle_of_a_stream(bench: Bench, partial: Reply) -> 
         ran.append(1)
         return "seen"
 
-    session = bench.open(model, tools=[look], summary="extract", floor=1_000)
+    session = bench.open(model, tools=[look], summary="extract", limits=Limits(floor=1_000))
     fill(bench, session)
     heard: list[Delta] = []
     assert bench.say(session, "hello", on_delta=heard.append).text == "whole"
@@ -615,7 +630,7 @@ def test_a_connection_that_breaks_is_tried_again(bench: Bench) -> None:
     """The same request: nothing was wrong with it."""
     partial = Reply(content=[{"type": "text", "text": "half of "}])
     model = Breaking(ConnectionResetError("connection reset by peer"), partial)
-    session = bench.open(model, wait_seconds=0.001)
+    session = bench.open(model, limits=Limits(wait_seconds=0.001))
     assert bench.say(session, "hello").text == "whole"
     assert model.requests[0] == model.requests[1]
     assert said(bench.records()) == [("user", "hello"), ("assistant", "whole")]
@@ -634,7 +649,9 @@ def test_a_connection_that_breaks_is_tried_again(bench: Bench) -> None:
 )
 def test_an_error_that_came_as_a_success_is_an_error(bench: Bench, body: Any) -> None:
     """Status 200 with an error in the body: read, named, and recovered from."""
-    session = bench.open(ScriptedModel([], window=16_000), summary="extract", floor=1_000)
+    session = bench.open(
+        ScriptedModel([], window=16_000), summary="extract", limits=Limits(floor=1_000)
+    )
     fill(bench, session)
     requests: list[Any] = []
 

@@ -89,7 +89,8 @@ def test_a_fresh_session_knows_what_was_said_before(bench: Bench) -> None:
 
 def test_ten_fresh_sessions_neither_nest_nor_grow(bench: Bench) -> None:
     model = ScriptedModel(otherwise="Well, that is done now.", window=32_000)
-    session = bench.open(model, "tg_42", label="bot")
+    session = bench.open(model, "tg_42")
+    bench.do(session.rename("bot"))
     bench.do(session.set_mode("fresh"))
     for number in range(12):
         bench.say(session, f"request number {number}, about parcel P-{number:03d}")
@@ -169,7 +170,7 @@ def test_long_session_never_overflows(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_the_offline_model_quotes_what_a_fresh_session_knows(tmp_path: Path) -> None:
-    with Session.open("bot", model="offline", root=str(tmp_path)) as session:
+    with Session.open("bot", model="offline", store=str(tmp_path)) as session:
         session.set_mode("fresh")
         session.say("Remember: never deploy on Fridays")
         assert "never deploy on Fridays" in session.say("What did I say about Fridays?").text

@@ -67,7 +67,7 @@ def test_context_calls_and_totals_agree(seed: int, tmp_path: Path) -> None:
     model = CountingModel(chance)
     options: dict[str, Any] = {"tools": [look] if chance.random() < 0.7 else []}
     options["system"] = "Be brief. " * chance.choice([0, 1, 40])
-    with Session.open("s", model=model, root=str(tmp_path), **options) as session:
+    with Session.open("s", model=model, store=str(tmp_path), **options) as session:
         for number in range(chance.randint(1, 4)):
             reply = session.say(f"question {number} " + "word " * chance.randint(0, 200))
             assert reply.usage is not None
@@ -91,7 +91,7 @@ def test_every_display_says_the_same_numbers(
 ) -> None:
     """`Session.status`, `holdfast context --json` and `holdfast inspect --json` agree."""
     root = str(tmp_path)
-    with Session.open("s", model="offline", root=root) as session:
+    with Session.open("s", model="offline", store=root) as session:
         for number in range(3):
             session.say(f"question {number} with some words")
         status = session.status()
@@ -145,7 +145,7 @@ def answers(way: str, model: str, root: str) -> tuple[Reply, list[Record]]:
     body = BODIES[model]
 
     async def awaited() -> tuple[Reply, list[Record]]:
-        async with await AsyncSession.open("s", model=model, root=root) as session:
+        async with await AsyncSession.open("s", model=model, store=root) as session:
             await session.add_user("And the weather?")
             if way == "await call":
                 reply = await session.call(lambda _request: body)
@@ -156,7 +156,7 @@ def answers(way: str, model: str, root: str) -> tuple[Reply, list[Record]]:
 
     if way.startswith("await"):
         return asyncio.run(awaited())
-    with Session.open("s", model=model, root=root) as session:
+    with Session.open("s", model=model, store=root) as session:
         session.add_user("And the weather?")
         if way == "call":
             return session.call(lambda _request: body), session.messages()

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from tests.engine.sessions import KINDS, Bench, Kind
 
+from holdfast.core.failures.classify import Rule
 from holdfast.core.log.records import Assistant
+from holdfast.core.models.prices import Price
 from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.async_session import AsyncSession
-from holdfast.engine.session.options import OptionKeywords, SessionOptions
+from holdfast.engine.session.options import _GONE_OPTIONS, OptionKeywords, SessionOptions
 from holdfast.engine.session.session import Session
-from holdfast.errors import UsageError
+from holdfast.errors import BadSetting, UsageError
+from holdfast.providers.models import model
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
 OWN: dict[type, set[str]] = {
@@ -46,6 +50,47 @@ def test_both_kinds_of_session_have_one_surface() -> None:
 def test_every_option_is_a_keyword_of_open() -> None:
     """The keywords that editors offer are the fields of the options, no more and no less."""
     assert set(OptionKeywords.__annotations__) == set(SessionOptions.__struct_fields__)
+
+
+def test_open_has_few_options() -> None:
+    """Twelve options beside the model, the store and the owner; the numbers are in `limits`."""
+    named = {
+        name
+        for name, parameter in inspect.signature(Session.open).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    options = named | OptionKeywords.__annotations__.keys()
+    assert len(options - {"model", "store", "owner"}) <= 12
+
+
+@pytest.mark.parametrize("name", sorted(_GONE_OPTIONS))
+def test_an_old_option_names_the_new_spelling(name: str) -> None:
+    """Nothing is made for a session that is opened with an old word."""
+    store = MemoryStore()
+    given: Any = {"model": "offline", "store": store, name: None}
+    with pytest.raises(BadSetting, match=f"no option `{name}`") as refused:
+        Session.open("s", **given)
+    assert str(refused.value.hint).startswith(("pass `", "call `", "pass the path"))
+    assert not list(store.keys())
+
+
+def test_a_model_states_its_price_and_its_rules() -> None:
+    """A session takes both from its model, also from one that its caller wrote."""
+    price = Price(input=1.0, output=2.0, cache_read=0.1, cache_write=1.25)
+    rule = Rule("ours", "transport", "retry_with_backoff", status=(418,))
+    for made in (model("offline", price=price, rules=[rule]), Priced(price, [rule])):
+        with Session.open("s", model=made, store=MemoryStore()) as session:
+            assert session._state.run.settings.price == price
+            assert session._state.run.settings.is_price_stated
+            assert list(session._state.world.rules) == [rule]
+
+
+class Priced(ScriptedModel):
+    """A model that knows its price."""
+
+    def __init__(self, price: Price, rules: list[Rule]) -> None:
+        super().__init__([])
+        self.price, self.rules = price, rules
 
 
 def test_a_blocking_session_needs_no_event_loop() -> None:
@@ -98,11 +143,10 @@ WRONG: dict[str, list[Any]] = {
     "Literal['continue', 'fresh']": [None, 5, "", "other", [], object(), Unshown()],
     "str | Model": [None, 5, b"offline", [], object()],
     "str | Model | None": [5, b"offline", [], object()],
-    "SessionStore | None": [5, "folder", [], object()],
+    "str | OwnerFilter": [5, True, b"ann", [], object()],
+    "str | os.PathLike[str] | SessionStore | None": [5, b"folder", [], object()],
     "Any": [],
     "object": [],
-    "BlobStore | None": [],  # protocols that callers implement; asked only when they are used
-    "Clock": [],
     "ToolCall": [None, 5, "context", b"", [], {}, object()],
 }
 """For each annotation of a public parameter, values of other types."""

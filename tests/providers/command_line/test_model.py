@@ -15,6 +15,7 @@ from tests.support.cases import check_all
 from holdfast import Assistant, AsyncSession, Session, SessionKey
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.history.backends import BACKEND, BackendIdentity
+from holdfast.core.turn.options import Limits
 from holdfast.errors import BadSetting, ContextOverflow, ModelError
 from holdfast.models import async_model, model
 from holdfast.providers.command_line import child
@@ -54,7 +55,7 @@ def talk(agent: FakeAgent, root: str, *said: str, name: str = "trip", **settings
     answers = []
     options = {key: settings.pop(key) for key in ("system", "notes") if key in settings}
     for words in said:
-        with Session.open(name, model=agent.model(**settings), root=root, **options) as session:
+        with Session.open(name, model=agent.model(**settings), store=root, **options) as session:
             answers.append(session.say(words).text)
     return answers
 
@@ -123,7 +124,7 @@ def test_a_giant_message_does_not_end_the_conversation(
     talk(agent, root, "Which train?")
     agent.be(f"small {limit}")
     tries = agent.home / "tries"
-    with Session.open("trip", model=agent.model(), root=root) as session:
+    with Session.open("trip", model=agent.model(), store=root) as session:
         assert session.say("x" * 400_000).text
         sizes = [int(line) for line in tries.read_text().splitlines()]
         assert len(sizes) <= 1 + 4
@@ -141,7 +142,7 @@ def test_a_window_without_room_is_an_overflow(agent: FakeAgent, root: str) -> No
     """Where nothing fits, it is one clear error after a bounded number of sessions."""
     agent.be("small 1")
     with (
-        Session.open("trip", model=agent.model(), root=root) as session,
+        Session.open("trip", model=agent.model(), store=root) as session,
         pytest.raises(ContextOverflow),
     ):
         session.say("hello")
@@ -163,7 +164,7 @@ def test_another_identity_begins_another_session(tmp_path: Path) -> None:
     assert changes.keys() - {""} == set(BackendIdentity.__struct_fields__)
     reasons = {}
     for part, (backend, system) in changes.items():
-        with Session.open("trip", model=backend, root=root, system=system) as session:
+        with Session.open("trip", model=backend, store=root, system=system) as session:
             session.say(f"One {part}.")
         reasons[part] = states(root)[-1]["started"]
     told = [call["prompt"] for call in (*agent.calls, *codex.calls)]
@@ -197,7 +198,7 @@ def test_accounts_are_told_apart_without_a_key_in_the_log(tmp_path: Path, root: 
 def test_a_rewind_and_a_copy_begin_another_session(claude: FakeAgent, root: str) -> None:
     """The agent's session knows what was taken back, and a copy must not go on in it."""
     talk(claude, root, "One.", "Two.")
-    with Session.open("trip", model=claude.model(), root=root) as session:
+    with Session.open("trip", model=claude.model(), store=root) as session:
         session.undo()
         session.say("Three.")
         copy = SessionKey("main", "copy")
@@ -207,7 +208,7 @@ def test_a_rewind_and_a_copy_begin_another_session(claude: FakeAgent, root: str)
     talk(claude, root, "Four.", name=copy.session)
     last = states(root, copy.session)[-1]
     assert last["started"] == "the session is a copy of another one"
-    with Session.open("trip", model="offline", root=root) as session:
+    with Session.open("trip", model="offline", store=root) as session:
         session.say("Five.")
     talk(claude, root, "Six.")
     assert states(root)[-1]["started"] == "another model answered before"
@@ -235,7 +236,7 @@ def test_failures_have_names_and_leave_the_session_sound(
         agent.be(mode)
         short = agent.model(timeout=1.0 if mode == "hang" else None)
         with (
-            Session.open("trip", model=short, root=root, waits=0) as session,
+            Session.open("trip", model=short, store=root, limits=Limits(waits=0)) as session,
             pytest.raises(ModelError) as caught,
         ):
             session.say(f"Fail by {mode}.")
@@ -282,7 +283,7 @@ def test_a_cancelled_call_ends_the_agent_and_what_it_started(claude: FakeAgent, 
     claude.be("hang")
     pids = claude.home / "pids"
     ended: list[BaseException] = []
-    with Session.open("trip", model=claude.model(), root=root) as session:
+    with Session.open("trip", model=claude.model(), store=root) as session:
 
         def say() -> None:
             try:
@@ -306,7 +307,7 @@ def test_a_cancelled_task_ends_the_agent_and_what_it_started(codex: FakeAgent, r
 
     async def run() -> None:
         backend = codex.model().as_async()
-        async with await AsyncSession.open("trip", model=backend, root=root) as session:
+        async with await AsyncSession.open("trip", model=backend, store=root) as session:
             task = asyncio.ensure_future(session.say("One."))
             await asyncio.to_thread(wait_for, pids.exists)
             task.cancel()
@@ -343,7 +344,7 @@ def test_tools_of_the_session_are_refused(claude: FakeAgent, root: str) -> None:
         return path
 
     with (
-        Session.open("trip", model=claude.model(), root=root, tools=[look]) as session,
+        Session.open("trip", model=claude.model(), store=root, tools=[look]) as session,
         pytest.raises(BadSetting, match="runs tools of its own"),
     ):
         session.say("One.")
@@ -364,13 +365,13 @@ def test_any_command_can_answer(tmp_path: Path, root: str) -> None:
     )
     for file in (plain, spoken):
         file.chmod(0o755)
-    with Session.open("a", model=f"cli:{plain}", root=root) as session:
+    with Session.open("a", model=f"cli:{plain}", store=root) as session:
         assert session.say("One.").text == "Heard:\nOne."
         assert "User: One." in session.say("Two.").text
     from holdfast.providers.command_line.model import CommandLineModel
 
     own = CommandLineModel([str(spoken)], folder=str(tmp_path))
-    with Session.open("b", model=own, root=root) as session:
+    with Session.open("b", model=own, store=root) as session:
         assert session.say("One.").text == "/4"
         assert session.say("Two!!").text == "s1/5"
         (tmp_path / "gone").touch()

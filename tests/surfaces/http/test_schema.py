@@ -32,7 +32,7 @@ requests_per_second = 100000.0
 [agents.main]
 system = "Be brief."
 window = 150000
-output_tokens = 900
+limits = { output_tokens = 900 }
 """
 KNOWN = """
 [parameters]

@@ -7,8 +7,9 @@ random name: from then on it is masked and resolved like any registered secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - a field of a struct
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -17,18 +18,42 @@ from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.secrets.patterns import field_kind
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import PAYLOAD_HEAD_CHARS, SHORT_TEXT_CHARS, Redactor
-from holdfast.core.secrets.vault import maskable_fields, name_of_found
+from holdfast.core.secrets.vault import Secret, Vault, maskable_fields, name_of_found
 from holdfast.core.text.strings import rewritten
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.secrets.vault import Vault
-
 FoundSecrets: TypeAlias = Literal["warn", "handle", "keep"]
 """The treatment of a credential that nobody registered: store it and report it, store a handle
 and report that, or store it without looking for it."""
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """The secrets of a session, and the treatment of values that look like others."""
+
+    values: Mapping[str, str | Secret] = {}
+    """Values by name that are stored as handles (`<secret:NAME>`); tools get the values."""
+    found: FoundSecrets = "warn"
+    """Values that look like credentials and are not registered: `warn` stores them and emits
+    `SecretFound`, `handle` stores a handle for the life of the session object, `keep` stores them
+    without looking."""
+
+    def __post_init__(self) -> None:
+        known = get_args(FoundSecrets)
+        if self.found not in known:
+            raise BadSetting(
+                f"`found` of `Secrets` cannot be `{self.found!r}`",
+                hint=f"pass {', '.join(known)}",
+            )
+        Vault(self.values)  # raises where a name or a value cannot be used
+
+
+def secrets_of(given: Mapping[str, str | Secret] | Secrets) -> Secrets:
+    """Return the option `secrets`, spelled out."""
+    return given if isinstance(given, Secrets) else Secrets(given)
+
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 _REDACTOR: Final = Redactor()

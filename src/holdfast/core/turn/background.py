@@ -51,8 +51,8 @@ def cold_draft_delay(run: RunState) -> float | None:
 
 
 def _may_draft(run: RunState) -> bool:
-    options = run.options
-    if not options.background_summary or options.summary != "model" or run.budget_tokens is None:
+    summary = run.options.summarising
+    if not summary.ahead or summary.writer != "model" or run.budget_tokens is None:
         return False
     return not run.drafts.is_running and run.poor_summaries < POOR_SUMMARIES_MAX
 

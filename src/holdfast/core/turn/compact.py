@@ -268,7 +268,7 @@ class _CompactionRun:
     def _with_summary(self, plan: Plan, covered: Sequence[Record]) -> Flow[Plan]:
         """The plan with a model's summary beside its carry-over, if one can be had."""
         run = self._run
-        if run.options.summary != "model" or not covered:
+        if run.options.summarising.writer != "model" or not covered:
             return plan
         drafted = yield from self._with_draft()
         if drafted is not None or self._reason == "overflow":
@@ -297,7 +297,7 @@ class _CompactionRun:
         while drafts.is_running and self._reason != "overflow":
             yield Sleep(_DRAFT_PAUSE_SECONDS)
             waited += _DRAFT_PAUSE_SECONDS
-            if waited >= self._run.options.summary_seconds:
+            if waited >= self._run.options.limits.summary_seconds:
                 drafts.is_running = False  # whoever wrote it is gone, or too slow to wait for
         draft = drafts.draft
         if draft is None:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.effects import FailedCall
     from holdfast.core.projection.project import Plan
+    from holdfast.core.turn.options import Limits
     from holdfast.core.turn.refusals import Repair
-    from holdfast.core.turn.run import RunOptions, RunState
+    from holdfast.core.turn.run import RunState
 
 Step = Literal[
     "wait",
@@ -91,7 +92,7 @@ def remedy(
     plan: Plan,
     bounds: Bounds,
     tries: Tries,
-    options: RunOptions,
+    limits: Limits,
     repairs: Sequence[Repair] = (),
 ) -> Remedy:
     """Decide the next step after a failed call for `plan`, which was made within `bounds` and
@@ -99,8 +100,8 @@ def remedy(
     if failure.kind == "policy":
         return Remedy("end-turn", bounds, "the refusal is the reply")
     if failure.action in _WAITS:
-        return _wait(failure, bounds, tries, options)
-    if tries.recoveries >= _calls_left(options, repairs):
+        return _wait(failure, bounds, tries, limits)
+    if tries.recoveries >= _calls_left(limits, repairs):
         return Remedy("give-up", bounds, f"after {tries.recoveries} smaller requests")
     if failure.kind == "output_limit":
         return _lower_output(plan, bounds, failure.limit or plan.budget.output_reserve // 2)
@@ -202,7 +203,7 @@ class Recovery:
     def take(self, plan: Plan, failed: FailedCall) -> Remedy:
         """Decide the next step after a failure, and apply what it taught."""
         found = remedy(
-            failed.failure, plan, self.bounds, self._tries, self._run.options, self._repairs
+            failed.failure, plan, self.bounds, self._tries, self._run.options.limits, self._repairs
         )
         self._is_repaired = found.repair is not None
         if found.repair is not None:
@@ -279,18 +280,18 @@ _HINTS: Final = {
 }
 
 
-def _calls_left(options: RunOptions, repairs: Sequence[Repair]) -> int:
+def _calls_left(limits: Limits, repairs: Sequence[Repair]) -> int:
     """Return the most additional calls for a reply: fewer where its content was refused."""
-    return min(options.recovery_calls, REPAIRS_MAX) if repairs else options.recovery_calls
+    return min(limits.recovery_calls, REPAIRS_MAX) if repairs else limits.recovery_calls
 
 
-def _wait(failure: Failure, bounds: Bounds, tries: Tries, options: RunOptions) -> Remedy:
+def _wait(failure: Failure, bounds: Bounds, tries: Tries, limits: Limits) -> Remedy:
     asked = failure.retry_after
-    if tries.waits >= options.waits:
+    if tries.waits >= limits.waits:
         return Remedy("give-up", bounds, f"after waiting {tries.waits} times")
-    if asked is not None and asked > options.wait_seconds:
+    if asked is not None and asked > limits.wait_seconds:
         return Remedy("give-up", bounds, f"it asks for a wait of {asked:,.0f} s")
-    seconds = min(options.wait_seconds, _WAIT_SECONDS * 2**tries.waits)
+    seconds = min(limits.wait_seconds, _WAIT_SECONDS * 2**tries.waits)
     if asked is not None and asked > 0:
         seconds = asked
     return Remedy("wait", bounds, f"waiting {seconds:g} s", seconds=seconds)

@@ -24,7 +24,7 @@ from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
 from holdfast.core.turn.recovery import Recovery, final_error
 from holdfast.core.turn.refusals import apply, end_turn, refusal_reply, take_back
-from holdfast.core.turn.secrets import append_one
+from holdfast.core.turn.tool_results import append_one
 from holdfast.errors import CallDenied, CannotFit, ModelError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
 from holdfast.core.models.window import budget_for, largest_prompt, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
-from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
+from holdfast.core.projection.policy import Policy, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.refusals.left_out import (
@@ -25,8 +25,9 @@ from holdfast.core.refusals.left_out import (
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.drafts import DraftState
+from holdfast.core.turn.options import RunOptions
 from holdfast.core.window import Window
-from holdfast.errors import BadSetting, CannotFit
+from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,51 +46,6 @@ if TYPE_CHECKING:
 
 POOR_SUMMARIES_MAX: Final = 2
 """After so many unusable summaries in a row, the model is not asked for a while."""
-
-
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a run that a caller may choose."""
-
-    system: str = ""
-    """The system prompt. Keep it the same in every request, or the prompt cache is lost."""
-    output_tokens: int | None = None
-    """The longest reply; None for a share of the window."""
-    policy: Policy | PolicyName = Policy()
-    """When to shorten old results and when to cut: thresholds, or a name (`thrifty`, `balanced`,
-    `faithful`)."""
-    summary: Literal["model", "extract"] = "model"
-    """The writer of summaries: a model, in addition to the carry-over, or no model at all."""
-    summary_calls: int = 3
-    """The most model calls that one compaction may make."""
-    summary_tokens: int = 6_000
-    """The longest summary, where a quarter of the carry-over is not less."""
-    background_summary: bool = False
-    """Have the model write the summary for the next cut ahead, while the session waits for tools or
-    the user. The model has to take two calls at once."""
-    summary_seconds: float = 120.0
-    """The deadline of one summary call; after it, the summary is made without a model."""
-    notes: Literal["model", "off"] = "off"
-    """The writer of notes before a compaction: a model, or nobody."""
-    checkpoints: Literal["cuts", "turns", "off"] = "cuts"
-    """When to store checkpoints: before each compaction, or also after each turn and on close."""
-    steps: int = 50
-    """The most model calls of one turn."""
-    recovery_calls: int = 4
-    """The most additional calls that one reply may take after refusals; three of them where more
-    than the size was refused."""
-    waits: int = 4
-    """The most waits for a busy provider, for one reply."""
-    wait_seconds: float = 60.0
-    """The longest of these waits."""
-
-    def __post_init__(self) -> None:
-        policy_of(self.policy)  # raises where there is no such policy
-        for name in ("summary_calls", "steps", "recovery_calls", "waits"):
-            least = 1 if name in ("steps", "summary_calls") else 0
-            if getattr(self, name) < least:
-                raise BadSetting(
-                    f"`{name}` cannot be {getattr(self, name)}", hint=f"give at least {least}"
-                )
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,7 +288,9 @@ class RunState:
             target,
             system=options.system,
             tools=self._tools(),
-            output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),
+            output_tokens=self._output_tokens(
+                output or bounds.output or options.limits.output_tokens
+            ),
             policy=self.policy,
             prompt_cache=self.prompt_cache(records, now),
             # The floor is for windows that a person chose; the provider's own word is final.

@@ -107,12 +107,12 @@ class Summariser:
 
     def summarise(self, plan: Plan, covered: Sequence[Record]) -> Flow[tuple[str, str]]:
         """A model's summary, or an empty string and the reason."""
-        options, window = self._run.options, self.window
+        limits, window = self._run.options.limits, self.window
         covered = without_refused(self._run, covered, self._records)
         counter = self._run.cache.scale.counter
         # No longer than the carry-over has room for, or it would be cut again.
         cap = min(
-            options.summary_tokens,
+            limits.summary_tokens,
             prose_cap(self._run.policy.carry_cap(plan.budget.tokens)),
             window.tokens // _SUMMARY_WINDOW_PART,
         )
@@ -122,7 +122,7 @@ class Summariser:
         pieces = summary_request.parts(
             self._run.cache.scale.digests(covered),
             room_tokens=self._room(cap, previous),
-            calls_max=options.summary_calls,
+            calls_max=limits.summary_calls,
             counter=counter,
         )
         if not pieces:
@@ -212,7 +212,7 @@ class Summariser:
         self.calls += 1
         try:
             outcome: Reply | FailedCall = yield CallModel(
-                prompt, target, purpose, run.options.summary_seconds
+                prompt, target, purpose, run.options.limits.summary_seconds
             )
         except Cancelled as cancelled:
             cancelled.partial = None  # half a summary is not a reply to the user

@@ -16,19 +16,19 @@ from holdfast.core.flow.effects import (
     Read,
     StartTools,
 )
-from holdfast.core.flow.events import Interrupted, ToolFinished, ToolStarted
+from holdfast.core.flow.events import Interrupted, SecretFound, ToolFinished, ToolStarted
 from holdfast.core.limits import RESULT_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.models.messages import INTERRUPTED, ToolCall, read_blocks
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
-from holdfast.core.turn.secrets import report_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.core.secrets.found import SecretFinding
     from holdfast.core.turn.run import RunState
 
 
@@ -169,3 +169,19 @@ def _result_ids_in(record: User) -> set[str]:
     """The ids of the calls that a message in a provider's own shape answers."""
     blocks = record.content if isinstance(record.content, list) else []
     return {str(raw.get("tool_use_id")) for raw in blocks if raw.get("type") == "tool_result"}
+
+
+def append_one(run: RunState, record: Record) -> Flow[str]:
+    """Append a record without the secrets that are to have handles; returns its id."""
+    record, hidden = run.secret_watch.hide(record)
+    stored = yield Append((record,))
+    yield from report_secrets(run, stored[0], hidden)
+    record_id: str = stored[0].id
+    return record_id
+
+
+def report_secrets(run: RunState, record: Record, hidden: Iterable[SecretFinding]) -> Flow[None]:
+    """Emit what was found in a stored record, and what was hidden before it was stored."""
+    watch = run.secret_watch
+    for finding in watch.take_new((*hidden, *watch.look(record))):
+        yield Emit(SecretFound(record.id, record.kind, finding.kind, finding.is_stored))

@@ -52,12 +52,13 @@ from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.drafts import newest_cut
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
-from holdfast.core.turn.secrets import append_one, report_secrets
 from holdfast.core.turn.tool_results import (
+    append_one,
     close_open_calls,
     error_result,
     interruptions,
     open_calls,
+    report_secrets,
     run_tools,
     store,
 )
@@ -243,7 +244,7 @@ def _to_its_end(run: RunState, flow: Flow[Reply]) -> Flow[Reply]:
 
 def _answer(run: RunState) -> Flow[Reply]:
     loops = _LoopWatch((yield Read(run.window)))
-    for steps in range(1, run.options.steps + 1):
+    for steps in range(1, run.options.limits.steps + 1):
         reply, seen = yield from ask(run)
         records = yield Read(run.window)
         loops.look(records)
@@ -253,7 +254,7 @@ def _answer(run: RunState) -> Flow[Reply]:
             yield Emit(TurnFinished(reply, steps))
             return reply
     reply = msgspec.structs.replace(reply, stop="steps")
-    yield Emit(TurnFinished(reply, run.options.steps))
+    yield Emit(TurnFinished(reply, run.options.limits.steps))
     return reply
 
 

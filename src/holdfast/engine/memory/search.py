@@ -39,6 +39,7 @@ from holdfast.core.memory.hits import (
 from holdfast.core.owners import NO_OWNER, owner_argument, owner_of, owner_text
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.turn.options import check_word
 from holdfast.engine.memory.accesses import MemoryAccesses
 from holdfast.engine.memory.background import VectorWorker
 from holdfast.engine.memory.hit_order import (
@@ -99,14 +100,18 @@ class Memory:
         weights: Weights | None = None,
         background: VectorWorker | bool = False,
         is_audited: bool = True,
+        recall: Scope = "all",
     ) -> None:
         """`caller` decides whose sessions are searched; without one, none that has an owner.
 
         Without an `embedder` words alone count; it is an `Embedder`, a function that makes vectors
         of texts, or the name of a model. With `background`, vectors that a search lacks are
         made after it, in a thread that `close` stops: of this memory, or one that several share.
-        `is_audited` is False where somebody else notes what is given in the audit log.
+        `is_audited` is False where somebody else notes what is given in the audit log. `recall` is
+        the part that a session searches for what the user says: `notes`, `sessions` or `all`.
         """
+        check_word("recall", recall, SCOPES)
+        self.recall = recall
         self._store = store
         self._notes = notes
         self._index = store.search_index
@@ -162,6 +167,7 @@ class Memory:
         with_vectors: bool = True,
         embedder: Embedder | EmbedTexts | str = "auto",
         background: bool = True,
+        recall: Scope = "all",
     ) -> Memory:
         """The memory of an agent, or of one of the owners it serves, in the store at an address.
 
@@ -179,6 +185,7 @@ class Memory:
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=whose, visibility="agent"),
             background=background,
+            recall=recall,
         )
         memory._owned = store
         return memory

@@ -25,9 +25,10 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
 from holdfast.core.refusals.left_out import REFUSED
+from holdfast.core.turn.options import Limits
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_record
-from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.core.turn.run import Bounds
 from holdfast.core.window import Window
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
 from holdfast.engine.proxy.reply_limits import ReplyLimit, read_limit
@@ -62,7 +63,7 @@ _CHARS_PER_TOKEN: Final = 3
 """Fewer than any text has on average, so that a size guessed from bytes is too large, not small."""
 _SURE_SHARE: Final = 0.9
 """A guess below this share of the window is not worth a closer look."""
-_OPTIONS: Final = RunOptions(recovery_calls=3)
+_LIMITS: Final = Limits(recovery_calls=3)
 """With the first one, at most four requests for one of the client's."""
 _CLIENT_WAY_BACK: Final = "`holdfast output ID`, in a shell, shows any record by its id."
 """For a client without our tool: it runs on a machine where commands can be run."""
@@ -191,8 +192,8 @@ class Fitting:
             return after
         self._read_path(after)
         refused = self._last_request()
-        options, repairs = _OPTIONS, self._repairs
-        found = remedy(failure, refused, self._bounds, self._tries, options, repairs)
+        limits, repairs = _LIMITS, self._repairs
+        found = remedy(failure, refused, self._bounds, self._tries, limits, repairs)
         repair = found.repair
         if repair is not None and repair.media:  # all else is the client's own business
             self._repairs.append(repair)

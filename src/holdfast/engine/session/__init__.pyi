@@ -8,6 +8,7 @@ from holdfast.core.flow.events import SessionReset as SessionReset
 from holdfast.core.models.replies import Reply as Reply
 from holdfast.core.owners import owner_argument as owner_argument
 from holdfast.core.secrets.found import SecretWatch as SecretWatch
+from holdfast.core.secrets.found import secrets_of as secrets_of
 from holdfast.core.secrets.vault import Vault as Vault
 from holdfast.core.turn.compact import compact as compact
 from holdfast.core.turn.lease import hold_turn as hold_turn
@@ -41,6 +42,7 @@ from holdfast.engine.session.options import SessionOptions as SessionOptions
 from holdfast.engine.session.options import check_model as check_model
 from holdfast.engine.session.options import check_on_delta as check_on_delta
 from holdfast.engine.session.options import check_window as check_window
+from holdfast.engine.session.options import find_summariser as find_summariser
 from holdfast.engine.session.options import read_options as read_options
 from holdfast.engine.session.prepare import render_plan as render_plan
 from holdfast.engine.session.reading import answer_context as answer_context

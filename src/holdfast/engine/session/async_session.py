@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
@@ -13,6 +12,7 @@ from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.session import MODEL
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncIterator, Callable, Sequence
     from typing import Self, Unpack
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.ports import AsyncModel, BlobStore, Clock, OnDelta, SessionStore
+    from holdfast.ports import AsyncModel, Clock, OnDelta, SessionStore
 
 T = TypeVar("T")
 
@@ -46,10 +46,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         options: SessionOptions | None = None,
         *,
         summariser: AsyncModel | None = None,
-        blobs: BlobStore | None = None,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
         owned: Sequence[Any] = (),
     ) -> None:
+        if options is not None and summariser is None:
+            summariser = parts.find_summariser(options, parts.async_model)
+            owned = [*owned, *parts.created_here((options.summarising.model, summariser))]
         self._writer = parts.TaskWriter(model, summariser)
         super().__init__(
             store,
@@ -57,7 +59,6 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             model,
             options,
             summariser=summariser,
-            blobs=blobs,
             clock=clock,
             owned=owned,
             on_wait=self._writer.on_wait,
@@ -71,15 +72,10 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         name: str | None = None,
         *,
         model: str | AsyncModel = MODEL,
-        summary_model: str | AsyncModel | None = None,
-        root: str | None = None,
         agent: str | None = None,
-        store: SessionStore | None = None,
-        blobs: BlobStore | None = None,
-        label: str = "",
+        store: str | os.PathLike[str] | SessionStore | None = None,
         owner: str | OwnerFilter = "",
         create: bool = True,
-        clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
@@ -87,14 +83,10 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         main = parts.async_model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)
-        other = (
-            parts.async_model(summary_model) if isinstance(summary_model, str) else summary_model
-        )
-        if other is not None:
-            parts.check_model(other, "summary_model")
-        opened, who, is_ours = await parts.run_in_thread(parts.choose_store, store, root, agent)
+        other = parts.find_summariser(chosen, parts.async_model)
+        opened, who, is_ours = await parts.run_in_thread(parts.choose_store, store, agent)
         ours = opened if is_ours else None
-        owned = parts.created_here((model, main), (summary_model, other), (None, ours))
+        owned = parts.created_here((model, main), (chosen.summarising.model, other), (None, ours))
         with parts.close_on_error(ours):
             key = await parts.run_in_thread(
                 parts.find_session,
@@ -102,12 +94,9 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 name,
                 who,
                 create=create,
-                label=label,
                 owner=whose,
             )
-            return cls(
-                opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
-            )
+            return cls(opened, key, main, chosen, summariser=other, owned=owned)
 
     async def close(self) -> None:
         if self._is_closed:
@@ -293,7 +282,6 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             self._model,
             self._options,
             summariser=self._summariser,
-            blobs=self.blobs,
             clock=self._clock,
             owned=self._owned,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.drivers.world import World
     from holdfast.engine.session.options import SessionOptions
     from holdfast.engine.tool_values import ToolOutput
-    from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
+    from holdfast.ports import AsyncModel, Clock, Model, Notes, SessionStore
 
 
 class ClosedOnExit(ABC):
@@ -66,23 +65,21 @@ class SessionBase:
         options: SessionOptions | None,
         *,
         summariser: Model | AsyncModel | None = None,
-        blobs: BlobStore | None = None,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
         owned: Sequence[Any] = (),
         on_wait: Callable[[World, RunState], None],
     ) -> None:
         """`on_wait` uses the time in which the session waits for tools or the user."""
         self.store = store
-        self.blobs = blobs if blobs is not None else store.blobs
+        self.blobs = store.blobs
         self._options = options or parts.SessionOptions()
         self._models = (model, summariser)
         self._owned = list(owned)
         """Closed with the session: only what it opened itself."""
-        self._clock = clock
-        self._vault = parts.Vault(self._options.secrets)
-        self._watch = parts.SecretWatch(
-            self._vault, self._options.found_secrets, os.urandom(6).hex()
-        )
+        self._clock = clock or store.clock
+        secrets = parts.secrets_of(self._options.secrets)
+        self._vault = parts.Vault(secrets.values)
+        self._watch = parts.SecretWatch(self._vault, secrets.found, os.urandom(6).hex())
         self._listeners = parts.Listeners()
         self.lease_seconds = LEASE_SECONDS
         """The time after which others may take over the turn of a process that stops."""

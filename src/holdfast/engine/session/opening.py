@@ -157,16 +157,15 @@ def check_ready(model: Model | AsyncModel) -> None:
 
 
 def choose_store(
-    store: SessionStore | None, root: str | None, agent: str | None
+    store: str | os.PathLike[str] | SessionStore | None, agent: str | None
 ) -> tuple[SessionStore, str, bool]:
     """The store to use, the agent, and True if the store was opened here."""
-    for argument, value in (("root", root), ("agent", agent)):
-        check_argument(argument, value, str | os.PathLike | None, "a text, or None")
-    if store is not None:
-        check_argument("store", store, SessionStore, "a store, such as `open_store(address)`")
-    settings = config.load(root=root, agent=agent)
-    if store is not None:
-        return store, settings.agent, False
+    check_argument("agent", agent, str | os.PathLike | None, "a text, or None")
+    kinds: Any = SessionStore | str | os.PathLike | None
+    check_argument("store", store, kinds, "an address such as a path, or an open store")
+    if store is not None and not isinstance(store, str | os.PathLike):
+        return store, config.load(agent=agent).agent, False
+    settings = config.load(root=None if store is None else os.fspath(store), agent=agent)
     return open_store(settings.root, blobs=settings.blobs), settings.agent, True
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.models.window import check_floor
-from holdfast.core.secrets.found import FoundSecrets
-from holdfast.core.secrets.vault import Vault
-from holdfast.core.turn.run import RunOptions, RunSettings
+from holdfast.core.secrets.found import Secrets, secrets_of
+from holdfast.core.turn.options import (
+    Limits,
+    RunOptions,
+    Summary,
+    SummaryWriter,
+    check_word,
+)
+from holdfast.core.turn.run import RunSettings
 from holdfast.core.window import GivenWindow, Window, as_window
 from holdfast.engine.tools import make_tools
 from holdfast.errors import BadSetting
@@ -19,7 +25,6 @@ from holdfast.providers.known_models.lookup import price_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from holdfast.core.failures.classify import Rule
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
     from holdfast.core.projection.policy import Policy, PolicyName
@@ -29,29 +34,21 @@ if TYPE_CHECKING:
     from holdfast.ports import AsyncModel, Model, OnDelta
 
 
+T = TypeVar("T")
+
+
 class SessionOptions(RunOptions, frozen=True, kw_only=True):
-    """The settings of a session: those of its run (`RunOptions`), and those of its surroundings."""
+    """The options of a session, checked before anything is made for it."""
 
     tools: Sequence[Callable[..., Any] | Tool | ToolFunction] = ()
     """Functions that the model may call, or declarations of tools that the caller runs."""
     window: GivenWindow = None
     """The context window in tokens; None for the model's known window."""
-    floor: int | None = None
-    """The smallest window to accept; None for the model's own floor, or 16,000 tokens."""
-    price: Price | None = None
-    """The model's price; None for its list price."""
     memory: Memory | None = None
     """A memory to search, once, for everything the user says."""
-    recall: Literal["notes", "sessions", "all"] = "all"
-    """The part of the memory to search."""
-    secrets: Mapping[str, str | Secret] = {}
-    """Values by name that are stored as handles (`<secret:NAME>`); tools get the values."""
-    found_secrets: FoundSecrets = "warn"
-    """Values that look like credentials and are not among `secrets`: `warn` stores them and emits
-    `SecretFound`, `handle` stores a handle for the life of the session object, `keep` stores them
-    without looking."""
-    rules: Sequence[Rule] = ()
-    """The caller's own rules for classifying failures; they come before ours."""
+    secrets: Mapping[str, str | Secret] | Secrets = Secrets()
+    """Values by name that are stored as handles (`<secret:NAME>`); tools get the values. A
+    `Secrets` also says what becomes of values that merely look like credentials."""
 
     def __post_init__(self) -> None:
         for name, kinds, wanted in _KINDS:
@@ -59,22 +56,14 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
             if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
                 raise BadSetting(f"`{name}` cannot be {shorten(value)}", hint=f"pass {wanted}")
         for name, words in _WORDS.items():
-            if getattr(self, name) not in words:
-                known = ", ".join(f'"{word}"' for word in words)
-                value = getattr(self, name)
-                gone = _GONE.get((name, value), "") if isinstance(value, str) else ""
-                raise BadSetting(f"`{name}` cannot be {shorten(value)}", hint=f"pass {known}{gone}")
-        if not isinstance(self.background_summary, bool):
-            raise BadSetting(
-                f"`background_summary` cannot be {shorten(self.background_summary)}",
-                hint="pass True or False",
-            )
+            gone = _GONE.get((name, str(getattr(self, name))), "")
+            check_word(name, getattr(self, name), words, gone)
         if self.memory is not None and not hasattr(self.memory, "search"):
             raise BadSetting(
                 f"`memory` cannot be {shorten(self.memory)}", hint="pass a `Memory(…)`, or None"
             )
         super().__post_init__()
-        Vault(self.secrets)  # raises where a name or a value cannot be used
+        secrets_of(self.secrets)  # raises where a name or a value cannot be used
 
 
 class OptionKeywords(TypedDict, total=False):
@@ -82,49 +71,42 @@ class OptionKeywords(TypedDict, total=False):
     given: options may come out of a configuration file."""
 
     system: str | None
-    output_tokens: int | None
     policy: Policy | PolicyName | None
-    summary: Literal["model", "extract"] | None
-    summary_calls: int | None
-    summary_tokens: int | None
-    background_summary: bool | None
-    summary_seconds: float | None
+    summary: SummaryWriter | Summary | None
     notes: Literal["model", "off"] | None
     checkpoints: Literal["cuts", "turns", "off"] | None
-    steps: int | None
-    recovery_calls: int | None
-    waits: int | None
-    wait_seconds: float | None
+    limits: Limits | None
     tools: Iterable[Callable[..., Any] | Tool | ToolFunction] | None
     window: GivenWindow
-    floor: int | None
-    price: Price | None
     memory: Memory | None
-    recall: Literal["notes", "sessions", "all"] | None
-    secrets: Mapping[str, str | Secret] | None
-    found_secrets: FoundSecrets | None
-    rules: Sequence[Rule] | None
+    secrets: Mapping[str, str | Secret] | Secrets | None
 
 
 _KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
     ("system", str, "the system prompt as text"),
     ("window", int | Window, "the context window in tokens, for example 200000"),
-    ("output_tokens", int, "a number of tokens"),
 )
 """Options whose mistakes would come to light only with the first request."""
-_WORDS: Final = {
-    "summary": ("model", "extract"),
-    "notes": ("model", "off"),
-    "checkpoints": ("cuts", "turns", "off"),
-    "recall": ("notes", "sessions", "all"),
-    "found_secrets": get_args(FoundSecrets),
-}
+_WORDS: Final = {"notes": ("model", "off"), "checkpoints": ("cuts", "turns", "off")}
 _GONE: Final = {
-    ("notes", "extract"): "; what the user said is found by `recall`, without any notes, and "
+    ("notes", "extract"): "; what the user said is found by a `memory`, without any notes, and "
     '`notes="model"` has the model write what lasts',
 }
 """Hints for values that version 0.1 had: the ways that take their place."""
-_GONE_OPTIONS: Final = {"any_owner": "pass `owner=ANY_OWNER` of `holdfast.stores`"}
+_GONE_OPTIONS: Final = {
+    "any_owner": "pass `owner=ANY_OWNER` of `holdfast.stores`",
+    "root": "pass the path or the address as `store=`",
+    "blobs": "pass `store=open_store(address, blobs=…)`, of `holdfast.stores`",
+    "clock": "pass `store=open_store(address, clock=…)`, of `holdfast.stores`",
+    "label": "call `session.rename(label)`",
+    "price": "pass `model=holdfast.model(NAME, price=…)`; a model of your own has it as `price`",
+    "rules": "pass `model=holdfast.model(NAME, rules=…)`; a model of your own has them as `rules`",
+    "recall": "pass `memory=Memory(…, recall=…)`",
+    "found_secrets": "pass `secrets=Secrets({…}, found=…)`",
+    "summary_model": "pass `summary=Summary(model=…)`",
+    "background_summary": "pass `summary=Summary(ahead=True)`",
+    **{name: f"pass `limits=Limits({name}=…)`" for name in Limits.__struct_fields__},
+}
 """The same for options."""
 
 
@@ -153,6 +135,15 @@ def check_model(model: Any, name: str = "model") -> Any:
     )
 
 
+def find_summariser(options: SessionOptions, find: Callable[[str], T]) -> T | None:
+    """Return the model that `summary` names, found by name or given; None for the session's."""
+    given = options.summarising.model
+    if isinstance(given, str):
+        return find(given)
+    found: T | None = given if given is None else check_model(given, "summary.model")
+    return found
+
+
 def check_on_delta(on_delta: OnDelta | None) -> OnDelta | None:
     """Return a callback for deltas, or raise where it would have to be awaited: a slow one would
     hold up the reply."""
@@ -175,7 +166,7 @@ def window_and_floor(options: SessionOptions, model: Model | AsyncModel) -> tupl
     given, window = options.window, model.window
     if given is not None:
         window = as_window(given)
-    floor = options.floor
+    floor = options.limits.floor
     if floor is None:
         floor = getattr(model, "floor", WINDOW_FLOOR_TOKENS)
     return window, floor
@@ -190,6 +181,7 @@ def run_settings(
 ) -> RunSettings:
     """The settings of a run with these options and models."""
     window, floor = window_and_floor(options, model)
+    price: Price | None = getattr(model, "price", None)
     return RunSettings(
         target=model.target,
         window=window,
@@ -197,8 +189,8 @@ def run_settings(
         tools=tools,
         context_tool=context_tool,
         floor=floor,
-        price=options.price or price_of(model.target.model, model.target.provider),
-        is_price_stated=options.price is not None,
+        price=price or price_of(model.target.model, model.target.provider),
+        is_price_stated=price is not None,
         list_price=price_of,
         summary_target=summariser.target if summariser is not None else None,
         summary_window=summariser.window if summariser is not None else None,

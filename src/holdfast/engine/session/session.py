@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import queue
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
@@ -13,6 +12,7 @@ from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self, Unpack
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.ports import BlobStore, Clock, Model, OnDelta, SessionStore
+    from holdfast.ports import Clock, Model, OnDelta, SessionStore
 
 T = TypeVar("T")
 MODEL: Final = "offline"
@@ -48,10 +48,12 @@ class Session(ClosedOnExit, SessionBase):
         options: SessionOptions | None = None,
         *,
         summariser: Model | None = None,
-        blobs: BlobStore | None = None,
-        clock: Clock = time.time,
+        clock: Clock | None = None,
         owned: Sequence[Any] = (),
     ) -> None:
+        if options is not None and summariser is None:
+            summariser = parts.find_summariser(options, parts.model)
+            owned = [*owned, *parts.created_here((options.summarising.model, summariser))]
         self._writer = parts.ThreadWriter(model, summariser)
         super().__init__(
             store,
@@ -59,7 +61,6 @@ class Session(ClosedOnExit, SessionBase):
             model,
             options,
             summariser=summariser,
-            blobs=blobs,
             clock=clock,
             owned=owned,
             on_wait=self._writer.on_wait,
@@ -73,15 +74,10 @@ class Session(ClosedOnExit, SessionBase):
         name: str | None = None,
         *,
         model: str | Model = MODEL,
-        summary_model: str | Model | None = None,
-        root: str | None = None,
         agent: str | None = None,
-        store: SessionStore | None = None,
-        blobs: BlobStore | None = None,
-        label: str = "",
+        store: str | os.PathLike[str] | SessionStore | None = None,
         owner: str | OwnerFilter = "",
         create: bool = True,
-        clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
     ) -> Self:
         """Open the session with exactly that id, or create it; without a name, open the newest.
@@ -90,24 +86,20 @@ class Session(ClosedOnExit, SessionBase):
         `target`, `window` and `send`. It is contacted only when a turn starts. An `owner` is
         written into a new session, and a session of another owner is refused; without one, every
         session that has an owner is. `ANY_OWNER` is for an operator: it opens a session whoever
-        owns it. A label never opens a session. All other keyword arguments are fields of
-        `SessionOptions`.
+        owns it. A label never opens a session. `store` is an address, such as a path, or an open
+        store. All other keyword arguments are fields of `SessionOptions`.
         """
         whose = parts.owner_argument(owner)
         main = parts.model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
         parts.check_window(chosen, main)
-        other = parts.model(summary_model) if isinstance(summary_model, str) else summary_model
-        if other is not None:
-            parts.check_model(other, "summary_model")
-        store, agent, is_ours = parts.choose_store(store, root, agent)
+        other = parts.find_summariser(chosen, parts.model)
+        store, agent, is_ours = parts.choose_store(store, agent)
         ours = store if is_ours else None
-        owned = parts.created_here((model, main), (summary_model, other), (None, ours))
+        owned = parts.created_here((model, main), (chosen.summarising.model, other), (None, ours))
         with parts.close_on_error(ours):
-            key = parts.find_session(store, name, agent, create=create, label=label, owner=whose)
-            return cls(
-                store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
-            )
+            key = parts.find_session(store, name, agent, create=create, owner=whose)
+            return cls(store, key, main, chosen, summariser=other, owned=owned)
 
     def close(self) -> None:
         """Close what was opened here: the store, and a model that was given by name.
@@ -332,7 +324,6 @@ class Session(ClosedOnExit, SessionBase):
             self._model,
             self._options,
             summariser=self._summariser,
-            blobs=self.blobs,
             clock=self._clock,
             owned=self._owned,
         )

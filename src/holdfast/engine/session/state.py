@@ -88,7 +88,7 @@ class SessionState:
             save_checkpoint=self.save_checkpoint,
             find_message=self._find_message,
             search_memory=self._search_memory,
-            rules=options.rules,
+            rules=getattr(model, "rules", ()),
             clock=clock,
         )
         settings = run_settings(
@@ -190,7 +190,7 @@ class SessionState:
             named: dict[str, Any] = {"asker": self.key} if hasattr(memory, "owners") else {}
             if hasattr(memory, "keep_out"):
                 memory.keep_out(self.vault.redactor_secrets)
-            hits = memory.search(query, scope=self._options.recall, **named)
+            hits = memory.search(query, scope=getattr(memory, "recall", "all"), **named)
             return memory.injection(hits, known=_texts_of(self.records()))
         except (HoldfastError, OSError) as error:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)

@@ -244,13 +244,12 @@ class WorkspaceContext:
         options = msgspec.structs.replace(
             chosen,
             window=size,
-            floor=floor,
+            limits=msgspec.structs.replace(chosen.limits, floor=floor),
             summary="extract" if settings.model is None else "model",
-            background_summary=False,
             notes="off",
         )
         check_window(options, model)
-        return _ReadSession(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
+        return _ReadSession(store, key, model, options, clock=self._base.clock)
 
     def _read_terms(self, key: SessionKey) -> tuple[Target, Window, SessionOptions]:
         """The model, the window and the options of a session that another program may run, as its

@@ -442,7 +442,7 @@ class CompactionHook:
         if self._store is not None:
             yield self._store
             return
-        with choose_store(None, self._root, None)[0] as store:
+        with choose_store(self._root, None)[0] as store:
             yield store
 
     def _key(self, hook_input: Mapping[str, Any]) -> SessionKey:

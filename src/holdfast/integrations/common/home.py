@@ -230,7 +230,9 @@ class PeerHome:
                 f"`delete` is {delete!r}", hint="pass `trash` (can be restored) or `erase`"
             )
         self._who = who
-        self._store, self.agent, self._is_ours = choose_store(store, root, agent)
+        self._store, self.agent, self._is_ours = choose_store(
+            root if store is None else store, agent
+        )
         self.owner = owner_argument(owner)
         self._delete = delete
         self._clock = clock

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.gateway.gateway import INBOX
@@ -70,7 +71,7 @@ class TelegramChannel:
         self.status = ServiceStatus(CHANNEL, "starting", since=gateway.now())
         claim_seconds = gateway.options.claim_seconds
         self._right = PollingRight(gateway.store, settings.bot, gateway.holder, claim_seconds)
-        masks = Redactor(Vault(options.secrets).redactor_secrets)
+        masks = Redactor(Vault(secrets_of(options.secrets).values).redactor_secrets)
         self.outbox = TelegramOutbox(gateway.store, self._api, settings.bot, gateway.holder, masks)
         commands = ChatCommands(gateway, agent, model, options)
         self._intake = UpdateIntake(gateway, settings, agent, commands, self.outbox)

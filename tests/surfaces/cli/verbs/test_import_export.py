@@ -285,7 +285,7 @@ def test_export_as_a_message_list_has_what_was_moved_out(cli: Cli, tmp_path: Pat
         """Look."""
         return [{"type": "text", "text": "far " * 40_000}, image]
 
-    with Session.open("s", model=model, tools=[look], root=str(cli.root)) as session:
+    with Session.open("s", model=model, tools=[look], store=str(cli.root)) as session:
         session.say("go")
 
     text = cli("export", "s", "--format", "anthropic").out

@@ -116,6 +116,8 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
 
 
 def _options(args: argparse.Namespace, app: App) -> SessionOptions:
+    from holdfast.core.secrets.found import Secrets
+    from holdfast.core.turn.options import Summary
     from holdfast.engine.session.options import SessionOptions
     from holdfast.engine.simulation.policy_files import read_policy
     from holdfast.surfaces.cli.chat.tools import FolderTools
@@ -126,9 +128,8 @@ def _options(args: argparse.Namespace, app: App) -> SessionOptions:
         tools=tools,
         window=args.window,
         policy=read_policy(args.policy or "balanced"),
-        background_summary=args.background_summary,
-        secrets=dict(app.settings.secrets),
-        found_secrets=args.found_secrets or "warn",
+        summary=Summary(ahead=args.background_summary),
+        secrets=Secrets(dict(app.settings.secrets), found=args.found_secrets or "warn"),
     )
 
 

@@ -29,6 +29,7 @@ from holdfast.core.models.replies import Reply
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.options import Limits, Summary
 from holdfast.core.window import Window
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
@@ -88,6 +89,7 @@ class RecordedAgent:
     def __init__(self, recording: Recording, *, stated: int, real: int, done: int) -> None:
         self.target = target("anthropic", provider="recording", model="recorded-agent")
         self.window = Window(stated, "stated for the demo")
+        self.price = price()
         self.done = done
         """The number of replies so far, by this process and earlier ones."""
         self.last_request: Json = {}
@@ -186,6 +188,8 @@ class Replay:
             records = self._earlier_records(store)
             self._replies = sum(isinstance(record, Assistant) for record in records)
             self._turn = turns = sum(isinstance(record, User) for record in records)
+            if not records:
+                store.create(KEY, label=recording.title)
             agent = RecordedAgent(
                 recording,
                 stated=self._scenario.stated,
@@ -215,14 +219,11 @@ class Replay:
             KEY.session,
             store=store,
             agent=KEY.agent,
-            label=recording.title,
             model=agent,
-            summary_model=OfflineModel(window=self._scenario.real),
+            summary=Summary(model=OfflineModel(window=self._scenario.real)),
             system=recording.system,
             tools=tools,
-            price=price(),
-            steps=1_000,
-            clock=self._clock,
+            limits=Limits(steps=1_000),
         )
 
     def _clock(self) -> float:
