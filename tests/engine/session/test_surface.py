@@ -143,7 +143,6 @@ WRONG: dict[str, list[Any]] = {
     "Literal['continue', 'fresh']": [None, 5, "", "other", [], object(), Unshown()],
     "str | Model": [None, 5, b"offline", [], object()],
     "str | Model | None": [5, b"offline", [], object()],
-    "str | OwnerFilter": [5, True, b"ann", [], object()],
     "str | os.PathLike[str] | SessionStore | None": [5, b"folder", [], object()],
     "Any": [],
     "object": [],
