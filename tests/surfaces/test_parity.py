@@ -13,6 +13,7 @@ from tests.surfaces.cli.chat.test_chat import talk
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.turn.options import Limits
 from holdfast.errors import ContextOverflow
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.offline.measuring import PromptTooLong
@@ -348,7 +349,7 @@ def test_p10_no_error_ends_the_chat(tmp_path: Path) -> None:
         calls(("c1", "explode", {})),
         "it did explode",
         tools=[explode],
-        waits=0,
+        limits=Limits(waits=0),
     )
     told = talk(seat, "one", "/rewind 99", "/foo", "/switch zzz", "two", "three")
     assert [kind for kind, _ in told] == [

@@ -22,6 +22,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.turn.options import Limits
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.answers import Cell, StyledTable, answer, line
 from holdfast.surfaces.cli.chat import spinner as chat_spinner
@@ -372,7 +373,9 @@ class RateLimited(Exception):
 
 def test_waiting_is_told_with_its_seconds(tmp_path: Path) -> None:
     """The notice has them, and so has the event that the spinner counts down from."""
-    seat = Seat(tmp_path, RateLimited("rate limit exceeded"), "at last", wait_seconds=0.01)
+    seat = Seat(
+        tmp_path, RateLimited("rate limit exceeded"), "at last", limits=Limits(wait_seconds=0.01)
+    )
     heard: list[CallFailed] = []
     seat.chat.session.on(heard.append, CallFailed)
     assert seat.say("hello") == "at last"
