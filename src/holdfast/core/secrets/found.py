@@ -47,7 +47,8 @@ class Secrets(msgspec.Struct, frozen=True):
                 f"`found` of `Secrets` cannot be `{self.found!r}`",
                 hint=f"pass {', '.join(known)}",
             )
-        Vault(self.values)  # raises where a name or a value cannot be used
+        if self.values:
+            Vault(self.values)  # raises where a name or a value cannot be used
 
 
 def secrets_of(given: Mapping[str, str | Secret] | Secrets) -> Secrets:
