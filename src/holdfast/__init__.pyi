@@ -34,7 +34,7 @@ from holdfast.engine.erasing import (
     erase as erase,
     erase_owner as erase_owner,
 )
-from holdfast.engine.history.history import History as History
+from holdfast.engine.operations.session_history import History as History
 from holdfast.engine.history.reseed import reseed as reseed
 from holdfast.engine.memory.search import Memory as Memory
 from holdfast.engine.outputs import Outputs as Outputs

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.api_page import MODULES, public_names
-from tests.support.answers import answer_of
 from tests.support.runs import examples
 
 from holdfast import AsyncSession, History, Memory, Session
@@ -153,11 +152,6 @@ def history_text(store: MemoryStore, name: str, owner: str) -> str:
     return History(store, caller=caller).text(name)
 
 
-def history_page(store: MemoryStore, name: str, owner: str) -> str:
-    caller = Caller("main", "tg_1", owner=owner_of(owner), visibility="agent")
-    return str(answer_of(History(store, caller=caller).page, name))
-
-
 def read_memory(store: MemoryStore, name: str, owner: str) -> str:
     caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
     found = name
@@ -181,7 +175,6 @@ PROBES: dict[str, Callable[[MemoryStore, str, str], str]] = {
     "holdfast.testing.SimulatedSession.open": open_simulated,
     "holdfast.History.read": read_history,
     "holdfast.History.text": history_text,
-    "holdfast.History.page": history_page,
     "holdfast.Memory.get": read_memory,
     "holdfast.memory.Memory.get": read_memory,
     "holdfast.commands.ChatContext.find": find_in_chat,

@@ -237,12 +237,14 @@ def http_text() -> str:
 
 def mcp_text() -> str:
     """Return the tools of the MCP server."""
-    from holdfast.surfaces.mcp.tools import TOOLS
+    from holdfast.engine.operations.operation import describe
+    from holdfast.engine.operations.tools import TOOLS
 
     rows = [
-        {"name": each.name, "title": each.title, "description": each.description}
-        | {"schema": each.schema, "reading": each.is_reading, "idempotent": each.is_idempotent}
-        for each in TOOLS.values()
+        {"name": name, "title": each.operation.title, "description": describe(each.operation)}
+        | {"schema": each.schema, "reading": each.is_reading}
+        | {"idempotent": each.operation.is_idempotent}
+        for name, each in TOOLS.items()
     ]
     return _json_text(rows)
 

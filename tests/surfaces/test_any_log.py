@@ -26,6 +26,7 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -33,7 +34,6 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces import slash_commands
 from holdfast.surfaces.chat_context import ChatContext
-from holdfast.surfaces.mcp.tools import TOOLS
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from tests.surfaces.http.servers import serving
 from tests.surfaces.test_facts_agree import own_sessions, plain
 
 from holdfast.core.history.access import OPERATOR
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.workspace.facts import read_facts
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -28,7 +29,6 @@ from holdfast.stores.opening import open_store
 from holdfast.surfaces import cli, slash_commands
 from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.http.server import HttpServer
-from holdfast.surfaces.mcp.tools import TOOLS
 from holdfast.surfaces.request_preview import read_request, terms_of_session
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.engine.adoption.sessions import SessionAdopter
+from holdfast.engine.operations.context import ReadStatus
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import read_facts
@@ -212,7 +213,7 @@ async def compare(
     api = f"/v1/sessions/{key.agent}/{key.session}"
     got = (await client.get(f"{api}/context")).json()
     status = (await client.get(f"{api}/status")).json()
-    mcp = answer_of(CallerWorkspace(store, OPERATOR).context.status, str(key))
+    mcp = answer_of(ReadStatus(session_key=str(key)).call, CallerWorkspace(store, OPERATOR))
     pages = {
         name: (await client.get(f"/s/{key.agent}/{key.session}{name}")).text
         for name in ("/context", "/context/fate", "/context/time", "/context/changes", "/inspect")

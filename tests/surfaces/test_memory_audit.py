@@ -20,6 +20,7 @@ from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.engine.erasing import erase
 from holdfast.engine.memory.tools import memory_tools
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import HoldfastWarning, StoreUnavailable
 from holdfast.ports import ANY_HEAD
@@ -27,7 +28,6 @@ from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
 from holdfast.surfaces.cli.verbs.memory import _SUBCOMMANDS
 from holdfast.surfaces.http.server import ROUTES
-from holdfast.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ WAYS: dict[str, Callable[[SessionStore, str], object]] = {
 def test_every_way_in_is_here() -> None:
     """A new route, tool or command that searches or reads memory is asked, too."""
     found = {f"http {route.path}" for route in ROUTES if route.path.startswith("/v1/memory/")}
-    reading = [tool.name for tool in TOOLS.values() if tool.is_reading]
+    reading = [name for name, tool in TOOLS.items() if tool.is_reading]
     found |= {f"mcp {name}" for name in reading if "memory" in name or name.endswith("_search")}
     found |= {f"cli {name}" for name in _SUBCOMMANDS if name in ("search", "get")}
     methods = [name for name in vars(Memory) if name.startswith(("search", "get"))]

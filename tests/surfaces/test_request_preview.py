@@ -21,6 +21,7 @@ from holdfast.core.owners import NamedOwner
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.core.turn.options import Limits
 from holdfast.core.window import Window
+from holdfast.engine.operations.context import ReadStatus
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -101,7 +102,7 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
 
 def status_window(store: MemoryStore, key: SessionKey) -> int | None:
     """The window in the status that tools and HTTP give, where the log tells it."""
-    window = CallerWorkspace(store, OPERATOR).context.status(str(key)).window
+    window = ReadStatus(session_key=str(key)).call(CallerWorkspace(store, OPERATOR)).window
     return window.tokens if window.confidence == "learned" else None
 
 

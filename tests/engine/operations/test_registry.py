@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import ast
 import inspect
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from holdfast import surfaces
+from holdfast.core.history.access import Action
 from holdfast.core.history.answers import Result
-from holdfast.engine.operations.context import ReadContext
+from holdfast.engine.operations import tools as model_tools
+from holdfast.engine.operations.context import ReadContext, ResumeSession
 from holdfast.engine.operations.history import ListSessions, SearchSessions
 from holdfast.engine.operations.operation import RIGHTS, Operation, describe
 from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.surfaces.http import operations as http_operations
 from holdfast.surfaces.http.route import NoQuery
 from holdfast.surfaces.http.server import ROUTES
-from holdfast.surfaces.mcp import tools as mcp_tools
-from holdfast.surfaces.mcp.tools import TOOLS
+
+SURFACES = Path(surfaces.__path__[0])
+READS_JSON = {
+    *("cli/conversations.py", "cli/demo/replay.py", "cli/masking.py", "cli/proxy/check.py"),
+    *("cli/verbs/classify.py", "cli/verbs/memory_search.py"),
+    *("console/session_pages/request.py", "http/context.py", "http/server.py"),
+    "http/session_types.py",
+}
+"""Modules that parse JSON: files and lines of stdin, bodies, cursors, blocks of a request."""
 
 
-def all_kinds(kind: type[Operation]) -> list[type[Operation]]:
+def all_kinds(kind: type[Operation[Any]]) -> list[type[Operation[Any]]]:
     """Return the operations derived from a class, as Python knows them."""
     found = [each for child in kind.__subclasses__() for each in [child, *all_kinds(child)]]
     return [each for each in found if hasattr(each, "title")]
 
 
-def schema_of(operation: type[Operation]) -> dict[str, Any]:
+def schema_of(operation: type[Operation[Any]]) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.schema(operation)["$defs"][operation.__name__]
     return found
 
@@ -39,12 +51,13 @@ def test_every_class_is_registered() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_an_operation_is_complete(operation: type[Operation]) -> None:
-    """A title, words, a typed answer, and help for every parameter; only what changes a thing may
-    do more the second time."""
+def test_an_operation_is_complete(operation: type[Operation[Any]]) -> None:
+    """A title, words, a typed answer, a word for the audit log, and help for every parameter; only
+    what changes a thing may do more the second time."""
     assert operation.title[0].isupper()
     assert len(describe(operation)) > 30
     assert operation.right in RIGHTS
+    assert operation.audit in get_args(Action)
     assert operation.is_idempotent or operation.right != "read"
     assert issubclass(operation.result, Result)
     for name, schema in schema_of(operation)["properties"].items():
@@ -54,10 +67,30 @@ def test_an_operation_is_complete(operation: type[Operation]) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_the_answer_is_the_stated_one(operation: type[Operation]) -> None:
+def test_the_answer_is_the_stated_one(operation: type[Operation[Any]]) -> None:
     """The type that doors read is the one that the call is annotated with."""
-    annotated = operation.call.__annotations__["return"]
-    assert annotated == operation.result.__name__
+    annotated = operation.answer.__annotations__["return"]
+    assert annotated == f"GivenReply[{operation.result.__name__}]"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+def test_an_answer_is_a_value_and_no_json(operation: type[Operation[Any]]) -> None:
+    """Doors write JSON; inside the process an answer has fields."""
+    assert issubclass(operation.result, msgspec.Struct)
+    for field in msgspec.structs.fields(operation.result):
+        assert field.type is not msgspec.Raw, field.name
+        assert "json" not in field.name, field.name
+
+
+def test_no_door_reads_an_answer_back_from_json() -> None:
+    """What surfaces parse is what somebody sent, or a file: each place is known."""
+    found = set()
+    for path in sorted(SURFACES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if name in ("json.loads", "msgspec.json.decode", "decode_typed", "json.load"):
+                found.add(path.relative_to(SURFACES).as_posix())
+    assert found == READS_JSON
 
 
 def test_mcp_offers_just_the_parameters_of_the_operations() -> None:
@@ -73,7 +106,7 @@ def test_mcp_offers_just_the_parameters_of_the_operations() -> None:
         }
         assert tool.schema["properties"] == expected
         assert tool.schema.get("required", []) == own.get("required", [])
-        assert (tool.title, tool.description) == (operation.title, describe(operation))
+        assert tool.operation is operation
         assert tool.is_reading == (operation.right == "read")
     assert len(TOOLS) == sum(bool(operation.tool) for operation in OPERATIONS)
 
@@ -82,7 +115,7 @@ def test_http_offers_just_the_parameters_of_the_operations() -> None:
     """Names, types, bounds, defaults and help: in the address, the query or the body."""
     made = [route for route in ROUTES if route.operation is not None]
     doors = {route.operation for route in made}
-    only_tools = {ListSessions, ReadContext, SearchSessions}
+    only_tools = {ListSessions, ReadContext, ResumeSession, SearchSessions}
     assert doors == set(OPERATIONS) - only_tools
     for route in made:
         assert route.operation is not None
@@ -105,7 +138,7 @@ def test_http_offers_just_the_parameters_of_the_operations() -> None:
 
 def test_no_door_declares_what_an_operation_has() -> None:
     """The modules that make a door of operations hold no help, no bound and no default."""
-    for module in (mcp_tools, http_operations):
+    for module in (model_tools, http_operations):
         tree = ast.parse(inspect.getsource(module))
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast import Caller, Memory, Session, SessionKey, User
 from holdfast.core.log.records import Flush
+from holdfast.engine.operations.memory import SaveNote
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.stores.in_memory import MemoryStore
 
@@ -46,7 +47,7 @@ def test_a_note_over_mcp_names_the_session_of_its_client() -> None:
         }
         for session, origin in callers.items():
             caller = Caller("main", session, visibility="agent")
-            assert CallerWorkspace(store, caller).memory.add(f"A note of {session}.").saved
+            assert SaveNote(text=f"A note of {session}.").call(CallerWorkspace(store, caller)).saved
             (note,) = [
                 note for note in store.notes("main").notes() if note.text.endswith(f"{session}.")
             ]

@@ -29,10 +29,10 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.core.history.reseed import cap_for
 from holdfast.core.log.records import Assistant, Epoch
 from holdfast.core.memory.running_summary import render as render_summary
-from holdfast.engine.history.history import History
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.memory.search import Memory
+from holdfast.engine.operations.session_history import History
 from holdfast.engine.session import checkpoints
 from holdfast.providers.callables import from_callable
 from holdfast.stores.in_memory import MemoryStore

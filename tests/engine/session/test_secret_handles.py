@@ -13,7 +13,7 @@ from holdfast.core.log.records import ToolResult, encode
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Secret
-from holdfast.engine.history.history import History
+from holdfast.engine.operations.session_history import History
 from holdfast.errors import BadSetting
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls

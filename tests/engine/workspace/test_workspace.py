@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,18 +19,23 @@ from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.neighbours import Neighbours
+from holdfast.engine.operations import context
+from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
+from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
+from holdfast.engine.operations.registry import OPERATIONS
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from holdfast import Record
+    from holdfast.engine.operations.operation import Operation
     from holdfast.ports import SessionStore
 
-CHANGING = {"context.compact", "context.save_checkpoint"}
+CHANGING = {"CompactContext", "StoreCheckpoint"}
 
 
 @pytest.fixture
@@ -40,42 +44,25 @@ def store() -> Iterator[MemoryStore]:
         yield store
 
 
-def questions(workspace: CallerWorkspace) -> dict[str, Callable[..., Any]]:
-    """Every method of a workspace and of its parts, by name."""
-    found: dict[str, Callable[..., Any]] = {}
-    for name, part in vars(workspace).items():
-        if not name.startswith("_"):
-            for method, function in inspect.getmembers(part, inspect.ismethod):
-                if not method.startswith("_"):
-                    found[f"{name}.{method}"] = function
-    return found
+ABOUT_SESSIONS = {
+    operation.__name__: operation
+    for operation in OPERATIONS
+    if "session_key" in operation.__struct_fields__
+}
 
 
-def ask_about(function: Callable[..., Any], session: str, ref: str) -> dict[str, Any]:
-    """Call a method about a session, with a ref where it wants one."""
-    wanted = inspect.signature(function).parameters
-    given = {"session": session, "ref": ref}
-    found: dict[str, Any] = answer_of(
-        function, **{name: given[name] for name in wanted if name in given}
-    )
-    return found
+def ask_about(
+    operation: type[Operation[Any]], workspace: CallerWorkspace, session: str, ref: str
+) -> Any:
+    """Call an operation about a session, with a ref, words or a status where it wants one."""
+    given = {"session_key": session, "ref": ref, "query": "hello"}
+    known = {name: given[name] for name in operation.__struct_fields__ if name in given}
+    return answer_of(operation(**known).call, workspace)
 
 
-def about_sessions(workspace: CallerWorkspace) -> dict[str, Callable[..., Any]]:
-    """The methods about a session. `history.text` and `history.read` are `history.page` as text
-    and as data, and have their own tests."""
-    return {
-        name: function
-        for name, function in questions(workspace).items()
-        if "session" in inspect.signature(function).parameters
-        and name not in ("history.text", "history.read")
-    }
-
-
-def test_the_methods_are_found(store: MemoryStore) -> None:
+def test_the_operations_are_found() -> None:
     """The tests below walk these; a new one is walked by itself."""
-    names = set(about_sessions(CallerWorkspace(store, OPERATOR)))
-    assert names >= {"history.page", "outputs.read", "context.status", "context.resume"} | CHANGING
+    assert set(ABOUT_SESSIONS) >= {"ReadMessages", "ReadOutput", "ReadStatus", *CHANGING}
 
 
 CALLERS = [
@@ -120,7 +107,7 @@ def build_world(store: SessionStore) -> dict[SessionKey, str]:
 
 
 @pytest.mark.parametrize("caller", sample(CALLERS, share=1 / 12))
-def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller) -> None:
+def test_every_operation_decides_as_reading_does(store: MemoryStore, caller: Caller) -> None:
     """One decision for what is listed, read, planned and resumed; a stricter one for changes."""
     refs = build_world(store)
     workspace = CallerWorkspace(store, caller)
@@ -136,13 +123,13 @@ def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller
         may_read = decide(caller, find(key), find).is_allowed
         may_change = decide_change(caller, find(key), find).is_allowed
         assert (key in listed) == may_read
-        for name, function in about_sessions(workspace).items():
-            reply = ask_about(function, str(key), ref)
+        for name, operation in ABOUT_SESSIONS.items():
+            reply = ask_about(operation, workspace, str(key), ref)
             expected = may_change if name in CHANGING else may_read
             assert (reply.get("status") != "forbidden") == expected, (name, key, reply)
             if not may_read:
                 assert "hello" not in str(reply)
-        found = str(answer_of(workspace.outputs.read, ref))  # by its hash alone
+        found = str(answer_of(ReadOutput(ref=ref).call, workspace))  # by its hash alone
         assert ("the output of" in found) == may_read, (key, found)
 
 
@@ -153,12 +140,12 @@ def test_erasing_takes_a_session_out_of_the_audit_log(store: MemoryStore) -> Non
         store, Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
     )
     for name in (str(alice.key), alice.key.session):
-        for function in about_sessions(workspace).values():
-            ask_about(function, name, alice.sha256)
-    workspace.outputs.read(alice.sha256)
-    workspace.memory.get(f"{alice.key}#{alice.records[0]}")
-    workspace.memory.search(f"{NEEDLE} {alice.words[1]}", scope="all")
-    workspace.memory.add(f"{NEEDLE} {alice.words[1]} is noted")
+        for operation in ABOUT_SESSIONS.values():
+            ask_about(operation, workspace, name, alice.sha256)
+    ReadOutput(ref=alice.sha256).call(workspace)
+    ReadPassage(citation=f"{alice.key}#{alice.records[0]}").call(workspace)
+    FindPassages(query=f"{NEEDLE} {alice.words[1]}", scope="all").call(workspace)
+    SaveNote(text=f"{NEEDLE} {alice.words[1]} is noted").call(workspace)
     before = str(store.audit.entries().accesses)
     assert str(alice.key) in before
 
@@ -182,7 +169,7 @@ def test_parts_of_an_output_make_up_the_whole(store: MemoryStore, cap: int, text
     offset: int | None = 0
     found = []
     while offset is not None:
-        part = workspace.outputs.read(ref.sha256, offset=offset, max_chars=120_000)
+        part = ReadOutput(ref=ref.sha256, offset=offset, max_chars=120_000).call(workspace)
         assert len(msgspec.json.encode(part)) <= cap
         found.append(part.text)
         assert len(part.text) >= min(EXCERPT_CHARS_MIN // 8, len(text))
@@ -191,7 +178,9 @@ def test_parts_of_an_output_make_up_the_whole(store: MemoryStore, cap: int, text
     assert "".join(found) == text
 
 
-def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
+def test_a_compaction_is_applied_and_bounded(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A preview stores nothing; the compaction itself does, without a model; status tells of it."""
     key = SessionKey("main", "work")
     store.create(key)
@@ -205,21 +194,23 @@ def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
     workspace = CallerWorkspace(store, OPERATOR)
     head = store.head(key)
 
-    preview = answer_of(workspace.context.compact, "work", preview=True)
+    preview = answer_of(CompactContext(session_key="work", preview=True).call, workspace)
     assert preview["outcome"] == "preview"
     assert store.head(key) == head
-    done = answer_of(workspace.context.compact, "work", focus="the port")
+    done = answer_of(CompactContext(session_key="work", focus="the port").call, workspace)
     assert (done["outcome"], done["method"]) == ("applied", "extract")
     assert done["tokensAfter"] < done["tokensBefore"]
-    status = answer_of(workspace.context.status, "work")
+    status = answer_of(ReadStatus(session_key="work").call, workspace)
     assert (status["compactions"], status["model"]) == (1, "gpt-5")
     assert status["window"]["tokens"] == 400_000
-    assert answer_of(workspace.context.status, "work", window=32_000)["window"]["tokens"] == 32_000
+    asked = ReadStatus(session_key="work", window=32_000)
+    assert answer_of(asked.call, workspace)["window"]["tokens"] == 32_000
     store.leases.acquire(key, "a turn", 60.0)
-    busy = answer_of(workspace.context.compact, "work", wait=0.0)
+    monkeypatch.setattr(context, "_WAIT_SECONDS", 0.0)
+    busy = answer_of(CompactContext(session_key="work").call, workspace)
     assert busy["status"] == "conflict"
     assert "turn" in busy["error"]
-    small = answer_of(workspace.context.status, "work", window=100)
+    small = answer_of(ReadStatus(session_key="work", window=100).call, workspace)
     assert small["status"] == "invalid"
     assert "100" in small["error"]
 
@@ -227,7 +218,7 @@ def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
 def test_nothing_is_given_that_cannot_be_recorded(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the audit log cannot be written, every method answers with a refusal."""
+    """Where the audit log cannot be written, every operation answers with a refusal."""
     alice = plant(store, "alice")
     workspace = CallerWorkspace(
         store, Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
@@ -237,11 +228,11 @@ def test_nothing_is_given_that_cannot_be_recorded(
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(type(store.audit), "note", fail)
-    for name, function in about_sessions(workspace).items():
-        reply = ask_about(function, str(alice.key), alice.sha256)
+    for name, operation in ABOUT_SESSIONS.items():
+        reply = ask_about(operation, workspace, str(alice.key), alice.sha256)
         assert "could not be written to the audit log" in reply["error"], name
         assert not any(word in str(reply) for word in alice.words)
-    for unrecorded in (workspace.sessions, lambda: workspace.memory.search(NEEDLE)):
+    for unrecorded in (workspace.sessions, lambda: FindPassages(query=NEEDLE).call(workspace)):
         with pytest.raises(RequestRefused, match="could not be written to the audit log"):
             unrecorded()
 
@@ -264,7 +255,9 @@ def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(
 
     def search(cap: int) -> dict[str, Any]:
         workspace = CallerWorkspace(store, OPERATOR, max_bytes=cap)
-        found: dict[str, Any] = answer_of(workspace.memory.search, NEEDLE, scope="sessions")
+        found: dict[str, Any] = answer_of(
+            FindPassages(query=NEEDLE, scope="sessions").call, workspace
+        )
         return found
 
     with_turns = {cap: search(cap) for cap in range(EXCERPT_CHARS_MIN, 4_200, 250)}

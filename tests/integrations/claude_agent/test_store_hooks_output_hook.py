@@ -19,6 +19,7 @@ from tests.support.answers import answer_of
 
 from holdfast.core.history.access import Caller
 from holdfast.core.owners import ANY_OWNER, owner_of
+from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import BadSetting, StoreUnavailable
@@ -90,7 +91,7 @@ def test_only_the_owner_reads_it_through_the_mcp_tool(tmp_path: Path) -> None:
         for owner in ("ann", "bob", ""):
             caller = Caller("main", None, owner=owner_of(owner), visibility="agent")
             workspace = CallerWorkspace(store, caller)
-            answer = answer_of(workspace.outputs.read, ref, lines="1:20")
+            answer = answer_of(ReadOutput(ref=ref, lines="1:20").call, workspace)
             found[owner] = "line 7:" in answer.get("text", "")
     assert found == {"ann": True, "bob": False, "": False}
 

@@ -34,8 +34,8 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
+from holdfast.engine.operations.memory import version_of
 from holdfast.engine.workspace.facts import last_call
-from holdfast.engine.workspace.memory import version_of
 from holdfast.importers import detect
 from holdfast.importers import read as read_transcript
 from holdfast.ports import ANY_HEAD, NewMessage

@@ -16,7 +16,7 @@ from tests.surfaces.http.servers import serving, token_for
 
 from holdfast import SessionKey, User
 from holdfast.core.owners import NO_OWNER, owner_of
-from holdfast.engine.workspace.memory import version_of
+from holdfast.engine.operations.memory import version_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.http.server import ROUTES

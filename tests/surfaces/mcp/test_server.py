@@ -17,13 +17,13 @@ from tests.surfaces.mcp.owners import NEEDLE, Owned, ask, plant, server_for
 from holdfast import Caller, SessionKey, User
 from holdfast.core.history.cursors import cursor
 from holdfast.core.owners import NamedOwner, owner_of
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import AccessDenied
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.mcp.resources import KINDS
 from holdfast.surfaces.mcp.server import McpClient, build_server
-from holdfast.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

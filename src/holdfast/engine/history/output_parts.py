@@ -19,31 +19,25 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.engine.history.request import HistoryRequest
     from holdfast.engine.outputs import FoundOutput
-    from holdfast.ports import BlobStore, SessionStore
+    from holdfast.ports import SessionStore
 
 
 class OutputReader:
     """Reads parts of outputs as replies of at most `cap` bytes."""
 
-    def __init__(
-        self, store: SessionStore, blobs: BlobStore, redactor: Redactor, cap: int, scope: str
-    ) -> None:
+    def __init__(self, store: SessionStore, redactor: Redactor, cap: int, scope: str) -> None:
         self._store = store
-        self._blobs = blobs
         self._redactor = redactor
         self._cap = cap
         self._scope = scope
 
-    def reply(self, key: SessionKey, request: HistoryRequest) -> HistoryPage:
+    def reply(self, key: SessionKey, ref: str, offset: int, max_chars: int) -> HistoryPage:
         """A part of an offloaded payload, as much as fits."""
         redactor = _ComparingRedactor(self._redactor)
-        outputs = Outputs(self._store, self._blobs, redactor=cast("Redactor", redactor))
-        found = outputs.find(key, request.output_ref)
-        part = outputs.read(
-            key, request.output_ref, offset=request.offset or None, max_chars=request.chars
-        )
+        outputs = Outputs(self._store, self._store.blobs, redactor=cast("Redactor", redactor))
+        found = outputs.find(key, ref)
+        part = outputs.read(key, ref, offset=offset or None, max_chars=max_chars)
         make = partial(self._page, key, found, part, is_redacted=redactor.is_redacted)
         smaller = (HistoryPage(truncated=True, messages=[]), HistoryPage(truncated=True))
         try:

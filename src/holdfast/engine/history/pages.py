@@ -28,14 +28,13 @@ from holdfast.core.refusals.left_out import as_told, tell_back
 from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.history.page import Page, PageUnit
     from holdfast.core.history.sanitise import Clean
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.engine.history.request import HistoryRequest
     from holdfast.ports import SessionStore
 
 _GLANCE: Final = 8
@@ -47,19 +46,30 @@ _NEAR_RECORDS: Final = 8_192
 class PageReader:
     """Reads pages of at most `cap` bytes. `scope` names what the caller sees."""
 
-    def __init__(self, store: SessionStore, redactor: Redactor, cap: int, scope: str) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        redactor: Redactor,
+        cap: int,
+        scope: str,
+        *,
+        limit: int,
+        include_tools: bool,
+    ) -> None:
         self._store = store
         self._redactor = redactor
         self._cap = cap
         self._scope = scope
+        self._limit = limit
+        self._tools = include_tools
 
-    def newest(self, key: SessionKey, request: HistoryRequest) -> Page:
-        """The newest messages, or those before a cursor."""
-        before = record_in(request.cursor, key) if request.cursor else None
-        units = units_back(self._back(key, before), include_tools=request.include_tools)
-        gathering = Gathering(request.limit, self._cap, request.words)
-        if request.words:
-            return self._matching(key, request, units, gathering)
+    def newest(self, key: SessionKey, cursor: str, words: Sequence[str]) -> Page:
+        """The newest messages, or those before a cursor; with `words`, those that contain them."""
+        before = record_in(cursor, key) if cursor else None
+        units = units_back(self._back(key, before), include_tools=self._tools)
+        gathering = Gathering(self._limit, self._cap, tuple(words))
+        if words:
+            return self._matching(key, words, units, gathering)
         for unit in units:
             gathering.take(unit, self._clean(unit))
             if gathering.is_done:
@@ -71,7 +81,7 @@ class PageReader:
     def _matching(
         self,
         key: SessionKey,
-        request: HistoryRequest,
+        words: Sequence[str],
         units: Iterator[PageUnit],
         gathering: Gathering,
     ) -> Page:
@@ -80,9 +90,9 @@ class PageReader:
         for unit in units:
             last = unit.first
             texts = [searchable(record) for record in unit.records]
-            if any(is_within(request.words, text) for text in texts):
+            if any(is_within(words, text) for text in texts):
                 cleans = tuple(self._clean(unit))
-                hits = sum(matches(clean, request.words) for clean in cleans)
+                hits = sum(matches(clean, words) for clean in cleans)
                 if hits:
                     found += hits
                     gathering.take(unit, cleans)
@@ -95,15 +105,15 @@ class PageReader:
         has_older = next(units, None) is not None
         return msgspec.structs.replace(page, matches=found, older=last if has_older else None)
 
-    def around(self, key: SessionKey, request: HistoryRequest) -> Page:
+    def around(self, key: SessionKey, record: str) -> Page:
         """The messages around a record, older and newer ones in turn."""
-        anchor = self._anchor(key, request.around)
-        start, tools = self._unit_start(key, anchor), request.include_tools
+        anchor = self._anchor(key, record)
+        start, tools = self._unit_start(key, anchor), self._tools
         newer = units_forward(
             _tell_forward(self._store.read(key, start=start)), include_tools=tools
         )
         older = units_back(self._back(key, start), include_tools=tools)
-        gathering = Gathering(request.limit, self._cap, request.words)
+        gathering = Gathering(self._limit, self._cap, ())
         first = next(newer, None)
         if first is not None:
             gathering.take(first, self._clean(first), wanted=anchor.id)

@@ -62,6 +62,8 @@ class GivenReply(NamedTuple, Generic[T]):
     hits: int | None = None
     shown: tuple[str, ...] = ()
     """For the audit log: the number of hits of a search, and the sessions that they are from."""
+    is_masked: bool = False
+    """True where the secrets in it are masked already."""
 
 
 class AuditedReplies:
@@ -93,7 +95,7 @@ class AuditedReplies:
         except NoRoom:
             refused = RequestRefused("error", f"the answer has no room in {self._cap:,} bytes")
         except (HoldfastError, OSError, RecursionError) as error:
-            refused = RequestRefused(*self._explain(error))
+            refused = RequestRefused(*self._explain(error), error)
         reason = refused.error if refused is not None else found.reason if found else ""
         access = Access(
             ts=self._clock(),
@@ -115,7 +117,9 @@ class AuditedReplies:
                 raise RequestRefused("error", _UNRECORDED) from error
             warnings.warn(f"not in the audit log: {error}", HoldfastWarning, stacklevel=3)
         if refused is not None:
-            raise RequestRefused(refused.status, self._redactor.text(reason)) from refused
+            raise RequestRefused(
+                refused.status, self._redactor.text(reason), refused.cause
+            ) from refused
         assert found is not None
         return found.value
 

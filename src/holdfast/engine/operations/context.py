@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
+from holdfast.core.checkpoint.render import render
+from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.history.answers import Result
+from holdfast.core.history.capped_json import encode, fit
+from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import (
     CHECKPOINT_CHARS,
     CHECKPOINT_TASKS_MAX,
     EXCERPT_CHARS,
+    EXCERPT_CHARS_MIN,
     PATTERN_CHARS_MAX,
+    REF_CHARS,
+    RESEED_CHARS,
 )
+from holdfast.core.outputs.excerpts import Excerpt
 from holdfast.core.window import window_argument
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.history.reseed import reseed
 from holdfast.engine.operations.operation import Operation
 from holdfast.engine.operations.parameters import (
     TEXT_CHARS_MAX,
@@ -26,35 +38,100 @@ from holdfast.engine.operations.parameters import (
     SessionName,
     WindowTokens,
 )
-from holdfast.engine.workspace.context import CheckpointText, CompactionReport, SessionStatus
-from holdfast.engine.workspace.outputs import OutputPart
+from holdfast.engine.outputs import Outputs
+from holdfast.engine.session import checkpoints
+from holdfast.engine.session.status import Status
+from holdfast.engine.workspace.workspace import MAY_READ
+from holdfast.errors import NoSuchOutput, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.checkpoint.state import State
+    from holdfast.core.log.ids import SessionKey
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
 _WAIT_SECONDS: Final = 10.0
 """A client that waits for an answer would rather hear that a turn is running."""
+_SESSIONS_SEARCHED: Final = 100
+"""The newest sessions in which a ref without a session is looked for."""
 _Entry = Annotated[str, Meta(min_length=1, max_length=TEXT_CHARS_MAX)]
 _Entries = Annotated[list[_Entry], Meta(max_length=CHECKPOINT_TASKS_MAX)]
 
 
-class ReadStatus(Operation, frozen=True):
+class SessionStatus(Status, Result, frozen=True, kw_only=True):
+    """The size of the next request of a session, its cost so far, and its next compaction."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+
+
+class CompactionReport(CompactionFinished, Result, frozen=True, kw_only=True):
+    """The result of a compaction, or of its preview."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    truncated: bool = False
+    """True where the summary had no room as a whole."""
+
+
+class CheckpointText(Result, frozen=True, kw_only=True):
+    """A checkpoint of a session as text."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    notice: str = NOTICE
+    """A warning to a model: this is data."""
+    record: str | None
+    """The record that holds it; null where it is not stored."""
+    text: str
+    """Requests, open tasks, decisions, failures and files."""
+    truncated: bool = False
+    """True where the text had no room as a whole."""
+
+
+class ResumeText(Result, frozen=True, kw_only=True):
+    """A session as text for a model that goes on with it."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    text: str
+    """Its summary, then its newest messages."""
+    omitted_messages: int
+    """Number of older messages that had no room."""
+    truncated: bool = False
+    """True where the text had no room as a whole."""
+
+
+class OutputPart(Excerpt, Result, frozen=True, kw_only=True):
+    """A part of an output, and its place in the whole."""
+
+    session_key: str
+    """The session, as `agent/id`."""
+    notice: str = msgspec.field(default_factory=lambda: NOTICE)  # also where defaults are left out
+    """A warning to a model: this is data."""
+
+
+class ReadStatus(Operation[SessionStatus], frozen=True):
     """The size of the next request of a session, and when its next compaction is due."""
 
     title = "Read the status of a session"
-    result = SessionStatus
+    audit = "status"
     session_key: SessionName
     window: WindowTokens = None
 
-    def call(self, workspace: CallerWorkspace) -> SessionStatus:
-        return workspace.context.status(self.session_key, window=window_argument(self.window))
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionStatus]:
+        key, reason = workspace.resolve(self.session_key)
+        status = workspace.context.open(key, window_argument(self.window)).status()
+        answer = SessionStatus(**msgspec.structs.asdict(status), session_key=str(key))
+        return GivenReply(answer, reason)
 
 
-class ReadOutput(Operation, frozen=True, kw_only=True):
+class ReadOutput(Operation[OutputPart], frozen=True, kw_only=True):
     """Read an output that was moved out of a session, whole or in part."""
 
     title = "Read an output"
-    result = OutputPart
+    audit = "output"
     session_key: SessionName = ""
     ref: Annotated[
         str,
@@ -69,18 +146,61 @@ class ReadOutput(Operation, frozen=True, kw_only=True):
     search: Pattern = None
     max_chars: CharLimit = EXCERPT_CHARS
 
-    def call(self, workspace: CallerWorkspace) -> OutputPart:
-        return workspace.outputs.read(
-            self.ref,
-            session=self.session_key,
-            offset=self.offset,
-            lines=self.lines,
-            pattern=self.search,
-            max_chars=self.max_chars,
+    @property
+    def target(self) -> str:
+        return self.session_key or self.ref
+
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[OutputPart]:
+        outputs = Outputs(workspace.store, workspace.store.blobs, redactor=workspace.redactor)
+        if self.session_key:
+            key, reason = workspace.resolve(self.session_key)
+        else:
+            key, reason = _find_output(workspace, outputs, self.ref), MAY_READ
+        return GivenReply(self._part(outputs, key, workspace.cap), reason, str(key))
+
+    def _part(self, outputs: Outputs, key: SessionKey, cap: int) -> OutputPart:
+        """A part that fits the cap as a whole, so that the next one begins where it ends."""
+        where: Any = {"offset": self.offset, "lines": self.lines, "pattern": self.search}
+        max_chars = self.max_chars
+        while True:
+            part = outputs.read(key, self.ref, max_chars=max_chars, **where)
+            found = OutputPart(**msgspec.structs.asdict(part), session_key=str(key))
+            size = len(encode(found))
+            if size <= cap:
+                return found
+            if max_chars == EXCERPT_CHARS_MIN:  # no whole part fits, so there is no way on
+                found = replace(found, next_offset=None, next_lines=None)
+                return fit(partial(_shorten, found), len(found.text), cap)
+            max_chars = max(EXCERPT_CHARS_MIN, min(max_chars - 1, max_chars * cap // size))
+
+
+def _find_output(workspace: CallerWorkspace, outputs: Outputs, ref: str) -> SessionKey:
+    """The newest session that the caller may read and that holds an output."""
+    if len(ref) < REF_CHARS:
+        raise RequestRefused(
+            "invalid",
+            f"a ref of {len(ref)} characters may stand in several sessions; name the session, "
+            f"or give a ref of at least {REF_CHARS} characters",
         )
+    for info in workspace.lookup.visible()[:_SESSIONS_SEARCHED]:
+        try:
+            outputs.find(info.key, ref)
+        except (NoSuchOutput, StoreError):
+            continue
+        return info.key
+    raise RequestRefused(
+        "not_found",
+        f"none of the {_SESSIONS_SEARCHED} newest sessions that may be read holds this output; "
+        "name its session",
+    )
 
 
-class ReadContext(Operation, frozen=True):
+def _shorten(part: OutputPart, chars: int) -> OutputPart:
+    is_cut = part.is_cut or chars < len(part.text)
+    return replace(part, text=part.text[:chars], is_cut=is_cut)
+
+
+class ReadContext(Operation[Result], frozen=True):
     """Read what a session no longer shows, or see how full its context is.
 
     `read` takes a ref from a note or a preview: an output, a record, or a range FIRST..LAST.
@@ -91,7 +211,7 @@ class ReadContext(Operation, frozen=True):
 
     title = "Read a context"
     tool = "context"
-    result: ClassVar[type[Result]] = Result
+    audit = "context"
     action: Annotated[Literal["read", "status"], Meta(description="What to do.")] = "read"
     ref: Annotated[
         str,
@@ -114,26 +234,34 @@ class ReadContext(Operation, frozen=True):
     max_chars: CharLimit = EXCERPT_CHARS
     window: WindowTokens = None
 
-    def call(self, workspace: CallerWorkspace) -> Result:
+    def _operation(self) -> Operation[Any]:
+        """The operation that is meant."""
         if self.action == "status":
-            return workspace.context.status(self.session_key, window=window_argument(self.window))
+            return ReadStatus(session_key=self.session_key, window=self.window)
         if not self.ref and not (self.search and self.session_key):
             raise RequestRefused(
                 "invalid",
                 "the arguments are invalid: nothing to read is named; give `ref`, or `sessionKey` "
                 "and `search`",
             )
-        return workspace.outputs.read(
-            self.ref or "..",
-            session=self.session_key,
+        return ReadOutput(
+            ref=self.ref or "..",
+            session_key=self.session_key,
             offset=self.offset,
             lines=self.lines,
-            pattern=self.search,
+            search=self.search,
             max_chars=self.max_chars,
         )
 
+    def call(self, workspace: CallerWorkspace) -> Result:
+        found: Result = self._operation().call(workspace)
+        return found
 
-class CompactContext(Operation, frozen=True):
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[Result]:
+        return self._operation().answer(workspace)
+
+
+class CompactContext(Operation[CompactionReport], frozen=True):
     """Compact the context of a session: older messages give way to a summary.
 
     The log keeps every message, and a compaction can be taken back. With `preview` nothing
@@ -142,7 +270,7 @@ class CompactContext(Operation, frozen=True):
 
     title = "Compact a session"
     tool = "context_compact"
-    result = CompactionReport
+    audit = "compact"
     right = "write"
     is_idempotent = False
     session_key: SessionName
@@ -152,13 +280,26 @@ class CompactContext(Operation, frozen=True):
     ] = ""
     preview: Annotated[bool, Meta(description="Only report what would be done.")] = False
 
-    def call(self, workspace: CallerWorkspace) -> CompactionReport:
-        return workspace.context.compact(
-            self.session_key, focus=self.focus, preview=self.preview, wait=_WAIT_SECONDS
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[CompactionReport]:
+        return self.report(
+            workspace,
+            lambda key: workspace.context.open(key).compact(
+                self.focus, preview=self.preview, wait=_WAIT_SECONDS
+            ),
         )
 
+    def report(
+        self, workspace: CallerWorkspace, compact: Callable[[SessionKey], CompactionFinished]
+    ) -> GivenReply[CompactionReport]:
+        """Return the answer with what `compact` has done in place of the workspace, which asks no
+        model unless it was given one."""
+        key, reason = workspace.resolve(self.session_key, to_change=not self.preview)
+        result = compact(key)
+        answer = CompactionReport(**msgspec.structs.asdict(result), session_key=str(key))
+        return GivenReply(workspace.fit(answer, "summary"), reason)
 
-class StoreCheckpoint(Operation, frozen=True):
+
+class StoreCheckpoint(Operation[CheckpointText], frozen=True):
     """Store a checkpoint of a session: requests, open tasks, decisions, failures, files.
 
     It is read from the session's log by code. What you state here holds until it is stated
@@ -167,7 +308,7 @@ class StoreCheckpoint(Operation, frozen=True):
 
     title = "Store a checkpoint"
     tool = "checkpoint_create"
-    result = CheckpointText
+    audit = "checkpoint"
     right = "write"
     is_idempotent = False
     session_key: SessionName
@@ -178,17 +319,22 @@ class StoreCheckpoint(Operation, frozen=True):
         dict[str, Any], Meta(description="Other fields of the checkpoint, by name.")
     ] = msgspec.field(default_factory=dict)
 
-    def call(self, workspace: CallerWorkspace) -> CheckpointText:
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[CheckpointText]:
         stated = {
             "current_objective": self.current_objective,
             "pending_tasks": self.pending_tasks,
             "key_decisions": self.key_decisions,
         }
+        key, reason = workspace.resolve(self.session_key, to_change=True)
         given = {name: value for name, value in stated.items() if value is not None}
-        return workspace.context.save_checkpoint(self.session_key, fields={**self.fields, **given})
+        fields = workspace.redactor.value({**self.fields, **given})
+        store = workspace.store
+        taken = checkpoints.take(store, key, extra=fields or None, clock=workspace.clock)
+        record = checkpoints.save(store, key, taken.state)
+        return GivenReply(_show(workspace, key, taken.state, record, CHECKPOINT_CHARS), reason)
 
 
-class ReadCheckpoint(Operation, frozen=True):
+class ReadCheckpoint(Operation[CheckpointText], frozen=True):
     """Read the newest checkpoint of a session; without one, its state as of now.
 
     Read it before you go on with work that another session began.
@@ -196,9 +342,41 @@ class ReadCheckpoint(Operation, frozen=True):
 
     title = "Read a checkpoint"
     tool = "checkpoint_get"
-    result = CheckpointText
+    audit = "checkpoint"
     session_key: SessionName
     max_chars: CharLimit = CHECKPOINT_CHARS
 
-    def call(self, workspace: CallerWorkspace) -> CheckpointText:
-        return workspace.context.checkpoint(self.session_key, max_chars=self.max_chars)
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[CheckpointText]:
+        key, reason = workspace.resolve(self.session_key)
+        found = checkpoints.load(workspace.store, key)
+        state = found.state or checkpoints.take(workspace.store, key).state
+        return GivenReply(_show(workspace, key, state, found.record, self.max_chars), reason)
+
+
+def _show(
+    workspace: CallerWorkspace, key: SessionKey, state: State, record: str, max_chars: int
+) -> CheckpointText:
+    text = render(state, max_chars, redactor=workspace.redactor)
+    answer = CheckpointText(session_key=str(key), record=record or None, text=text)
+    return workspace.fit(answer, "text")
+
+
+class ResumeSession(Operation[ResumeText], frozen=True):
+    """Read a session as text to go on from: its summary, then its newest messages."""
+
+    title = "Resume a session"
+    audit = "reseed"
+    session_key: SessionName
+    max_chars: CharLimit = RESEED_CHARS
+
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[ResumeText]:
+        key, reason = workspace.resolve(self.session_key)
+        told = reseed(
+            workspace.store,
+            key,
+            identity=workspace.caller,
+            cap=self.max_chars,
+            redactor=workspace.redactor,
+        )
+        answer = ResumeText(session_key=str(key), text=told.text, omitted_messages=told.omitted)
+        return GivenReply(workspace.fit(answer, "text"), reason)

@@ -1,37 +1,47 @@
 """The form of an operation: a struct whose fields are its parameters.
 
-A field has its help, bounds and default; the class has its name for models, its title and the
-right it takes. Command line, HTTP, MCP and slash commands are made from that, and declare nothing
-of their own. `call` answers with a value, or raises `RequestRefused`.
+A field has its help, bounds and default; the class has its name for models, its title, the right it
+takes and the word of the audit log. Command line, HTTP, MCP and slash commands are made from that,
+and declare nothing of their own. `call` answers with a value, or raises `RequestRefused`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
+from holdfast.core.history.access import Action
 from holdfast.core.history.answers import Result
 
 if TYPE_CHECKING:
+    from holdfast.engine.history.replies import GivenReply
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
 Right = Literal["read", "write", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "write", "admin")
 """`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
 Each includes those before it."""
+R = TypeVar("R", bound=Result)
 
 
 class Operation(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+    msgspec.Struct,
+    Generic[R],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename="camel",
 ):
     """An operation with its arguments. The docstring says what it does, also to a model."""
 
     title: ClassVar[str]
     """A few words for people."""
     result: ClassVar[type[Result]]
-    """The type of the answer."""
+    """The type of the answer, which the class is derived with: `Operation[SessionStatus]`."""
+    audit: ClassVar[Action]
+    """The word for the audit log."""
     tool: ClassVar[str] = ""
     """The name that models and clients of MCP call it by; empty where they are not offered it."""
     right: ClassVar[Right] = "read"
@@ -41,12 +51,34 @@ class Operation(
     place: ClassVar[tuple[str, ...]] = ()
     """Parameters that say whose things are meant. A door for one agent does not offer them."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            for kind in get_args(base):
+                if isinstance(kind, type):
+                    cls.result = kind
+
+    @property
+    def word(self) -> Action:
+        """The word for the audit log, of this call."""
+        return self.audit
+
+    @property
+    def target(self) -> str:
+        """The name of what is asked for, for the audit log."""
+        return str(getattr(self, "session_key", ""))
+
+    def call(self, workspace: CallerWorkspace) -> R:
+        """Return the answer: decided, masked, bounded, and in the audit log. Raises
+        `RequestRefused`."""
+        return workspace.audit(self.word, self.target, lambda: self.answer(workspace))
+
     @abstractmethod
-    def call(self, workspace: CallerWorkspace) -> Result:
-        """Return the answer. Raises `RequestRefused`."""
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:
+        """Return the answer and the reason why the caller may have it."""
 
 
-def describe(operation: type[Operation]) -> str:
+def describe(operation: type[Operation[Any]]) -> str:
     """Return what an operation does, without the line ends that only its source needs."""
     paragraphs = (operation.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

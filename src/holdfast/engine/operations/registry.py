@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.operations import context, history, memory
 from holdfast.engine.operations.operation import Operation
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final[tuple[ModuleType, ...]] = (history, context, memory)
 
-OPERATIONS: Final[tuple[type[Operation], ...]] = tuple(
+OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(
     kind
     for module in _MODULES
     for kind in vars(module).values()

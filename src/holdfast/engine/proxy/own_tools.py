@@ -17,12 +17,12 @@ from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, FORMER_TOOL, room_for
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.context_tool import context_tool, describe_cuts, former_tool
-from holdfast.engine.history.history import History
-from holdfast.engine.history.tools import history_tool
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.redactor import redactor
 from holdfast.engine.tool_values import ToolOutput, show
 from holdfast.engine.tools import Toolbox
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
@@ -58,10 +58,9 @@ class OwnTools:
         chars = _read_chars(window)
         masks = redactor()
         caller = Caller(key.agent, key.session, owner, "self")
-        history = History(store, caller=caller, redactor=masks, max_bytes=chars, agent=key.agent)
+        workspace = CallerWorkspace(store, caller, redactor=masks, max_bytes=chars, agent=key.agent)
         outputs = Outputs(store, store.blobs, redactor=masks)
-        reader = history_tool(history.text)
-        reader.tool = msgspec.structs.replace(reader.tool, description=_HISTORY)
+        reader = TOOLS[READS_HISTORY].bind(workspace, _HISTORY)
         self._store = store
         self._key = key
         self._is_cut_asked = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -11,10 +11,16 @@ import msgspec
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import ID_CHARS_MAX, PATTERN_CHARS_MAX, RECALL_QUERY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.engine.operations.memory import DeleteNoteFile, SaveNote, WriteNoteFile
+from holdfast.engine.operations.memory import (
+    DeleteNoteFile,
+    FindPassages,
+    ReadPassage,
+    SaveNote,
+    WriteNoteFile,
+    version_of,
+)
 from holdfast.engine.operations.parameters import NOTE_CHARS_MAX as _NOTE
 from holdfast.engine.operations.parameters import AgentName
-from holdfast.engine.workspace.memory import version_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     gist,
@@ -35,7 +41,6 @@ from holdfast.surfaces.http.route import HttpQuery, Route
 if TYPE_CHECKING:
     from holdfast.core.memory.hits import Hit, NeighbourTurn
     from holdfast.engine.operations.operation import Operation
-    from holdfast.engine.workspace.memory import WorkspaceMemory
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _HITS: Final = 12
@@ -58,11 +63,6 @@ class MemoryQuery(HttpQuery, frozen=True):
 _NoteForm: Final = body_of(SaveNote, ("agent", "text"))
 _EditForm: Final = body_of(WriteNoteFile, ("agent", "path", "text", "version"))
 _DeleteForm: Final = body_of(DeleteNoteFile, ("agent", "path", "version"))
-
-
-def memory_of(call: HttpCall, agent: str) -> WorkspaceMemory:
-    """The notes of an agent, and the search in them."""
-    return call.workspace.memory.of_agent(agent or AGENT_DEFAULT)
 
 
 def show_memory(call: HttpCall) -> HttpAnswer:
@@ -164,14 +164,14 @@ def edit_notes(call: HttpCall) -> HttpAnswer:
     return see_other(f"/memory?{_query(form.agent, form.path)}")
 
 
-def _operate(call: HttpCall, operation: type[Operation]) -> None:
+def _operate(call: HttpCall, operation: type[Operation[Any]]) -> None:
     operation(**msgspec.structs.asdict(call.body)).call(call.workspace)
 
 
 def _passage(call: HttpCall, citation: str) -> Html:
-    memory, agent = memory_of(call, call.query.agent), call.query.agent
-    found = memory.get(citation)
-    text = memory.source(citation) if call.client.may("write") else None
+    agent = call.query.agent
+    found = ReadPassage(agent=agent, citation=citation).call(call.workspace)
+    text = _source(call, agent, citation) if call.client.may("write") else None
     # A browser sends other line ends than it was given.
     is_short = text is not None and len(text) <= _EDIT_CHARS_MAX and "\r" not in text
     return tag(
@@ -183,8 +183,22 @@ def _passage(call: HttpCall, citation: str) -> Html:
     )
 
 
+def _source(call: HttpCall, agent: str, path: str) -> str | None:
+    """Return a file of notes as it is, for an editor. None where it cannot be edited: it is no such
+    file, it is no text, or it holds a secret, which is not shown and would be lost."""
+    notes = call.workspace.notes(agent)
+    if path not in {file.path for file in notes.files()}:
+        return None
+    try:
+        text = notes.data(path).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if call.workspace.mask(text) == text else None
+
+
 def _hits(call: HttpCall, query: MemoryQuery) -> Html:
-    found = memory_of(call, query.agent).search(query.q, scope=query.scope, limit=_HITS)
+    asked = FindPassages(agent=query.agent, query=query.q, scope=query.scope, limit=_HITS)
+    found = asked.call(call.workspace)
     shown = [_hit(query.agent, hit) for hit in found.hits]
     return tag(
         "section",
@@ -201,11 +215,11 @@ def _hit(agent: str, hit: Hit) -> Html:
         *[_turn(turn, "Before") for turn in hit.turns_before],
         tag("p", gist(hit.text, 600)),
         *[_turn(turn, "After") for turn in hit.turns_after],
-        tag("p", *_source(hit), class_="dim"),
+        tag("p", *_origin(hit), class_="dim"),
     )
 
 
-def _source(hit: Hit) -> list[object]:
+def _origin(hit: Hit) -> list[object]:
     """Who said it, when, how well it fits, and the way to where it was said."""
     found: list[object] = [gist(hit.role, 60)]
     if hit.ts is not None:
@@ -233,7 +247,7 @@ def _query(agent: str, citation: str = "") -> str:
 
 def _files(call: HttpCall) -> Html:
     files = sorted(
-        memory_of(call, call.query.agent).files(), key=lambda file: file.path, reverse=True
+        call.workspace.notes(call.query.agent).files(), key=lambda file: file.path, reverse=True
     )
     if not files:
         return tag("p", "No notes yet. Save one here, or with `holdfast memory add`.")

@@ -11,6 +11,7 @@ from holdfast.core.log.refs import restore
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.window import window_argument
+from holdfast.engine.operations.context import CompactContext
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policy_files import policy_from
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
+    from holdfast.engine.operations.context import CompactionReport
     from holdfast.engine.session.prepare import Prepared
-    from holdfast.engine.workspace.context import CompactionReport
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.request_preview import RequestFacts
 
@@ -74,7 +75,7 @@ def _context(call: HttpCall) -> HttpAnswer:
     shown = facts_json(found)
     if call.query.request:
         shown = {"request": request_for(call, found.prepared), **shown}
-    return HttpAnswer(call.workspace.mask_value(msgspec.to_builtins(shown)))
+    return HttpAnswer(call.workspace.mask(msgspec.to_builtins(shown)))
 
 
 def request_for(call: HttpCall, prepared: Prepared) -> Json:
@@ -143,19 +144,25 @@ async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) 
     """Compact the session in the address. Where the settings name its agent, that is done as its
     turns do it: with their model. A preview asks no model."""
     key = await run_in_thread(lambda: call.session(to_change=not preview))
-    terms = await run_in_thread(call.workspace.context.turn_terms, key)
-    is_turn = not preview and terms is not None and terms.is_stated
-    make = await _compact_as_turn(call, key, focus) if is_turn else None
+    workspace = call.workspace
+    terms = await run_in_thread(workspace.context.turn_terms, key)
 
-    run = call.workspace.context.compact
+    def make(key: SessionKey) -> CompactionFinished:
+        return workspace.context.open(key).compact(focus, preview=preview, wait=0)
+
+    is_turn = not preview and terms is not None and terms.is_stated
+    done = await _compact_as_turn(call, key, focus) if is_turn else make
+    operation = CompactContext(session_key=str(key), focus=focus, preview=preview)
     return await run_in_thread(
-        lambda: run(str(key), focus=focus, preview=preview, wait=0, make=make)
+        lambda: workspace.audit(
+            operation.word, operation.target, lambda: operation.report(workspace, done)
+        )
     )
 
 
 async def _compact_as_turn(
     call: HttpCall, key: SessionKey, focus: str
-) -> Callable[[], CompactionFinished]:
+) -> Callable[[SessionKey], CompactionFinished]:
     """Compact in the session that the gateway holds open; returns what gives the result."""
     try:
         async with call.gateway.sessions.use(key) as session:
@@ -163,11 +170,11 @@ async def _compact_as_turn(
     except HoldfastError as error:
         refused = error  # raised where the workspace can audit it
 
-        def refuse() -> CompactionFinished:
+        def refuse(_key: SessionKey) -> CompactionFinished:
             raise refused
 
         return refuse
-    return lambda: result
+    return lambda _key: result
 
 
 def _record(call: HttpCall) -> HttpAnswer:
@@ -176,7 +183,7 @@ def _record(call: HttpCall) -> HttpAnswer:
         raise Problem(404, "there is no such record")
     record = call.store.find(key, name)
     shown = msgspec.to_builtins(restore(record, payload_of(call.store.blobs)))
-    return HttpAnswer(call.workspace.mask_value({"type": record.kind, **shown}))
+    return HttpAnswer(call.workspace.mask({"type": record.kind, **shown}))
 
 
 _SESSION: Final = "/v1/sessions/{agent}/{session}"

@@ -155,7 +155,7 @@ class SessionStream:
     def _record(self, record: Record) -> bytes:
         value = {"type": record.kind, **msgspec.to_builtins(record)}
         self._last = record.id
-        return _event("record", self._call.workspace.mask_value(value), record.id)
+        return _event("record", self._call.workspace.mask(value), record.id)
 
     def _piece(self, piece: Any) -> list[bytes]:
         if isinstance(piece, Delta):
@@ -167,10 +167,10 @@ class SessionStream:
             left = self._texts.flush()
             lines = [_event("delta", Delta(kind, text)) for kind, text in left]
             value = msgspec.to_builtins(piece)
-            return [*lines, _event("message", self._call.workspace.mask_value(value))]
+            return [*lines, _event("message", self._call.workspace.mask(value))]
         if isinstance(piece, _SHOWN):
             value = {"event": type(piece).__name__, **msgspec.to_builtins(piece, enc_hook=repr)}
-            return [_event("turn", self._call.workspace.mask_value(value))]
+            return [_event("turn", self._call.workspace.mask(value))]
         return []
 
 
@@ -213,7 +213,7 @@ async def _states(call: HttpCall) -> AsyncIterator[bytes]:
             ]
             if pieces:
                 values = await run_in_thread(
-                    call.workspace.mask_value, [msgspec.to_builtins(piece) for piece in pieces]
+                    call.workspace.mask, [msgspec.to_builtins(piece) for piece in pieces]
                 )
                 for value in values:
                     yield _event("message", value)

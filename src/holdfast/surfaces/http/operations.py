@@ -28,7 +28,7 @@ _SESSION: Final = "/v1/sessions/{agent}/{session}"
 def route_of(
     method: Method,
     path: str,
-    operation: type[Operation],
+    operation: type[Operation[Any]],
     *,
     run: Handler | None = None,
     in_query: Sequence[str] = (),
@@ -60,20 +60,20 @@ def route_of(
     )
 
 
-def query_of(operation: type[Operation], names: Sequence[str]) -> type[HttpQuery]:
+def query_of(operation: type[Operation[Any]], names: Sequence[str]) -> type[HttpQuery]:
     """Return the parameters of an operation as those after a question mark."""
     query: type[HttpQuery] = _input_of(operation, names, HttpQuery, "Query")
     return query
 
 
-def body_of(operation: type[Operation], names: Sequence[str]) -> type[JsonBody]:
+def body_of(operation: type[Operation[Any]], names: Sequence[str]) -> type[JsonBody]:
     """Return the parameters of an operation as a body, or as a form."""
     body: type[JsonBody] = _input_of(operation, names, JsonBody, "Body")
     return body
 
 
 def _input_of(
-    operation: type[Operation], names: Sequence[str], base: type[HttpInput], suffix: str
+    operation: type[Operation[Any]], names: Sequence[str], base: type[HttpInput], suffix: str
 ) -> Any:
     found: Any = msgspec.defstruct(
         f"{operation.__name__}{suffix}",
@@ -95,7 +95,7 @@ def _field_of(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _run(
-    operation: type[Operation], named: frozenset[str], status: int, call: HttpCall
+    operation: type[Operation[Any]], named: frozenset[str], status: int, call: HttpCall
 ) -> HttpAnswer:
     given: dict[str, Any] = {}
     for part in (call.query, call.body):

@@ -116,7 +116,7 @@ class HttpCall:
             raise no_session()
         asked = SessionKey(agent, session)
         try:
-            found = self.workspace.find(str(asked), to_change=to_change)
+            found, _reason = self.workspace.resolve(str(asked), to_change=to_change)
         except RequestRefused as refused:
             if refused.status == "error":
                 raise
@@ -169,7 +169,7 @@ class Route:
     is_stream: bool = False
     is_for_operator: bool = False
     """Shows what belongs to all owners: a token of one owner is refused, whatever its scope."""
-    operation: type[Operation] | None = None
+    operation: type[Operation[Any]] | None = None
     """The operation that it is made from."""
     problem_page: ProblemPage | None = None
     """Shows a problem to a person. A route that has it is a page: it takes forms instead of JSON,

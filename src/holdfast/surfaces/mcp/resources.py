@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.operations.context import ReadOutput
+from holdfast.engine.operations.history import ReadMessages
+from holdfast.engine.operations.memory import ReadPassage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.history.answers import Result
+    from holdfast.engine.operations.operation import Operation
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
 URI_CHARS_MAX: Final = 2_000
@@ -28,7 +32,7 @@ class ResourceKind(msgspec.Struct, frozen=True):
     template: str
     title: str
     description: str
-    read: Callable[[CallerWorkspace, str], Result]
+    read: Callable[[str], Operation[Any]]
 
     @property
     def name(self) -> str:
@@ -43,17 +47,9 @@ class ListedResource(msgspec.Struct, frozen=True):
     description: str
 
 
-def _read_session(workspace: CallerWorkspace, key: str) -> Result:
-    return workspace.history.page(key)
-
-
-def _read_output(workspace: CallerWorkspace, name: str) -> Result:
+def _output(name: str) -> ReadOutput:
     session, _, ref = name.rpartition("/")
-    return workspace.outputs.read(ref, session=session)
-
-
-def _read_note(workspace: CallerWorkspace, path: str) -> Result:
-    return workspace.memory.get(path)
+    return ReadOutput(ref=ref, session_key=session)
 
 
 KINDS: Final = (
@@ -63,7 +59,7 @@ KINDS: Final = (
         "A session",
         "The newest messages of a session, by `agent/id`, within a fixed size. The tool "
         "`sessions_history` reads earlier ones.",
-        _read_session,
+        lambda key: ReadMessages(session_key=key),
     ),
     ResourceKind(
         "output",
@@ -71,14 +67,14 @@ KINDS: Final = (
         "A tool output",
         "The beginning of an output that a preview refers to: its ref, or `agent/id/ref`. The tool "
         "`context` reads other parts.",
-        _read_output,
+        _output,
     ),
     ResourceKind(
         "memory",
         "memory://{+path}",
         "A file of notes",
         "Notes of this agent, by path, such as `MEMORY.md` or `2026-11-16.md`.",
-        _read_note,
+        lambda path: ReadPassage(citation=path),
     ),
 )
 """Every kind of resource."""
@@ -96,7 +92,8 @@ def read_resource(workspace: CallerWorkspace, uri: str) -> Result:
         raise RequestRefused(
             "invalid", f"`{cut(uri, 80).text}` is no resource of this server; there are {known}"
         )
-    return kind.read(workspace, name)
+    found: Result = kind.read(name).call(workspace)
+    return found
 
 
 def list_resources(
@@ -116,7 +113,7 @@ def list_resources(
     ]
     found += [
         ListedResource(f"memory://{quote(workspace.mask(file.path))}", file.path, "Notes")
-        for file in workspace.memory.files()
+        for file in workspace.notes().files()
     ]
     start = 0
     if after is not None:

@@ -22,17 +22,18 @@ from holdfast.core.history.access import Caller
 from holdfast.core.history.capped_json import refusal, text_within
 from holdfast.core.text.fences import fence_context
 from holdfast.engine.history.request import RequestRefused, sentence_of
+from holdfast.engine.operations.context import ResumeSession
+from holdfast.engine.operations.operation import describe
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.mcp.resources import KINDS, list_resources, read_resource
-from holdfast.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from holdfast.core.history.answers import Result
     from holdfast.core.log.records import Json
-    from holdfast.surfaces.mcp.tools import McpTool
+    from holdfast.engine.operations.tools import OperationTool
 
     Context = ServerRequestContext[Any]
 
@@ -125,7 +126,7 @@ class _Handlers:
         given = params.arguments or {}
 
         def answer(workspace: CallerWorkspace) -> types.CallToolResult:
-            return _answer_call(workspace, lambda: tool.call(workspace, given))
+            return _answer_call(workspace, tool, given)
 
         return await self._work(client, answer)
 
@@ -208,7 +209,7 @@ class _Handlers:
         if given or not session:
             raise _bad_params(f"the prompt `{_PROMPT}` takes one argument: `session`")
         try:
-            found = await self._work(client, lambda workspace: workspace.context.resume(session))
+            found = await self._work(client, ResumeSession(session_key=session).call)
         except RequestRefused as refused:
             raise _bad_params(refused.error) from None
         key = found.session_key
@@ -228,7 +229,7 @@ class _Handlers:
             if params.argument.name in ("session", "key"):
                 return [workspace.mask(str(info.key)) for info in workspace.sessions()]
             if params.argument.name == "path":
-                return [workspace.mask(file.path) for file in workspace.memory.files()]
+                return [workspace.mask(file.path) for file in workspace.notes().files()]
             return []
 
         found = [
@@ -271,42 +272,41 @@ class _Handlers:
             ) from None
 
 
-def _is_offered(tool: McpTool, client: McpClient) -> bool:
+def _is_offered(tool: OperationTool, client: McpClient) -> bool:
     return tool.is_reading or not client.is_read_only
 
 
-def _describe(tool: McpTool) -> types.Tool:
+def _describe(tool: OperationTool) -> types.Tool:
+    operation = tool.operation
     return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
+        name=operation.tool,
+        title=operation.title,
+        description=describe(operation),
         input_schema=tool.schema,
         annotations=types.ToolAnnotations(
-            title=tool.title,
+            title=operation.title,
             read_only_hint=tool.is_reading,
             destructive_hint=False,
-            idempotent_hint=tool.is_idempotent,
+            idempotent_hint=operation.is_idempotent,
             open_world_hint=False,
         ),
     )
 
 
-def _answer_call(workspace: CallerWorkspace, call: Callable[[], Result]) -> types.CallToolResult:
+def _answer_call(
+    workspace: CallerWorkspace, tool: OperationTool, given: Json
+) -> types.CallToolResult:
     """Return the answer as text and as data. A refusal is an error that the model can read."""
-    refused: RequestRefused | None = None
-    reply: Json
+    is_error = False
     try:
-        reply = msgspec.to_builtins(call())
-    except RequestRefused as error:
-        refused = error
-    except msgspec.ValidationError as error:
-        refused = RequestRefused("invalid", f"the arguments are invalid: {error}")
-    if refused is not None:
+        reply: Json = msgspec.to_builtins(tool.call(workspace, given))
+    except RequestRefused as refused:
+        is_error = True
         reply = refusal(refused.status, workspace.mask(refused.error), "", workspace.cap)
     return types.CallToolResult(
         content=[types.TextContent(text=text_within(reply, workspace.cap))],
         structured_content=reply,
-        is_error=refused is not None,
+        is_error=is_error,
     )
 
 

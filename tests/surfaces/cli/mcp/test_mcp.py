@@ -13,8 +13,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from tests.surfaces.mcp.owners import plant
 
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

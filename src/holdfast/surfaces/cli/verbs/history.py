@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.history.access import Access
     from holdfast.core.log.records import Json
-    from holdfast.engine.history.history import History
+    from holdfast.engine.operations.session_history import History
 
 _REFUSED, _INVALID = 1, 2
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "toolResult": "plain"}
@@ -87,7 +87,7 @@ def _history(args: argparse.Namespace, app: App) -> int:
 
 
 def _reading(args: argparse.Namespace, app: App) -> History:
-    from holdfast.engine.history.history import History
+    from holdfast.engine.operations.session_history import History
     from holdfast.engine.redactor import redactor
 
     return History(

@@ -220,7 +220,7 @@ def show_record(call: HttpCall) -> HttpAnswer:
         "type": record.kind,
         **msgspec.to_builtins(restore(record, payload_of(call.store.blobs))),
     }
-    masked = call.workspace.mask_value(value)
+    masked = call.workspace.mask(value)
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     line = fates(call, key).get(record.id)
     api = f"/v1/sessions/{key.agent}/{key.session}/records/{record.id}"

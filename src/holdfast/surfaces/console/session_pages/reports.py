@@ -139,7 +139,7 @@ def _origin(call: HttpCall, key: SessionKey) -> Html | None:
     first = next((record for record in call.store.read(key) if ORIGIN in record.extra), None)
     if first is None:
         return None
-    told = call.workspace.mask_value(first.extra[ORIGIN])
+    told = call.workspace.mask(first.extra[ORIGIN])
     pairs = told.items() if isinstance(told, dict) else [("from", told)]
     newest = next(iter(call.store.last(key, 1)), None)
     is_used = newest is not None and ORIGIN not in newest.extra

@@ -71,7 +71,7 @@ def show_request(call: HttpCall) -> HttpAnswer:
         )
     terms = msgspec.structs.replace(terms, dialect=query.dialect)
     prepared = next_request(call.store, key, terms)
-    masked: Any = call.workspace.mask_value(request_for(call, prepared))
+    masked: Any = call.workspace.mask(request_for(call, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     title, top = heading(call, key, "/context/request")
     dialect = query.dialect or default_dialect(prepared.plan.target.model)
@@ -277,7 +277,7 @@ def _show_block(call: HttpCall, key: SessionKey, sign: str, block: PromptBlock) 
 
 
 def _block_text(call: HttpCall, block: PromptBlock) -> str:
-    masked = call.workspace.mask_value(msgspec.json.decode(block.data))
+    masked = call.workspace.mask(msgspec.json.decode(block.data))
     words = masked.get("text") if isinstance(masked, dict) else masked
     if not isinstance(words, str):
         words = msgspec.json.encode(masked).decode()

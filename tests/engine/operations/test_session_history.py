@@ -22,9 +22,9 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Label, OutputRef, Record, Rewind, ToolResult, User
 from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
-from holdfast.engine.history.history import History
+from holdfast.engine.operations.session_history import History
 from holdfast.errors import HoldfastWarning, NoSuchSession, StoreUnavailable
-from holdfast.ports import ANY_HEAD, AuditPage
+from holdfast.ports import ANY_HEAD
 from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -37,10 +37,15 @@ PHRASE = "correct horse battery staple"
 class Shelf:
     """A store with one session, and a history of it."""
 
-    def __init__(self, *records: Record, caller: Caller = OWN, cap: int = HISTORY_BYTES_MAX):
-        self.store = MemoryStore()
-        self.blobs = MemoryBlobs()
-        self.audit = MemoryAudit()
+    def __init__(
+        self,
+        *records: Record,
+        caller: Caller = OWN,
+        cap: int = HISTORY_BYTES_MAX,
+        store: MemoryStore | None = None,
+    ):
+        self.store = store or MemoryStore()
+        self.blobs, self.audit = self.store.blobs, self.store.audit
         self.store.create(KEY, label="The notes")
         self.caller, self.cap = caller, cap
         self.add(*records)
@@ -53,8 +58,6 @@ class Shelf:
     def history(self, **changed: Any) -> History:
         made: dict[str, Any] = {
             "caller": self.caller,
-            "blobs": self.blobs,
-            "audit": self.audit,
             "redactor": Redactor({"PHRASE": PHRASE}),
             "max_bytes": self.cap,
             **changed,
@@ -290,8 +293,9 @@ def test_wrong_arguments_are_refused_as_data() -> None:
         {"around": {}},
         {"cursor": "a", "around": "b"},
         {"query": "a", "around": "b"},
-        {"output_ref": "a", "cursor": "b"},
-        {"output_ref": "ab" * 32, "output_ref_offset": -1},
+        {"output_ref_path": "a", "cursor": "b"},
+        {"output_ref_path": "ab" * 32, "output_ref_offset": -1},
+        {"output_ref_path": "ab" * 32, "output_ref_max_chars": 1},
     ]
     for asked in refused:
         assert shelf.read(**asked)["status"] == "invalid", asked
@@ -500,23 +504,23 @@ def test_an_output_is_read_by_its_path_verified_and_within_the_cap() -> None:
     shown = shelf.read(include_tools=True)["messages"][-1]["outputRef"]
     assert shown["path"] == sha256
 
-    reply = shelf.read(output_ref=shown["path"])
+    reply = shelf.read(output_ref_path=shown["path"])
 
     assert reply["output"]["sha256"] == sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert reply["output"]["sha256Verified"] is True
     assert reply["output"]["text"] == text[:20_000]
     assert reply["output"]["nextOffset"] == 20_000
     assert reply["truncated"]
-    for asked, size in ((1, 256), (-5, 256), (300, 300), (10**9, None), ("500", 500)):
-        output = shelf.read(output_ref=sha256, output_ref_max_chars=asked)["output"]
+    for asked, size in ((256, 256), (300, 300), (10**9, None), ("500", 500)):
+        output = shelf.read(output_ref_path=sha256, output_ref_max_chars=asked)["output"]
         assert size is None or len(output["text"]) == size
     joined, offset = "", cast("int | None", 0)
     while offset is not None:
         asked_for = {"output_ref_offset": offset, "output_ref_max_chars": 120_000}
-        output = shelf.read(output_ref=sha256[:16], **asked_for)["output"]
+        output = shelf.read(output_ref_path=sha256[:16], **asked_for)["output"]
         joined, offset = joined + output["text"], output["nextOffset"]
     assert joined == text
-    assert shelf.read(output_ref=ids[1])["output"]["text"] == text[:20_000]
+    assert shelf.read(output_ref_path=ids[1])["output"]["text"] == text[:20_000]
 
 
 @given(st.integers(0, 2_000))
@@ -525,7 +529,7 @@ def test_an_output_fits_any_cap(cap: int) -> None:
     shelf = Shelf()
     sha256, _ids = offloaded(shelf, '"\x00😀' * 400)
 
-    text = shelf.history(max_bytes=cap).text("s", output_ref=sha256)
+    text = shelf.history(max_bytes=cap).text("s", output_ref_path=sha256)
 
     assert len(text.encode()) <= cap
     assert cap < 2 or isinstance(json.loads(text), dict)
@@ -547,7 +551,7 @@ def test_the_ref_of_every_cut_leads_to_the_rest() -> None:
     for message, text in zip(shelf.read(include_tools=True)["messages"], wanted, strict=True):
         [ref] = set(re.findall(r"ref\"?[: ]+\"?([0-9a-f]{18})", json.dumps(message)))
         assert ref == message["id"]
-        assert text in shelf.read(output_ref=ref)["output"]["text"]
+        assert text in shelf.read(output_ref_path=ref)["output"]["text"]
 
 
 def test_pages_of_an_output_come_to_an_end_whatever_the_cap() -> None:
@@ -558,7 +562,7 @@ def test_pages_of_an_output_come_to_an_end_whatever_the_cap() -> None:
         offset: int | None = 0
         for _page in range(3_001):
             reply = shelf.history(max_bytes=cap).read(
-                "s", output_ref=sha256, output_ref_offset=offset
+                "s", output_ref_path=sha256, output_ref_offset=offset
             )
             offset = reply.get("output", {}).get("nextOffset")
             if offset is None:
@@ -570,13 +574,13 @@ def test_an_output_is_redacted_and_says_so() -> None:
     shelf = Shelf()
     sha256, _ids = offloaded(shelf, f"token {PHRASE} and {TOKENS['Anthropic']}\n" * 50)
 
-    reply = shelf.read(output_ref=sha256)
+    reply = shelf.read(output_ref_path=sha256)
 
     assert PHRASE not in str(reply)
     assert TOKENS["Anthropic"] not in str(reply)
     assert reply["contentRedacted"]
     plain, _ids = offloaded(shelf, "nothing to hide\n" * 50)
-    assert not shelf.read(output_ref=plain)["contentRedacted"]
+    assert not shelf.read(output_ref_path=plain)["contentRedacted"]
 
 
 def test_a_damaged_or_missing_output_is_an_error_without_text() -> None:
@@ -584,10 +588,10 @@ def test_a_damaged_or_missing_output_is_an_error_without_text() -> None:
         def chunks(self, sha256: str, *, size: int | None = None) -> Any:
             return super().chunks("00" * 32, size=size)
 
-    shelf = Shelf()
+    shelf = Shelf(store=MemoryStore(blobs=Damaged()))
     sha256, _ids = offloaded(shelf, "x" * 1_000)
 
-    reply = shelf.history(blobs=Damaged()).read("s", output_ref=sha256)
+    reply = shelf.read("s", output_ref_path=sha256)
 
     assert reply["status"] == "not_found"  # it is gone, and trying again brings nothing
     assert "xxx" not in str(reply)
@@ -605,7 +609,7 @@ def test_what_the_session_does_not_hold_is_refused(ref: str) -> None:
     shelf = Shelf(User(content="hello " + "cd" * 32))
     theirs = shelf.blobs.put(b"another session's")
     for asked in (ref, theirs, theirs[:16]):
-        reply = shelf.read(output_ref=asked)
+        reply = shelf.read(output_ref_path=asked)
         assert reply["status"] in ("not_found", "invalid")
         assert "another session's" not in str(reply)
 
@@ -702,7 +706,7 @@ def test_every_access_is_in_the_audit_log() -> None:
     shelf.read("s", query="hello")
     shelf.read("else/other")
     shelf.read(cursor="forged")
-    shelf.read(output_ref="00" * 32)
+    shelf.read(output_ref_path="00" * 32)
     shelf.history().sessions()
 
     noted = shelf.audit.entries().accesses
@@ -722,26 +726,23 @@ def test_every_access_is_in_the_audit_log() -> None:
     assert "hello" not in str(noted)
 
 
-class DeadAudit:
+class DeadAudit(MemoryAudit):
     def note(self, access: Access) -> None:
         raise StoreUnavailable("the disk is full")
 
-    def entries(self, last: int | None = None) -> AuditPage:
-        return AuditPage((), 0)
-
 
 def test_what_cannot_be_recorded_is_not_given() -> None:
-    shelf = Shelf(User(content="hello"))
+    class Unrecorded(MemoryStore):
+        audit = DeadAudit()
 
-    for reply in (
-        shelf.history(audit=DeadAudit()).read("s"),
-        shelf.history(audit=DeadAudit()).sessions(),
-    ):
+    shelf = Shelf(User(content="hello"), store=Unrecorded())
+
+    for reply in (shelf.read("s"), shelf.history().sessions()):
         assert reply["status"] == "error"
         assert "hello" not in str(reply)
         assert "audit log" in reply["error"]
     with pytest.warns(HoldfastWarning, match="disk is full"):
-        reply = shelf.history(audit=DeadAudit(), caller=OPERATOR).read("s")
+        reply = shelf.history(caller=OPERATOR).read("s")
     assert said(reply) == ["hello"]
 
 
@@ -773,7 +774,7 @@ def test_no_call_raises_and_every_reply_is_within_its_cap(cap: int, seed: int) -
         {"cursor": "forged"},
         {"around": "nothing"},
         {"include_tools": True},
-        {"output_ref": "ab" * 32},
+        {"output_ref_path": "ab" * 32},
     )[seed % 8]
     for session in ("s", "absent", "x" * 300):
         text = shelf.history().text(session, **asked)
@@ -843,5 +844,5 @@ def test_the_newest_page_of_files_is_read_back_from_their_end(tmp_path: Any) -> 
         reply = history.read("named", limit=2)
 
         assert [text[:5] for text in said(reply)] == ["00298", "00299"]
-        assert history.read("s", output_ref="ab" * 32)["status"] == "not_found"
+        assert history.read("s", output_ref_path="ab" * 32)["status"] == "not_found"
     assert (tmp_path / "audit.jsonl").read_bytes().count(b"\n") == 2

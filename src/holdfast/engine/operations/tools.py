@@ -1,0 +1,88 @@
+"""Operations as tools of a model: name, description and schema are those of the operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.history.capped_json import refusal, text_within
+from holdfast.core.models.messages import Tool
+from holdfast.core.text.cut import scrub_deep
+from holdfast.core.text.typed import convert_typed
+from holdfast.engine.history.replies import shorten
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.operations.operation import describe
+from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.tools import ToolFunction
+
+if TYPE_CHECKING:
+    from holdfast.core.history.answers import Result
+    from holdfast.core.log.records import Json
+    from holdfast.engine.operations.operation import Operation
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+
+
+class OperationTool:
+    """An operation as a model, or a client of MCP, sees it."""
+
+    def __init__(self, operation: type[Operation[Any]]) -> None:
+        schema = msgspec.json.schema(operation)["$defs"][operation.__name__]
+        for name in ("title", "description"):
+            schema.pop(name, None)
+        for name in operation.place:
+            del schema["properties"][name]
+        self.operation = operation
+        self.schema: Json = schema
+
+    @property
+    def is_reading(self) -> bool:
+        return self.operation.right == "read"
+
+    def call(self, workspace: CallerWorkspace, given: Json) -> Result:
+        """Call it with arguments as they came: null stands for one that was left out, and a number
+        beyond its bound for the bound. Raises `RequestRefused`."""
+        clean: Any = {name: value for name, value in given.items() if value is not None}
+        for name, value in clean.items():
+            if name not in self.schema["properties"]:
+                raise RequestRefused("invalid", f"there is no parameter `{shorten(name)}`")
+            most = self.schema["properties"][name].get("maximum")
+            if type(value) in (int, float) and most is not None and value > most:
+                clean[name] = most
+        try:
+            operation = convert_typed(scrub_deep(clean), self.operation, strict=False)
+        except msgspec.ValidationError as error:
+            raise RequestRefused("invalid", f"the arguments are invalid: {error}") from error
+        found: Result = operation.call(workspace)
+        return found
+
+    def data(self, workspace: CallerWorkspace, given: Json) -> Json:
+        """Return the answer, or the refusal, as data within the cap."""
+        try:
+            found: Json = msgspec.to_builtins(self.call(workspace, given))
+        except RequestRefused as refused:
+            asked = workspace.mask(shorten(given.get("sessionKey", "")))
+            return refusal(refused.status, workspace.mask(refused.error), asked, workspace.cap)
+        return found
+
+    def text(self, workspace: CallerWorkspace, given: Json) -> str:
+        """Return the answer, or the refusal, as compact JSON within the cap."""
+        return text_within(self.data(workspace, given), workspace.cap)
+
+    def bind(self, workspace: CallerWorkspace, description: str = "") -> ToolFunction:
+        """Return it as a tool for a model that acts for the caller of a workspace."""
+
+        def answer(**given: Any) -> str:
+            return self.text(workspace, given)
+
+        # Any value is taken: what cannot be meant is refused as an answer.
+        fields: list[Any] = [(name, Any, None) for name in self.schema["properties"]]
+        arguments = msgspec.defstruct(self.operation.tool, fields, forbid_unknown_fields=True)
+        words = description or describe(self.operation)
+        return ToolFunction(answer, Tool(self.operation.tool, words, self.schema), arguments)
+
+
+TOOLS: Final[dict[str, OperationTool]] = {
+    operation.tool: OperationTool(operation) for operation in OPERATIONS if operation.tool
+}
+"""Every operation that has a name for models, by that name."""
