@@ -35,7 +35,7 @@ from benchmarks.store_copying import compare_copying
 
 from holdfast import JsonlStore, SessionKey
 from holdfast.stores import ANY_HEAD, NamedOwner, PostgresStore
-from holdfast.stores.postgres import grouping
+from holdfast.stores.postgres import appending
 from holdfast.testing import PostgresServer
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _append_beside_a_saver(
 def _grouping(bench: Bench, server: PostgresServer) -> list[Row]:
     """Threads that append to a session each, with and without group commit."""
     keys = [SessionKey("main", f"s{number}") for number in range(THREADS)]
-    leaders = grouping.LEADERS_MAX
+    leaders = appending.LEADERS_MAX
     appends = bench.plan.turns // 25
     with _open(server, "grouped") as store:
         for key in keys:
@@ -238,11 +238,11 @@ def _grouping(bench: Bench, server: PostgresServer) -> list[Row]:
                 thread.join()
 
         def append_ungrouped() -> None:
-            grouping.LEADERS_MAX = THREADS  # type: ignore[misc]
+            appending.LEADERS_MAX = THREADS  # type: ignore[misc]
             try:
                 append_all()
             finally:
-                grouping.LEADERS_MAX = leaders  # type: ignore[misc]
+                appending.LEADERS_MAX = leaders  # type: ignore[misc]
 
         pair, load = Pair(), Pair()
         append_all()

@@ -84,16 +84,10 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *("compression", "payloads", "files", "disk_use", "lines", "sqlite_files", "changes"),
+        *("payloads", "files", "lines", "sqlite_files", "changes"),
         *("blobs", "audit", "notes", "search", "summary_files", "queues", "seed", "jsonl"),
-        "memory_log",
         "in_memory",
         *("postgres", "s3", "opening", "copying"),
-    ),
-    "stores.postgres": (
-        *("address", "failures", "connections", "schema", "rows", "log", "leases", "prepared"),
-        *("doorbell", "grouping", "appending", "reading", "catalogue", "side_stores", "erasing"),
-        "store",
     ),
     "providers": (
         *(
@@ -118,7 +112,6 @@ ORDER: dict[str, tuple[str, ...]] = {
             "export_messages",
             "export",
             "databases",
-            "files",
             "places",
             "homes",
         ),
@@ -189,14 +182,14 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("anthropic_memory", "claude_agent", "google_adk", "langchain", "langgraph"),
         *("openai_agents", "opentelemetry", "pydantic_ai", "strands"),
     ),
-    "testing.conformance": (
-        *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
-        *("listing", "following", "trash", "erasing", "maintenance", "owning", "side_stores"),
-        "processes",
-    ),
     "testing.loopback": (
         *("asking", "faults", "binding", "speaking", "outgoing", "reading", "caching", "rules"),
-        *("anthropic_wire", "chat_wire", "responses_wire", "gemini_wire", "received"),
+        *(
+            "anthropic_wire",
+            "chat_wire",
+            "responses_wire",
+            "gemini_wire",
+        ),
         *("exchange", "connections", "server"),
     ),
     "testing": (

@@ -52,7 +52,7 @@ READS_WALL: Final = {
     "stores/blobs.py": "files are collected by their age, also after another start",
     "stores/in_memory.py": "the trash and blobs are emptied by their age, as on disk",
     "stores/jsonl/catalogue.py": "the trash is emptied by its age, also after another start",
-    "stores/jsonl/lease_file.py": "a lease of another machine, after a day of grace",
+    "stores/jsonl/writer.py": "a lease of another machine, after a day of grace",
     "stores/queues.py": "messages that are done are forgotten after days",
     "surfaces/formatting.py": "how long ago, for a reader",
 }

@@ -36,7 +36,7 @@ OWNER_EDGES = {
     "surfaces/http/session_types.py:NewSession.owner": WIRE,
     "surfaces/http/turns.py:InboxMessage.owner": WIRE,
     "surfaces/console/sessions.py:NewSessionForm.owner": WIRE,
-    "testing/conformance/side_stores/notes.py:_notes(owner)": "shortens the checks below it",
+    "testing/conformance/notes.py:_notes(owner)": "shortens the checks below it",
     "integrations/": ADAPTER,
     "core/proxy/edit.py:_owners": "the records that the parts of a request belong to",
 }
@@ -68,7 +68,7 @@ WINDOW_TYPES = {"Window", "AnyWindow", "WindowFilter", "StatedWindow", "GivenWin
 EVERY_OWNER = {"AnyOwner", "OwnerFilter"}
 
 DEFAULTS = {
-    "stores/copying/copy.py:copy_store(owner)": "copies a store; its signature says ANY_OWNER",
+    "stores/copying.py:copy_store(owner)": "copies a store; its signature says ANY_OWNER",
 }
 """The parameters that mean every owner where nothing is given."""
 

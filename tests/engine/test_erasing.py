@@ -32,7 +32,7 @@ from holdfast.engine.erasing import erase_owner
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore
-from holdfast.stores.compression import zstd
+from holdfast.stores.payloads import zstd
 from holdfast.stores.sqlite_files import SqliteCache
 from holdfast.testing.scripted import ScriptedModel, calls
 

@@ -18,7 +18,7 @@ from tests.support.runs import examples
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import decode, encode
 from holdfast.errors import UsageError
-from holdfast.importers.common.siblings import holds_messages
+from holdfast.importers.common.base import holds_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from holdfast.core.log.records import (
     encode,
     tool_calls,
 )
-from holdfast.importers import files
+from holdfast.importers import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,7 +309,7 @@ def test_aider_chats_with_words_are_carried() -> None:
 def test_opencode_storage_is_found_in_its_folder() -> None:
     """Two storages, three sessions, each with its messages."""
     folder = need_data() / "agents" / "format-samples" / "opencode"
-    found = [one for place in files.find(str(folder)) for one in read(files.load(place), place)]
+    found = [one for place in places.find(str(folder)) for one in read(places.load(place), place)]
 
     assert {one.name for one in found} == {"s_stage0_drift", "s_stage0_large", "s_stage0_small"}
     assert all(len(one.records) >= 3 for one in found)

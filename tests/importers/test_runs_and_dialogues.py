@@ -9,7 +9,7 @@ import pytest
 from tests.importers.samples import SAMPLES, STAMP, document, jsonl, only, read, shape, skipped
 
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, ToolResult, User
-from holdfast.importers import files
+from holdfast.importers import places
 
 
 def test_mini_swe_agent_usage_and_model_come_from_the_stored_response() -> None:
@@ -326,8 +326,8 @@ def test_opencode_storage_folder_is_one_transcript(tmp_path: Any) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(value))
 
-    (place,) = files.find(str(tmp_path))
-    found = only(files.load(place), place)
+    (place,) = places.find(str(tmp_path))
+    found = only(places.load(place), place)
 
     assert shape(found.records) == [("user", "Hi"), ("assistant", "Hello.")]
     assert (found.name, found.label) == ("ses_1", "Files")
@@ -339,7 +339,7 @@ def test_files_of_a_folder_come_in_order_and_hidden_ones_stay_hidden(tmp_path: A
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
 
-    found = [place.removeprefix(str(tmp_path)) for place in files.find(str(tmp_path))]
+    found = [place.removeprefix(str(tmp_path)) for place in places.find(str(tmp_path))]
 
     assert found == ["/.aider.chat.history.md", "/a.json", "/b.json", "/deep/c.json"]
 

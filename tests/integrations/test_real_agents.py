@@ -39,8 +39,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
 from holdfast.engine.outputs import Outputs
 from holdfast.importers import read
-from holdfast.importers.export.transcripts import export_transcript
-from holdfast.importers.export.writer import TranscriptAbout
+from holdfast.importers.export import TranscriptAbout, export_transcript
 from holdfast.integrations.claude_agent import EVENTS, CompactionHook, OutputHook, RecallHook
 from holdfast.providers.command_line.model import CommandLineModel
 from holdfast.testing import Loopback

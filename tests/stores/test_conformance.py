@@ -26,13 +26,11 @@ from holdfast.ports import (
 )
 from holdfast.stores.audit import FileAudit, MemoryAudit
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
+from holdfast.stores.in_memory import MemoryBlobs, MemoryLeases, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.memory_log import MemoryLeases
 from holdfast.stores.notes.notes import StoredNotes
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.search.index import SqliteSearchIndex
-from holdfast.stores.search.vectors import SqliteVectors
+from holdfast.stores.search import SqliteSearchIndex, SqliteVectors
 from holdfast.stores.summary_files import MemorySummaries
 from holdfast.testing import conformance
 from holdfast.testing.conformance import (

@@ -26,9 +26,9 @@ import pytest
 from hypothesis import settings
 from tests.support.runs import EXAMPLES, RUN, is_in_share, is_whole
 
-from holdfast.stores.compression import zstd
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.payloads import zstd
 from holdfast.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ SLOW_FILES = (
     "providers/test_failures.py",
     "providers/test_local.py",
     "simulation/*.py",
-    "stores/copying/test_sessions.py",
+    "stores/test_copying_sessions.py",
     "stores/jsonl/test_bounded_memory.py",
     "stores/jsonl/test_log_costs.py",
     "stores/jsonl/test_many_writers.py",

@@ -43,7 +43,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.engine.workspace.workspace import CallerWorkspace
-from holdfast.importers.export.transcripts import TRANSCRIPTS
+from holdfast.importers.export import TRANSCRIPTS
 from holdfast.importers.export_messages import DIALECTS
 from holdfast.stores import ANY_HEAD
 from holdfast.surfaces import cli, slash_commands

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.testing import Answer, Call, Fault, Loopback
-from holdfast.testing.loopback.binding.generations import Claude, claude, gpt
+from holdfast.testing.loopback.binding.anthropic import Claude, claude, gpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

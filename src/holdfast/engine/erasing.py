@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.ports import Clock, Notes, SessionInfo, SessionStore
-    from holdfast.ports.erasing import ErasableSession
+    from holdfast.ports.sessions import ErasableSession
 
 _LEASE_SECONDS: Final = 600.0
 """No turn begins meanwhile. An erasure reads all logs; a crash ends its lease."""

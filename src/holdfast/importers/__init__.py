@@ -28,10 +28,16 @@ from holdfast.importers.agents import (
     web_chats,
 )
 from holdfast.importers.apis import anthropic, chat, gemini, own, responses
-from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
-from holdfast.importers.common.project import folder_in
-from holdfast.importers.common.siblings import list_siblings
-from holdfast.importers.common.unpacking import SQLITE_MAGIC, has_words
+from holdfast.importers.common.base import (
+    Imported,
+    Importer,
+    Skipped,
+    Source,
+    folder_in,
+    list_siblings,
+    names_for,
+)
+from holdfast.importers.common.parsing import SQLITE_MAGIC, has_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

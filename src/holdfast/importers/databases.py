@@ -19,8 +19,7 @@ import msgspec
 from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.errors import UsageError
 from holdfast.importers.common.base import mapping
-from holdfast.importers.common.parsing import NOT_JSON, parse
-from holdfast.importers.common.unpacking import SQLITE_MAGIC
+from holdfast.importers.common.parsing import NOT_JSON, SQLITE_MAGIC, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,7 @@ from holdfast.core.log.ids import is_name
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.agents import opencode
 from holdfast.importers.common.base import mapping, text_or_empty
-from holdfast.importers.common.parsing import NOT_JSON, parse
-from holdfast.importers.common.unpacking import UNPACKED_BYTES_MAX
+from holdfast.importers.common.parsing import NOT_JSON, UNPACKED_BYTES_MAX, parse
 from holdfast.importers.databases import is_database
 
 if TYPE_CHECKING:

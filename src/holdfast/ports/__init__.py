@@ -19,30 +19,22 @@ from holdfast.ports.copying import (
     CopyProgress,
     CopyReport,
 )
-from holdfast.ports.erasing import ErasableSession, SessionEraser
-from holdfast.ports.leases import LeaseHolder, Leases, awake_time, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
-from holdfast.ports.place import DiskUse, StorePlace
-from holdfast.ports.queues import Queues
-from holdfast.ports.reading import SessionReader
-from holdfast.ports.search_index import (
-    FoundPassage,
-    IndexPassage,
-    IndexSource,
-    Matches,
-    PassageVectors,
-    SearchIndex,
-)
 from holdfast.ports.sessions import (
     ANY_HEAD,
     Appended,
     Clock,
+    DiskUse,
     Durability,
     Entropy,
+    ErasableSession,
     RepairedSession,
     SessionCatalogue,
+    SessionEraser,
     SessionInfo,
+    SessionReader,
     SessionStore,
+    StorePlace,
     Trashed,
     find_trashed,
     page_of,
@@ -51,9 +43,20 @@ from holdfast.ports.side_stores import (
     Audit,
     AuditPage,
     BlobStore,
+    FoundPassage,
+    IndexPassage,
+    IndexSource,
+    LeaseHolder,
+    Leases,
+    Matches,
     Notes,
+    PassageVectors,
+    Queues,
     RunningSummaries,
+    SearchIndex,
     SideStores,
+    awake_time,
+    uptime,
 )
 
 __all__ = [

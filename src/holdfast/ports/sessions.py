@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 import msgspec
@@ -17,30 +18,361 @@ from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import LogRepair, copy_header, fork_records
 from holdfast.core.log.ids import Named, free_key
-from holdfast.core.log.records import decode
+from holdfast.core.log.keys import find_keyed
+from holdfast.core.log.records import Header, Label, decode
+from holdfast.core.log.views import opening
+from holdfast.core.log.walk import position_of, record_at
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import (
     NO_OWNER,
     UNKNOWN_OWNER,
     is_wanted,
     owner_in_row,
+    owner_of,
     owner_text,
     row_text,
 )
-from holdfast.errors import BadRecord, NoSuchSession, UsageError
-from holdfast.ports.erasing import SessionEraser
-from holdfast.ports.place import StorePlace
-from holdfast.ports.reading import SessionReader
+from holdfast.core.window import ANY_WINDOW
+from holdfast.errors import BadRecord, NoSuchRecord, NoSuchSession, UsageError
 from holdfast.ports.side_stores import SideStores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.listing import Facts
     from holdfast.core.log.records import Record
+    from holdfast.core.log.replay import Live
+    from holdfast.core.log.tree import Branch
+    from holdfast.core.log.views import LogEntry, LogReport
+    from holdfast.core.log.walk import OpenLog
     from holdfast.core.owners import FoundOwner, Owner, OwnerFilter
+    from holdfast.core.window import WindowFilter
+
+    OpenAgain = Callable[[], AbstractContextManager[OpenLog]]
+
+
+class DiskUse(msgspec.Struct, frozen=True):
+    """The room that a store takes."""
+
+    bytes: int
+    """Bytes that its files or tables take on their disk."""
+    free: int | None = None
+    """Bytes that are free there; None where the store cannot tell."""
+    is_whole: bool = True
+    """False where there is more than it looked at."""
+
+
+class StorePlace(ABC):
+    """The place of a store. It answers for whoever would ask which kind of store it is."""
+
+    @abstractmethod
+    def describe(self, key: SessionKey | None = None) -> str:
+        """Return the place of the store, or of one session, in words. Never a password."""
+
+    @property
+    def caveat(self) -> str:
+        """A sentence about what the store does not keep; empty where it keeps everything."""
+        return ""
+
+    @property
+    def local_folder(self) -> str | None:
+        """A folder of this machine for files that a person's own client keeps, such as the history
+        of its input line; None where the store is not a folder."""
+        return None
+
+    def disk_use(self) -> DiskUse | None:
+        """Return the room that everything of the store takes, also of all owners together.
+
+        The work is bounded. None where there is no disk, or where a store does not tell.
+        """
+        return None
+
+
+_PAUSE_SECONDS: Final = 0.02
+_PAUSE_SECONDS_MAX: Final = 0.25
+"""Between two looks at a log that does not grow; a look takes microseconds."""
+_ANCHORS: Final = 8
+"""Looks that are remembered, so that records of an append that failed and was taken back after we
+saw them are told from those that took their place."""
+
+
+class Follower:
+    """Reads a log from a position on, and goes on where it ended."""
+
+    def __init__(self, open_log: OpenAgain, start: int | None, record: str) -> None:
+        """`start` is the position of `record`, which is known already; None for an empty log."""
+        self._open_log = open_log
+        self._size = -1
+        self._anchors: deque[tuple[int, str]] = deque(maxlen=_ANCHORS)
+        self._record = record
+        if start is not None:
+            self._anchors.append((start, record))
+
+    def read(self) -> Iterator[Record]:
+        """Yield what was appended since the last call."""
+        with self._open_log() as log:
+            if log.size == self._size:
+                return
+            start, newest = self._anchor(log), None
+            for position, record in views.read_since(log, start or 0):
+                if position != start:
+                    newest = (position, record.id)
+                    yield record
+            self._size = log.size
+            if newest is not None:
+                self._anchors.append(newest)
+
+    def _anchor(self, log: OpenLog) -> int | None:
+        """Return the position of the newest record that we know and that is still there."""
+        if not self._anchors:
+            return None
+        while self._anchors:
+            position, record_id = self._anchors[-1]
+            found = record_at(log, position)
+            if found is not None and found.id == record_id:
+                return position
+            self._anchors.pop()
+        raise NoSuchRecord(self._record, log.key.session)
+
+
+class Watch:
+    """Waits between two looks at a log: a moment, and longer while nothing comes.
+
+    The watch of a store that hears of appends ends a wait as soon as one is heard.
+    """
+
+    def pause(self, last: float | None) -> float:
+        """Return the seconds to wait, after a wait of `last` seconds in vain or, None, a record."""
+        return _PAUSE_SECONDS if last is None else min(2 * last, _PAUSE_SECONDS_MAX)
+
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Wait for so long, at most until `stop` is set."""
+        stop.wait(seconds)
+
+
+def follower_of(reader: SessionReader, key: SessionKey, after: str | None) -> Follower:
+    """Return a follower of what is appended after a record, or after the head."""
+    with reader.open_log(key) as log:
+        start = views.head_position(log) if after is None else reader.locate(log, after)
+        known = None if start is None else record_at(log, start)
+    return Follower(lambda: reader.open_log(key), start, known.id if known else "")
+
+
+def follow(
+    follower: Follower,
+    idle_seconds: float | None,
+    stop: threading.Event | None,
+    watching: AbstractContextManager[Watch] | None = None,
+) -> Iterator[Record]:
+    """Yield records until none came for `idle_seconds` or `stop` is set."""
+    stop = stop or threading.Event()
+    pause, waited_since = None, time.monotonic()
+    with watching or nullcontext(
+        Watch()
+    ) as watch:  # before the first look: nothing is appended unseen between them
+        while True:
+            for record in follower.read():
+                yield record
+                pause, waited_since = None, time.monotonic()
+                if stop.is_set():
+                    return
+            pause = left = watch.pause(pause)
+            if idle_seconds is not None:
+                left = min(pause, waited_since + idle_seconds - time.monotonic())
+            if left < 0:
+                return
+            watch.wait(left, stop)
+            if stop.is_set():
+                return
+
+
+class SessionReader(ABC):
+    """Reads sessions. A store implements `open_log` and may override a view with an indexed one."""
+
+    @abstractmethod
+    def open_log(self, key: SessionKey) -> AbstractContextManager[OpenLog]:
+        """Open a session for reading, as it is now. Takes no lock. Raises `NoSuchSession`."""
+
+    def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
+        """Yield the records on the path to the head, oldest first, from `start` on."""
+        with self.open_log(key) as log:
+            yield from views.read_path(log) if start is None else views.read_from(log, start)
+
+    def read_all(self, key: SessionKey) -> Iterator[LogEntry]:
+        """Yield every intact record in the order it was written, with its state."""
+        with self.open_log(key) as log:
+            yield from views.read_entries(log)
+
+    def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
+        """Yield the records on the path to `head`, oldest first."""
+        with self.open_log(key) as log:
+            yield from views.read_path(log, head)
+
+    def header(self, key: SessionKey) -> Header:
+        """Return the first record: who owns the session and where it comes from.
+
+        A log that begins with another record has a header made up for it, with no owner. Raises
+        `StoreError` where the beginning is damaged and the owner therefore unknown.
+        """
+        with self.open_log(key) as log:
+            return views.header(log)
+
+    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+        """Return the newest `count` records on the path to the head, oldest first.
+
+        With `before`, the newest before the record of that id. Raises `NoSuchRecord` where it is
+        not on the path.
+        """
+        with self.open_log(key) as log:
+            return views.last(log, count, before)
+
+    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
+        """Yield the path from the head, or from before that record, towards the root.
+
+        Costs what is taken of it. Where an id occurs twice, the newest record has it here, so
+        that no `before` leads back to where a reader has been.
+        """
+        with self.open_log(key) as log:
+            yield from views.read_back(log, before)
+
+    def live(self, key: SessionKey, *, window: WindowFilter = ANY_WINDOW) -> Live:
+        """Return the path from the newest compaction (that binds `window`) to the head."""
+        with self.open_log(key) as log:
+            return views.live(log, window)
+
+    def head(self, key: SessionKey) -> str:
+        """Return the id of the head."""
+        with self.open_log(key) as log:
+            return views.head(log)
+
+    def find(self, key: SessionKey, prefix: str) -> Record:
+        """Return the one record whose id is `prefix` or starts with it."""
+        with self.open_log(key) as log:
+            return views.find(log, prefix, self.locate(log, prefix))
+
+    def locate(self, log: OpenLog, prefix: str) -> int:
+        """Return the position of the record that `find` returns, in a log that is open."""
+        return position_of(log, prefix)
+
+    def follow(
+        self,
+        key: SessionKey,
+        after: str | None = None,
+        *,
+        idle_seconds: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[Record]:
+        """Yield the records that are appended after a record (the head by default), and wait for
+        more, whichever process appends them.
+
+        They come in the order they were written, on every branch. It ends once none came for
+        `idle_seconds`, or when `stop` is set. Raises `NoSuchSession`, also when the session is
+        removed.
+        """
+        return follow(follower_of(self, key, after), idle_seconds, stop)
+
+    def find_message(self, key: SessionKey, message_key: str) -> Record | None:
+        """Return the user message that was stored under a key of the caller's, however old."""
+        with self.open_log(key) as log:
+            return find_keyed(log, message_key)
+
+    def branches(self, key: SessionKey) -> list[Branch]:
+        """Return every leaf of the session's tree."""
+        with self.open_log(key) as log:
+            return views.list_branches(log)
+
+    def verify(self, key: SessionKey) -> LogReport:
+        """Read everything, change nothing, report what is wrong."""
+        with self.open_log(key) as log:
+            return views.verify(log)
+
+
+class ErasableSession(msgspec.Struct, frozen=True):
+    """The logs that a store has under one key: the session, removed ones, and those half erased."""
+
+    key: SessionKey
+    """The key of the session."""
+    owners: frozenset[Owner]
+    """The owners in their headers; without that of a header which cannot be read."""
+    names: frozenset[str]
+    """The id, and every label that the session ever had."""
+    repaired_from: frozenset[str]
+    """The sessions that it is a repaired copy of."""
+    logs: int
+    """Number of logs."""
+    bytes: int
+    """Their size in all."""
+
+
+class SessionEraser(ABC):
+    """Deletes sessions for good."""
+
+    @abstractmethod
+    def erasable(self, key: SessionKey, *, owner: OwnerFilter) -> ErasableSession:
+        """Return what `begin_erasure` would take, and what it has taken. Raises `NoSuchSession`.
+
+        Only the logs of that owner count: an id can be used again after a removal.
+        """
+
+    @abstractmethod
+    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
+        """Take a session and the removed ones of its key out of every listing, for good.
+
+        They cannot be opened, read or restored any more. Running it again is no error.
+        """
+
+    @abstractmethod
+    def erasures(self) -> list[SessionKey]:
+        """Return the keys whose erasure has begun and is not finished."""
+
+    @abstractmethod
+    def finish_erasure(self, key: SessionKey) -> None:
+        """Delete the logs of an erasure that has begun."""
+
+    @abstractmethod
+    def hash_candidates(
+        self, *, of: SessionKey | None = None, besides: SessionKey | None = None
+    ) -> Iterable[str]:
+        """Return everything that could be the hash of a payload: too many rather than too few.
+
+        By default in every log, living or removed, that is not being erased; with `besides`, in
+        those of other keys; with `of`, in all logs of that key, also in those being erased.
+        """
+
+    @abstractmethod
+    def agents(self) -> Iterable[str]:
+        """Return every agent that may have sessions or notes."""
+
+    @abstractmethod
+    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
+        """Delete what the store's indexes hold of a session and of these scopes of notes.
+
+        A store without an index has nothing to do.
+        """
+
+
+def describe_logs(key: SessionKey, logs: Iterable[OpenLog]) -> ErasableSession:
+    """Read what an erasure has to know about the logs of one key."""
+    owners: set[Owner] = set()
+    names, origins = {key.session, str(key)}, set()
+    number, size = 0, 0
+    for log in logs:
+        number, size = number + 1, size + log.size
+        first = opening(log)
+        if first is not None:
+            owners.add(owner_of(first.owner))
+            if first.reason == "repair" and first.parent_session:
+                origins.add(first.parent_session)
+        for _position, _size, item, _line in log.lines():
+            if isinstance(item, Header) or (isinstance(item, Label) and item.target is None):
+                names.add(item.label)
+    return ErasableSession(
+        key, frozenset(owners), frozenset(names - {""}), frozenset(origins), number, size
+    )
+
 
 Clock = Callable[[], float]
 """Returns the seconds since 1970."""

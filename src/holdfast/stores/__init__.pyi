@@ -72,7 +72,7 @@ from holdfast.stores.audit import (
     MemoryAudit as MemoryAudit,
 )
 from holdfast.stores.blobs import FileBlobs as FileBlobs
-from holdfast.stores.copying.copy import copy_store as copy_store
+from holdfast.stores.copying import copy_store as copy_store
 from holdfast.stores.files import Disk as Disk
 from holdfast.stores.in_memory import (
     MemoryBlobs as MemoryBlobs,
@@ -94,7 +94,7 @@ from holdfast.stores.opening import (
 )
 from holdfast.stores.postgres.store import PostgresStore as PostgresStore
 from holdfast.stores.s3 import S3Blobs as S3Blobs
-from holdfast.stores.search.index import SqliteSearchIndex as SqliteSearchIndex
+from holdfast.stores.search import SqliteSearchIndex as SqliteSearchIndex
 from holdfast.stores.summary_files import FileSidecars as FileSidecars
 
 __all__: list[str]

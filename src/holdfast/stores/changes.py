@@ -7,6 +7,10 @@ changes when the list was cut short, and then every file must be looked at.
 
 A writer adds to the list after it changed a log and before it acknowledges that. So what was
 acknowledged is found; what is missing after a power cut is found because the boot is another one.
+
+The last writer of a log is named in a file beside it, so that a conflict can name the other writer.
+It is written under the log's lock when the writer changes. Nothing depends on it: where it cannot
+be read, the other writer is unknown.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -21,8 +26,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import PathRejected
-from holdfast.stores.files import FILE_MODE, is_private
+from holdfast.stores.files import FILE_MODE, is_private, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,3 +195,56 @@ def _boot() -> str:
             return file.read().strip()
     except OSError:
         return f"process {os.getpid()}"
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """A process that appends."""
+
+    pid: int
+    host: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.host} ({self.command})"
+
+
+def this_process() -> Writer:
+    """Return this process, as it is named to others."""
+    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    first = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
+    return Writer(os.getpid(), os.uname().nodename, f"{program} {first}".strip())
+
+
+def note_writer(folder: int, session: str) -> None:
+    """Leave this process's name beside the log."""
+    with suppress(OSError, PathRejected):
+        forget_writer(folder, session)  # it may have a second name, or lead elsewhere
+        fd = open_file(folder, _writer_name(session), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            os.write(fd, msgspec.json.encode(this_process()))
+        finally:
+            os.close(fd)
+
+
+def last_writer(folder: int, session: str) -> str:
+    """Return the last writer, in words."""
+    try:
+        fd = open_file(folder, _writer_name(session), os.O_RDONLY)
+    except (OSError, PathRejected):
+        return "an unknown writer"
+    try:
+        return str(decode_typed(os.read(fd, 4096), Writer))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return "an unknown writer"
+    finally:
+        os.close(fd)
+
+
+def forget_writer(folder: int, session: str) -> None:
+    """Delete the name of the last writer of a session that is removed."""
+    with suppress(OSError):
+        os.unlink(_writer_name(session), dir_fd=folder)
+
+
+def _writer_name(session: str) -> str:
+    return f"{session}.writer"

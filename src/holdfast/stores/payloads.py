@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import READ_BLOCK_BYTES
@@ -16,6 +17,16 @@ from holdfast.errors import BlobDamaged, BlobMissing, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
+
+
+__all__ = ["zstd"]
+
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 
 _SHA256: Final = lazy_pattern(r"[0-9a-f]{64}")
 _LEVEL: Final = 3
@@ -40,7 +51,6 @@ def check_hash(sha256: str) -> None:
 
 def compress(data: bytes) -> Iterator[bytes]:
     """Yield a payload as it is stored, in pieces."""
-    from holdfast.stores.compression import zstd
 
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     for offset in range(0, len(data), READ_BLOCK_BYTES * 4):
@@ -54,7 +64,6 @@ def read_verified(raw: IO[bytes], sha256: str, size: int | None = None) -> Itera
 
     Reading stops at `size`, where it is known: what was swapped may expand without end.
     """
-    from holdfast.stores.compression import zstd
 
     options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
     digest = hashlib.sha256()

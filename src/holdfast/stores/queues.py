@@ -20,7 +20,7 @@ from holdfast.core.queues.messages import (
 )
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
-from holdfast.ports.leases import awake_time, this_boot
+from holdfast.ports.side_stores import awake_time, this_boot
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 

@@ -11,9 +11,8 @@ from tests.test_architecture import PACKAGE
 from holdfast.core.dialects.registry import DIALECTS, ENTRIES, all_dialects, find_dialect
 from holdfast.errors import BadSetting
 from holdfast.importers.apis.item_readers import ITEM_READERS
-from holdfast.testing.loopback.exchange import _WIRES
+from holdfast.testing.loopback.exchange import _PATHS, _WIRES
 from holdfast.testing.loopback.reading import _READERS
-from holdfast.testing.loopback.received import _PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,7 @@ from holdfast.core.log.replay import (
 )
 from holdfast.core.log.views import live
 from holdfast.core.window import ANY_WINDOW, Window
-from holdfast.stores.memory_log import MemoryLog
+from holdfast.stores.in_memory import MemoryLog
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record

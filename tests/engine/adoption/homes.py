@@ -9,7 +9,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.compression import zstd
+from holdfast.stores.payloads import zstd
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from holdfast.core.owners import NamedOwner
 from holdfast.engine.adoption.sessions import SessionAdopter, is_in_use
 from holdfast.errors import UsageError
 from holdfast.importers import Source, read
-from holdfast.importers.files import load
+from holdfast.importers.places import load
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.testing import ScriptedModel
 

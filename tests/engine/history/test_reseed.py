@@ -23,7 +23,7 @@ from holdfast.errors import (
     StoreUnavailable,
     UsageError,
 )
-from holdfast.importers.files import load
+from holdfast.importers.places import load
 from holdfast.records import Compaction
 from holdfast.stores import ANY_HEAD, MemoryAudit, MemoryStore
 

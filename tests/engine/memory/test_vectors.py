@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.ports import SessionStore
-    from holdfast.ports.search_index import VectorRun
+    from holdfast.ports.side_stores import VectorRun
 
 WORDS = (
     *("apple", "banana", "cherry", "damson", "elder", "fig", "grape", "harbour"),

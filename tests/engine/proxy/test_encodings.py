@@ -21,7 +21,7 @@ from holdfast.engine.proxy.encodings import (
     find_unreadable,
     read_encodings,
 )
-from holdfast.stores.compression import zstd
+from holdfast.stores.payloads import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -39,9 +39,9 @@ from holdfast.errors import AmbiguousName, ForeignLog, NoSuchSession, StoreError
 from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.stores.changes import Changes
 from holdfast.stores.files import Disk
-from holdfast.stores.jsonl import index, index_rows
+from holdfast.stores.jsonl import index
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.seed.labels import SeedLabels
+from holdfast.stores.seed import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -417,8 +417,8 @@ def test_listing_equals_a_scan_when_only_what_was_added_is_read(
 ) -> None:
     """Large logs are read from where they grew: the facts are the same as from the whole."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 1)
-        patch.setattr(index_rows, "_FINGERPRINT_BYTES", 64)
+        patch.setattr(index, "_GROWN_BYTES_MIN", 1)
+        patch.setattr(index, "_FINGERPRINT_BYTES", 64)
         chaos = Chaos(Path(folder))
         with chaos.store as store:
             chaos.run("create", 0)
@@ -436,7 +436,7 @@ def test_listing_reads_only_what_was_added_to_a_large_log(
     store: JsonlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that only grew is not read again from its beginning."""
-    monkeypatch.setattr(index_rows, "_GROWN_BYTES_MIN", 1_000)
+    monkeypatch.setattr(index, "_GROWN_BYTES_MIN", 1_000)
     store.create(KEY)
     for number in range(50):
         store.append(KEY, [User(content=f"number {number} " + "x" * 1_000)], expect=ANY_HEAD)
@@ -481,7 +481,7 @@ def test_listing_leaves_out_a_session_that_goes_while_it_is_made(
         )
     ) as other:
         store.remove(keys[0])
-        logs = [index_rows.LogFile(key, status, store._open) for key, status in files]
+        logs = [index.LogFile(key, status, store._open) for key, status in files]
         assert [info.key for info in other.infos(logs, is_complete=True)] == [keys[1]]
 
 
@@ -683,7 +683,7 @@ import sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores.seed.labels import SeedLabels
+from holdfast.stores.seed import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", sys.argv[2])
 with JsonlStore(sys.argv[1]) as store:
@@ -757,7 +757,7 @@ import os, sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores.seed.labels import SeedLabels
+from holdfast.stores.seed import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", "work")
 store = JsonlStore(sys.argv[1])

@@ -19,7 +19,7 @@ from holdfast.core.log.walk import position_of
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionCatalogue
-from holdfast.stores.jsonl import index_rows, listing, log
+from holdfast.stores.jsonl import catalogue, index, log
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.lines import SEAL_LINE
 
@@ -92,9 +92,9 @@ def test_the_index_finds_what_a_scan_finds(
         f"@{len(data)}",
     }
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listing, "_SCANNED_BYTES", 0)
+        patch.setattr(catalogue, "_SCANNED_BYTES", 0)
         patch.setattr(log, "_NEAR_BYTES", 64)
-        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 1)
+        patch.setattr(index, "_GROWN_BYTES_MIN", 1)
         log_of(root).parent.mkdir(parents=True)
         log_of(root).write_bytes(data)
         with JsonlStore(root) as store, store.open_log(KEY) as opened:
@@ -182,7 +182,7 @@ def test_kept_totals_and_facts_are_those_of_a_scan(
     data, _ids = bytes_of(lines + more, is_torn=is_torn)
     first, _ids = bytes_of(lines, is_torn=is_torn)
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 1)
+        patch.setattr(index, "_GROWN_BYTES_MIN", 1)
         log_of(root).parent.mkdir(parents=True)
         with JsonlStore(root) as store:
             for content in (first, data):

@@ -17,9 +17,9 @@ from holdfast.core.log.records import User
 from holdfast.core.log.walk import outline
 from holdfast.core.owners import ANY_OWNER
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.jsonl import index_rows
+from holdfast.stores.in_memory import MemoryLog
+from holdfast.stores.jsonl import index
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +195,7 @@ def test_index_that_saw_a_part_agrees_with_one_that_sees_all(
         tempfile.TemporaryDirectory(dir=QUICK) as root,
         JsonlStore(root) as store,
     ):
-        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 0)
+        patch.setattr(index, "_GROWN_BYTES_MIN", 0)
         store.create(KEY)
         log_file(root).write_bytes(data[:seen])
         store.sessions(owner=ANY_OWNER)

@@ -24,7 +24,7 @@ from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Assistant, Header
 from holdfast.stores import MemoryStore
-from holdfast.stores.compression import zstd
+from holdfast.stores.payloads import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from holdfast.importers.checkpoints import read_checkpoint
 from holdfast.importers.common.base import mapping, session_name
 from holdfast.importers.common.parsing import parse, seconds
 from holdfast.importers.databases import read_database
-from holdfast.importers.files import load
 from holdfast.importers.homes import Home, LeftBehind
+from holdfast.importers.places import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from holdfast.engine.memory.vectors import embed_missing
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from holdfast.ports.search_index import IndexSource, SearchIndex
+    from holdfast.ports.side_stores import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
 
 _BATCH: Final = 8

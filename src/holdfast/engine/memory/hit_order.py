@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.memory.ranking import Ranked
-    from holdfast.ports.search_index import FoundPassage
+    from holdfast.ports.side_stores import FoundPassage
 
 _NOTES_EVERY: Final = 3
 """In a search of everything, at least every third hit is a note, as long as there are any."""

@@ -15,7 +15,7 @@ from holdfast.core.memory.search_terms import terms
 from holdfast.core.owners import ANY_OWNER, owner_of
 from holdfast.core.refusals.left_out import as_told, reaches_back
 from holdfast.errors import HoldfastError
-from holdfast.ports.search_index import IndexPassage
+from holdfast.ports.side_stores import IndexPassage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_types import Note
     from holdfast.ports import Notes, SessionInfo, SessionStore
-    from holdfast.ports.search_index import IndexSource, Role, SearchIndex, SourceKind
+    from holdfast.ports.side_stores import IndexSource, Role, SearchIndex, SourceKind
 
 Scope = Literal["notes", "sessions", "all"]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.limits import RECALL_TURN_CHARS_MAX, RECALL_TURNS_MAX
 from holdfast.core.memory.hits import NeighbourTurn, cite_record
 from holdfast.core.text.cut import cut
-from holdfast.ports.search_index import source_of
+from holdfast.ports.side_stores import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.text.cut import Keep
-    from holdfast.ports.search_index import FoundPassage, SearchIndex
+    from holdfast.ports.side_stores import FoundPassage, SearchIndex
 
 _REACH: Final = 12
 """Passages read on either side. In the middle of a longer message a hit has no turn beside it."""

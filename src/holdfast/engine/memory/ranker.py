@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.memory.question_dates import Span
     from holdfast.engine.memory.vectors import IndexVectors
-    from holdfast.ports.search_index import FoundPassage, IndexSource, Matches, SearchIndex
+    from holdfast.ports.side_stores import FoundPassage, IndexSource, Matches, SearchIndex
 
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""

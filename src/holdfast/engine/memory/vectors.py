@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
 from holdfast.errors import StoreUnavailable
-from holdfast.ports.search_index import VectorRun, places_of, source_of
+from holdfast.ports.side_stores import VectorRun, places_of, source_of
 from holdfast.providers.embeddings import Vectors, sum_of, widen
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holdfast.ports.search_index import IndexSource, SearchIndex
+    from holdfast.ports.side_stores import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
 
 _EMBED_BATCH: Final = 32

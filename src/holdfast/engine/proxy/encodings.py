@@ -75,7 +75,7 @@ class _ZstdFrame:
     """A frame of zstd."""
 
     def __init__(self) -> None:
-        from holdfast.stores.compression import zstd
+        from holdfast.stores.payloads import zstd
 
         options = {int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG_MAX}
         self._decoder = zstd.ZstdDecompressor(options=options)

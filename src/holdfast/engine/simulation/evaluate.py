@@ -238,7 +238,7 @@ def read_source(
 
 def _in_files(path: str) -> Iterator[EvaluationSource]:
     from holdfast.importers import read
-    from holdfast.importers.files import find, load
+    from holdfast.importers.places import find, load
 
     is_folder, count = os.path.isdir(path), 0
     for file in find(path):

@@ -19,11 +19,11 @@ from holdfast.importers.common.base import (
     Importer,
     Source,
     is_text,
+    keep_users,
     mapping,
     mappings,
     text_or_empty,
 )
-from holdfast.importers.common.kept import keep_users
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from holdfast.importers.common.base import (
     Source,
     integer,
     is_text,
+    keep_from,
     mapping,
     path_to,
     text_or_empty,
 )
-from holdfast.importers.common.kept import keep_from
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import msgspec
 
 from holdfast.core.log.records import Assistant, Compaction, User, text_of
 from holdfast.importers.apis.chat import tools_of
-from holdfast.importers.apis.gemini_updates import COMPACTION, read_messages
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -20,17 +19,59 @@ from holdfast.importers.common.base import (
     Source,
     integer,
     is_text,
+    keep_from,
     listing,
     mapping,
     mappings,
     path_to,
     text_or_empty,
 )
-from holdfast.importers.common.kept import keep_from
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.core.log.records import Json
+
+
+COMPACTION: Final = "compaction"
+
+
+def read_messages(lines: list[Json]) -> Iterator[Json]:
+    """The messages of a file in order, and a `compaction` for each summary: its `id`, `timestamp`,
+    `summary`, and the `kept` ids."""
+    seen: set[str] = set()
+    shown: set[str] = set()
+    """The messages that the newest history has."""
+    for line in lines:
+        if is_text(line.get("type")):
+            yield line
+            if is_text(line.get("id")):
+                seen.add(line["id"])
+                shown.add(line["id"])
+            continue
+        history = mappings(mapping(line.get("$set")).get("messages"))
+        ids = [text_or_empty(message.get("id")) for message in history]
+        new = [at for at, name in enumerate(ids) if name and name not in seen]
+        if history and shown - set(ids) and new and history[new[0]].get("type") == "user":
+            summary = history[new[0]]
+            yield {
+                "type": COMPACTION,
+                "id": summary["id"],
+                "timestamp": summary.get("timestamp"),
+                "summary": _text(summary.get("parts", summary.get("content"))),
+                "kept": [name for name in ids[new[0] + 1 :] if name in seen],
+            }
+        if history:
+            shown = {name for name in ids if name}
+            seen |= shown
+
+
+def _text(content: object) -> str:
+    if is_text(content):
+        return content
+    return "\n".join(text_or_empty(part.get("text")) for part in mappings(content))
+
 
 _MODEL_ROLES: Final = ("model", "gemini", "assistant")
 

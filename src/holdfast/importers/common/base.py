@@ -17,7 +17,17 @@ import msgspec
 
 from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
 from holdfast.core.log.ids import check_record_id, is_name
-from holdfast.core.log.records import Assistant, Json, Label, Record, ToolResult, User, encode
+from holdfast.core.log.records import (
+    Assistant,
+    Json,
+    Label,
+    Record,
+    ToolResult,
+    User,
+    encode,
+    text_of,
+    to_json,
+)
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadId, BadRecord, UsageError
@@ -25,19 +35,75 @@ from holdfast.importers.common.harness import refusal, user_extra
 from holdfast.importers.common.parsing import (
     NOT_JSON,
     Line,
+    as_utf8,
+    describe_start,
     parse,
     parse_noting,
     plain,
     read_lines,
     seconds,
     split_lines,
+    unpack,
 )
-from holdfast.importers.common.unpacking import as_utf8, describe_start, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Content
+
+
+_NAMES: Final = ("cwd", "workdir", "working_directory", "workingDirectory", "directory")
+_INSIDE: Final = ("payload", "session_meta", "info", "meta", "metadata", "data", "context")
+
+
+def folder_in(head: Iterable[Json]) -> str:
+    """Return the first working directory that the first lines of a file name; empty if none."""
+    for line in head:
+        inner = (line.get(name) for name in _INSIDE)
+        for value in (line, *inner):
+            if isinstance(value, dict):
+                found = (value.get(name) for name in _NAMES)
+                folder = next((text for text in found if isinstance(text, str) and text), "")
+                if folder:
+                    return folder
+    return ""
+
+
+def keep_from(draft: Draft, place: int) -> str | None:
+    """The id of the record at `place`, with which the kept part begins; None where it is empty."""
+    if place >= len(draft.records):
+        return None
+    record = draft.records[place]
+    if not record.id:
+        record = msgspec.structs.replace(record, id=f"kept-{place}")
+        draft.records[place] = record
+    return record.id
+
+
+def keep_users(draft: Draft, texts: Sequence[str]) -> list[Json] | None:
+    """The user messages with these texts, oldest first, as the log has them; None for none.
+
+    A text that no message has, because the tool had shortened it, stands for itself.
+    """
+    kept: list[Json] = []
+    end = len(draft.records)
+    for number, text in enumerate(reversed(texts)):
+        places = range(end - 1, -1, -1)
+        place = next((at for at in places if _says(draft, at, text)), None)
+        if place is None:
+            made = User(content=text, id=f"kept-{len(draft.records)}-{number}")
+            kept.append(to_json(made))
+        else:
+            keep_from(draft, place)
+            kept.append(to_json(draft.records[place]))
+            end = place
+    return kept[::-1] or None
+
+
+def _says(draft: Draft, place: int, text: str) -> bool:
+    record = draft.records[place]
+    return isinstance(record, User) and text_of(record.content) == text
+
 
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024
 """A file that is one JSON document or one text is parsed as a whole, at several times its size in
@@ -454,3 +520,92 @@ def _note_unknown(draft: Draft, content: Content | None) -> None:
             draft.skip(f"block of the kind {kind[:40]!r}", why)
         elif not is_text(kind) and not is_text(block.get("text")):
             draft.skip("block without a kind", why)
+
+
+_SPEAKERS: Final = ("role", "from", "sender", "speaker", "author", "type")
+_SAYINGS: Final = ("content", "text", "parts", "message", "value")
+_ITEMS: Final = 8
+"""Of a list, from both ends: they tell whether it was read."""
+_CHARS: Final = 60
+_CHARS_MIN: Final = 8
+"""A shorter text is found in any session."""
+
+
+def list_siblings(document: Any, sessions: Sequence[Imported]) -> list[Skipped]:
+    """Return the lists of messages in a document of which no word came into a session, where the
+    object that has them has another list of messages, too."""
+    beside = list(_lists_of_messages(document))
+    if not beside:
+        return []
+    known = "".join(
+        _bare(text)
+        for session in sessions
+        for record in session.records
+        for text in _sibling_texts(msgspec.to_builtins(record))
+    )
+    known += "".join(
+        _bare(text)
+        for session in sessions
+        for text in (session.system, *_sibling_texts(session.tools))
+    )
+    lost: Counter[str] = Counter()
+    for name, messages in beside:
+        asked = [
+            text
+            for message in (*messages[:_ITEMS], *messages[-_ITEMS:])
+            for text in _telling(message)
+        ]
+        if asked and not any(text in known for text in asked):
+            lost[name] += len(messages)
+    why = "messages beside the messages; they are not read"
+    return [Skipped(f"field `{name[:60]}`", why, count) for name, count in lost.items()]
+
+
+def _lists_of_messages(document: Any) -> Iterator[tuple[str, list[Json]]]:
+    """Yield every list of messages that stands beside another one, with its name."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += [item for item in value if isinstance(item, dict | list)]
+        elif isinstance(value, dict):
+            found = {name: item for name, item in value.items() if holds_messages(item)}
+            if len(found) > 1:
+                yield from found.items()
+            waiting += [item for item in value.values() if isinstance(item, dict | list)]
+
+
+def holds_messages(value: object) -> bool:
+    """Return whether a value is a list of messages, or of the blocks of one."""
+    return isinstance(value, list) and bool(value) and all(map(_is_message, value))
+
+
+def _is_message(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and any(isinstance(value.get(name), str) for name in _SPEAKERS)
+        and any(value.get(name) for name in _SAYINGS)
+    )
+
+
+def _telling(message: Json) -> list[str]:
+    """The beginning of the longest text that a message says."""
+    said = [_bare(text) for name in _SAYINGS for text in _sibling_texts(message.get(name))]
+    longest = max(said, key=len, default="")[:_CHARS]
+    return [longest] if len(longest) >= _CHARS_MIN else []
+
+
+def _sibling_texts(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+
+
+def _bare(text: str) -> str:
+    return "".join(char for char in text if char.isalnum())

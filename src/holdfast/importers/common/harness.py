@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Content, Json
 
+
 _TAGS: Final = (
     *("system-reminder", "system_reminder", "task-notification", "task_notification"),
     *("command-name", "command-message", "command-contents", "local-command-stdout"),

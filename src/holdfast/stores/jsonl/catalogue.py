@@ -1,20 +1,27 @@
-"""The session files below one root: making, copying and checking them."""
+"""The session files below one root: made, copied and checked; listed through the index."""
 
 from __future__ import annotations
 
 import os
+import random
+import time
 import warnings
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.copies import LogRepair, copy_header
 from holdfast.core.log.records import encode
 from holdfast.core.log.views import examine, verify
+from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import HoldfastWarning
-from holdfast.ports import RepairedSession
-from holdfast.stores.files import network_filesystem
-from holdfast.stores.jsonl import trash
-from holdfast.stores.jsonl.listing import FileListing
+from holdfast.ports import RepairedSession, SessionCatalogue, page_of
+from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
+from holdfast.stores.jsonl import writer
+from holdfast.stores.jsonl.folders import Folders
+from holdfast.stores.jsonl.index import Index, LogFile, PageQuery
+from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
+from holdfast.stores.seed import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +29,103 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.log.views import LogReport
-    from holdfast.ports import Trashed
+    from holdfast.core.log.walk import OpenLog
+    from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.owners import OwnerFilter
+    from holdfast.ports import Clock, Entropy, SessionInfo, Trashed
+
+
+_SCANNED_BYTES: Final = 128 * 1024
+"""Of a log up to this size, a record is found by reading all of it: the index costs as much."""
+
+
+class FileListing(SessionCatalogue):
+    """The part of a `SessionCatalogue` of files that reads. Safe for threads and processes."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        disk: Disk | None = None,
+        clock: Clock = time.time,
+        entropy: Entropy = random.getrandbits,
+    ) -> None:
+        super().__init__(clock=clock, entropy=entropy)
+        self.root = os.fspath(root)
+        self._disk = disk or Disk()
+        self._folders = Folders(self.root, self._disk)
+        self._index = Index(
+            os.path.join(self.root, "index.sqlite3"), self._folders.changes, SeedLabels(self.root)
+        )
+        self._is_network_checked = False
+
+    @contextmanager
+    def open_log(self, key: SessionKey, *, is_settled: bool = False) -> Iterator[FileLog]:
+        """Open a log; `is_settled` waits for an append in the middle of its write, for a while."""
+        fd = self._open(key)
+        try:
+            with explaining_read(f"session `{key.session}`"):
+                yield FileLog(key, fd, size_at_rest(fd) if is_settled else os.fstat(fd).st_size)
+        finally:
+            os.close(fd)
+
+    def _open(self, key: SessionKey) -> int:
+        folder, fd = self._folders.open(key, os.O_RDONLY)
+        os.close(folder)
+        return fd
+
+    def keys(self, agent: str | None = None) -> Iterator[SessionKey]:
+        return (key for key, _status in self._folders.sessions() if agent in (None, key.agent))
+
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        owner: OwnerFilter,
+        label: str | None = None,
+        after: SessionInfo | None = None,
+        limit: int | None = None,
+    ) -> list[SessionInfo]:
+        is_part = owner != ANY_OWNER or any(value is not None for value in (limit, label))
+        if is_part:
+            query = PageQuery(agent, owner, label, after, limit)
+            page = self._index.page(query, self._clock(), self._look_at)
+            if page is not None:
+                return page
+        wanted = None if is_part else agent  # the next page is quick once all were looked at
+        logs = (
+            LogFile(key, status, self._open)
+            for key, status in self._folders.sessions()
+            if wanted in (None, key.agent)
+        )
+        infos = self._index.infos(logs, is_complete=wanted is None, now=self._clock())
+        chosen = [info for info in infos if agent in (None, info.key.agent)]
+        return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
+
+    def _look_at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
+        """Return the logs of those of the sessions that exist."""
+        return {
+            key: LogFile(key, status, self._open) for key, status in self._folders.statuses(keys)
+        }
+
+    def info(self, key: SessionKey) -> SessionInfo:
+        with self.open_log(key) as log:
+            return self._index.info(key, log.fd)
+
+    def totals(self, key: SessionKey) -> SessionTotals:
+        with self.open_log(key) as log:
+            return self._index.row(key, log.fd).totals
+
+    def locate(self, log: OpenLog, prefix: str) -> int:
+        assert isinstance(log, FileLog)
+        found = None
+        if log.size > _SCANNED_BYTES and prefix and not prefix.startswith("@"):
+            if self._index.row(log.key, log.fd).order.is_sorted:
+                found = locate_sorted(log, prefix)
+            else:
+                ids = self._index.find_ids(log, prefix, CANDIDATES_MAX + 1)
+                found = None if ids is None else choose_id(log, prefix, ids)
+        return super().locate(log, prefix) if found is None else found
 
 
 class FileCatalogue(FileListing):
@@ -37,13 +140,13 @@ class FileCatalogue(FileListing):
     # The trash
 
     def trash(self) -> list[Trashed]:
-        return trash.list_trash(self._folders)
+        return writer.list_trash(self._folders)
 
     def restore(self, name: str) -> SessionKey:
-        return trash.restore(self._folders, name)
+        return writer.restore(self._folders, name)
 
     def empty_trash(self, *, older_than_seconds: float = 0.0) -> list[Trashed]:
-        return trash.empty_trash(self._folders, before=self._clock() - older_than_seconds)
+        return writer.empty_trash(self._folders, before=self._clock() - older_than_seconds)
 
     # Maintenance
 

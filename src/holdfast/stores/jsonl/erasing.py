@@ -18,7 +18,7 @@ from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.views import opening
 from holdfast.core.owners import UNKNOWN_OWNER, is_wanted, owner_of
 from holdfast.errors import NoSuchSession
-from holdfast.ports.erasing import SessionEraser, describe_logs
+from holdfast.ports.sessions import SessionEraser, describe_logs
 from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.folders import SUFFIX, TRASH, sessions_of
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.owners import OwnerFilter
-    from holdfast.ports.erasing import ErasableSession
-    from holdfast.stores.search.index import SqliteSearchIndex
+    from holdfast.ports.sessions import ErasableSession
+    from holdfast.stores.search import SqliteSearchIndex
 
 _ERASING: Final = ".erasing"
 
@@ -97,7 +97,7 @@ class FileEraser(FileCatalogue, SessionEraser):
             self.search_index.close()
 
     def _open_search_index(self) -> SqliteSearchIndex:
-        from holdfast.stores.search.index import FILE_NAME, SqliteSearchIndex
+        from holdfast.stores.search import FILE_NAME, SqliteSearchIndex
 
         return SqliteSearchIndex(os.path.join(self.root, FILE_NAME))
 

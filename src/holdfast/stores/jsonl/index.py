@@ -17,42 +17,345 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.ids import IdOrder, SessionKey
+from holdfast.core.log.keys import MESSAGE_KEY, key_of
 from holdfast.core.log.listing import Facts
+from holdfast.core.log.records import Header, Label, decode
+from holdfast.core.log.tree import Outline
+from holdfast.core.log.views import opening
+from holdfast.core.log.walk import outline_lines, record_at, records_that_count
+from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import filter_text
 from holdfast.core.text.typed import convert_typed
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
+from holdfast.ports.sessions import SessionInfo, session_info
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
-from holdfast.stores.jsonl import record_ids
-from holdfast.stores.jsonl.index_rows import (
-    COLUMNS,
-    IndexRow,
-    LogFile,
-    empty_row,
-    fingerprint_of,
-    info_of,
-    read_open_row,
-    read_row,
-    row_of,
-    stamp_of,
-    values_of,
-)
+from holdfast.stores.jsonl.log import FileLog
+from holdfast.stores.lines import Forward
 from holdfast.stores.sqlite_files import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from holdfast.core.log.chain import Stands
+    from holdfast.core.log.records import Record
     from holdfast.core.owners import OwnerFilter
-    from holdfast.ports import SessionInfo
     from holdfast.stores.changes import Changes
-    from holdfast.stores.jsonl.log import FileLog
-    from holdfast.stores.seed.labels import SeedLabels
+    from holdfast.stores.seed import SeedLabels
+
+
+_GROWN_BYTES_MIN: Final = 256 * 1024
+"""Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
+_FINGERPRINT_BYTES: Final = 4_096
+"""The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
+_FACTS: Final = tuple(Facts.__struct_fields__)
+COLUMNS: Final = (
+    *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
+    *_FACTS,
+    *("totals", "newest_id", "is_sorted", "is_labelled", "active"),
+)
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    """A log as the file system shows it, and the function that opens it."""
+
+    key: SessionKey
+    status: os.stat_result
+    open: Callable[[SessionKey], int]
+
+
+class IndexRow(msgspec.Struct, frozen=True):
+    """The index's knowledge of one log."""
+
+    stamp: tuple[int, int, int, int]
+    scanned: int
+    """Everything before this byte is in the facts."""
+    fingerprint: bytes
+    """The bytes before `scanned`, to notice that they changed."""
+    facts: Facts
+    totals: SessionTotals
+    order: IdOrder
+    is_labelled: bool = False
+    """The log itself says its label, also where that is none: in a header, or in a record."""
+
+    @property
+    def active(self) -> float:
+        """The time by which a listing is sorted: the newest record's, or the file's."""
+        seconds, nanoseconds = divmod(self.stamp[2], 10**9)
+        return self.facts.last_active or seconds + 1e-9 * nanoseconds
+
+
+def read_row(file: LogFile, known: IndexRow | None) -> IndexRow:
+    """Return the facts from the log itself: from its new part alone where that is enough."""
+    fd = file.open(file.key)
+    try:
+        with explaining_read(f"session `{file.key.session}`"):
+            return read_open_row(file.key, fd, known)
+    finally:
+        os.close(fd)
+
+
+def read_open_row(key: SessionKey, fd: int, known: IndexRow | None) -> IndexRow:
+    status = os.fstat(fd)
+    start, row = 0, empty_row(stamp_of(status), Facts())
+    if known is not None and _has_only_grown(fd, status, known):
+        start, row = known.scanned, known
+    log = FileLog(key, fd, status.st_size)
+    scanned, is_labelled = _scan(log, start, row)
+    if start == 0:
+        first = opening(log)
+        row.facts.owner = first.owner if first else None
+    fingerprint = fingerprint_of(fd, scanned)
+    return msgspec.structs.replace(
+        row,
+        stamp=stamp_of(status),
+        scanned=scanned,
+        fingerprint=fingerprint,
+        is_labelled=is_labelled,
+    )
+
+
+def empty_row(stamp: tuple[int, int, int, int], facts: Facts) -> IndexRow:
+    return IndexRow(stamp, 0, b"", facts, SessionTotals(), IdOrder())
+
+
+def _has_only_grown(fd: int, status: os.stat_result, known: IndexRow) -> bool:
+    inode, size, *_times = known.stamp
+    return (
+        inode == status.st_ino
+        and status.st_size > size >= _GROWN_BYTES_MIN
+        and known.scanned == size
+        and fingerprint_of(fd, known.scanned) == known.fingerprint
+    )
+
+
+def _scan(log: FileLog, start: int, row: IndexRow) -> tuple[int, bool]:
+    """Add the records from `start` on to what the row knows.
+
+    Returns the log's size, or 0 where it ends in the middle of an append and must be read again;
+    and whether the log says its label.
+    """
+    facts, totals, order, is_labelled = row.facts, row.totals, row.order, row.is_labelled
+
+    def count(position: int, item: Stands) -> None:
+        nonlocal is_labelled
+        facts.add(position, item)
+        # By exact type: to ask a struct's class for its instances takes several times as long.
+        if type(item) is Label:
+            is_labelled = is_labelled or item.target is None
+        elif type(item) is Header and facts.records == 1:
+            is_labelled = True
+        totals.add(cast("Record", item))
+
+    shape = Outline(on_record=count, is_start=facts.records == 0)
+    last = start
+    for position, size, item, _line in outline_lines(shape, log.lines(start)):
+        last = position + size
+        # Also of appends that never completed: halving meets them.
+        if not (
+            item is None or isinstance(item, Flaw) or (position == 0 and item.kind == "session")
+        ):
+            order.add(item.id)
+    is_clean = last < log.size and not shape.is_open
+    shape.end()
+    facts.damaged += sum(finding.is_damage for finding in shape.findings)
+    return log.size if is_clean else 0, is_labelled
+
+
+def fingerprint_of(fd: int, scanned: int) -> bytes:
+    """Return the bytes before an end up to which a log was read; none for a short log."""
+    if scanned < _GROWN_BYTES_MIN:
+        return b""  # such a log is never read in part
+    start = max(0, scanned - _FINGERPRINT_BYTES)
+    return os.pread(fd, scanned - start, start)
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def info_of(key: SessionKey, row: IndexRow) -> SessionInfo:
+    info = session_info(key, row.stamp[1], row.facts)
+    return msgspec.structs.replace(info, last_active=row.active)
+
+
+def row_of(values: tuple[Any, ...]) -> IndexRow:
+    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-5]
+    totals, newest, is_sorted, is_labelled, _active = values[-5:]
+    fields = {
+        "stamp": stamp,
+        "scanned": scanned,
+        "fingerprint": fingerprint,
+        "facts": dict(zip(_FACTS, facts, strict=True)),
+        "totals": msgspec.json.decode(totals),
+        "order": {"newest": newest, "is_sorted": is_sorted == 1},
+        "is_labelled": is_labelled == 1,
+    }
+    return convert_typed(fields, IndexRow)
+
+
+def values_of(key: SessionKey, row: IndexRow) -> tuple[Any, ...]:
+    return (
+        *(key.agent, key.session, *row.stamp, row.scanned, row.fingerprint),
+        *msgspec.structs.astuple(row.facts),
+        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted),
+        *(row.is_labelled, row.active),
+    )
+
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS id_logs (
+    log INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL,
+    inode INTEGER NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL, UNIQUE (agent, session)
+);
+CREATE TABLE IF NOT EXISTS record_ids (
+    log INTEGER NOT NULL, id BLOB NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (log, id)
+) WITHOUT ROWID
+"""
+"""Ids are bytes: they sort alike everywhere, and a prefix is a range."""
+TABLES: Final = ("id_logs", "record_ids")
+_AFTER: Final = b"\xff"
+"""Sorts after every text."""
+_KNOWN: Final = """SELECT log, inode, size, mtime_ns, ctime_ns, fingerprint FROM id_logs
+  WHERE agent = ? AND session = ?"""
+_NEAR: Final = """SELECT id, position FROM record_ids WHERE log = ? AND id >= ? AND id < ?
+  ORDER BY id LIMIT ?"""
+
+
+def find_ids(
+    db: sqlite3.Connection, log: FileLog, row: IndexRow, prefix: str, limit: int
+) -> dict[str, int] | None:
+    """Return the first ids that begin with a prefix, with the positions of their records: that
+    one alone where it is an id itself. None where the tables do not know this log as it is."""
+    known = db.execute(_KNOWN, (log.key.agent, log.key.session)).fetchone()
+    if known is None or tuple(known[1:5]) != row.stamp:
+        return None
+    name = prefix.encode()
+    rows = db.execute(_NEAR, (known[0], name, name + _AFTER, limit)).fetchall()
+    found = {bytes(record_id).decode(): position for record_id, position in rows}
+    if prefix in found:
+        found = {prefix: found[prefix]}
+    for record_id, position in found.items():
+        record = record_at(log, position)
+        if record is None or record.id != record_id:
+            return None
+    return found
+
+
+def store_ids(
+    db: sqlite3.Connection, log: FileLog, row: IndexRow, fingerprint: bytes | None
+) -> None:
+    """Read the ids of a log that the tables lack; `row` is what the index knows of it now.
+
+    `fingerprint` are the bytes before the end that the tables know, as the log has them now.
+    """
+    names = (log.key.agent, log.key.session)
+    known = db.execute(_KNOWN, names).fetchone()
+    start = 0
+    if known is not None and _has_grown(known, row, fingerprint):
+        start = known[2]
+    else:
+        delete_ids(db, [names])
+        db.execute(
+            "INSERT INTO id_logs (agent, session, inode, size, mtime_ns, ctime_ns, fingerprint)"
+            " VALUES (?, ?, 0, 0, 0, 0, x'')",
+            names,
+        )
+    number = db.execute(_KNOWN, names).fetchone()[0]
+    # The first record with an id has it.
+    db.executemany(
+        "INSERT OR IGNORE INTO record_ids VALUES (?, ?, ?)",
+        ((number, record_id.encode(), position) for record_id, position in _ids(log, start)),
+    )
+    db.execute(
+        "UPDATE id_logs SET inode = ?, size = ?, mtime_ns = ?, ctime_ns = ?, fingerprint = ?"
+        " WHERE log = ?",
+        (*row.stamp, row.fingerprint, number),
+    )
+
+
+def end_of_ids(db: sqlite3.Connection, log: FileLog) -> int:
+    """Return the byte up to which the tables know a log, as it was then; 0 for none."""
+    known = db.execute(_KNOWN, (log.key.agent, log.key.session)).fetchone()
+    return 0 if known is None else int(known[2])
+
+
+def delete_ids(db: sqlite3.Connection, sessions: Iterable[tuple[str, str]]) -> None:
+    """Delete the ids of sessions."""
+    for names in sessions:
+        known = db.execute(_KNOWN, names).fetchone()
+        if known is not None:
+            db.execute("DELETE FROM record_ids WHERE log = ?", known[:1])
+            db.execute("DELETE FROM id_logs WHERE log = ?", known[:1])
+
+
+def _ids(log: FileLog, start: int) -> Iterator[tuple[str, int]]:
+    for position, record in records_that_count(log, start):
+        if record.id:
+            yield record.id, position
+
+
+def _has_grown(
+    known: tuple[int, int, int, int, int, bytes], row: IndexRow, now: bytes | None
+) -> bool:
+    _log, inode, size, _mtime, _ctime, fingerprint = known
+    return inode == row.stamp[0] and 0 < size <= row.stamp[1] and fingerprint == now != b""
+
+
+_FIELD: Final = f'"{MESSAGE_KEY}"'.encode()
+_LOGS_MAX: Final = 64
+"""Logs whose keys are remembered; as many as are held open for appending."""
+
+
+class _Seen(msgspec.Struct):
+    """The keys in the first `size` bytes of a file."""
+
+    identity: tuple[int, int]
+    size: int = 0
+    keys: set[str] = msgspec.field(default_factory=set)
+
+
+class MessageKeys:
+    """Tells whether a log may hold a key, without reading it again from the beginning."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._logs: OrderedDict[SessionKey, _Seen] = OrderedDict()
+
+    def may_hold(self, log: FileLog, message_key: str) -> bool:
+        """Return False where no line of the log has the key."""
+        with self._mutex:
+            seen = self._entry(log)
+            lines = Forward(log.fd, seen.size, log.size)
+            for _position, line in lines:
+                if isinstance(line, bytes) and _FIELD in line:
+                    seen.keys.add(key_of(decode(line)))
+            seen.size = lines.tail_position
+            tail = lines.tail  # a record without its newline counts, and is read again
+            is_last = isinstance(tail, bytes) and key_of(decode(tail)) == message_key
+            return is_last or message_key in seen.keys
+
+    def _entry(self, log: FileLog) -> _Seen:
+        status = os.fstat(log.fd)
+        identity = (status.st_dev, status.st_ino)
+        seen = self._logs.get(log.key)
+        if seen is None or seen.identity != identity or seen.size > log.size:
+            seen = self._logs[log.key] = _Seen(identity)
+        self._logs.move_to_end(log.key)
+        if len(self._logs) > _LOGS_MAX:
+            self._logs.popitem(last=False)
+        return seen
+
 
 _VERSION: Final = 9
 _WAIT_SECONDS: Final = 2.0
@@ -291,12 +594,12 @@ class Index:
         with self._mutex:
             try:
                 db = self._cache.connect()
-                found = record_ids.find_ids(db, log, row, prefix, limit)
+                found = find_ids(db, log, row, prefix, limit)
                 if found is None:
                     with self._cache.transaction() as db:
-                        end = record_ids.end_of_ids(db, log)
-                        record_ids.store_ids(db, log, row, fingerprint_of(log.fd, end))
-                    found = record_ids.find_ids(db, log, row, prefix, limit)
+                        end = end_of_ids(db, log)
+                        store_ids(db, log, row, fingerprint_of(log.fd, end))
+                    found = find_ids(db, log, row, prefix, limit)
             except (sqlite3.Error, OSError, PathRejected, UnicodeError):
                 return None
             return found
@@ -377,16 +680,16 @@ class Index:
 
 def _prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-        for table in ("sessions", "looks", *record_ids.TABLES):
+        for table in ("sessions", "looks", *TABLES):
             db.execute(f"DROP TABLE IF EXISTS {table}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in (_SCHEMA + ";" + record_ids.SCHEMA).split(";"):
+    for statement in (_SCHEMA + ";" + SCHEMA).split(";"):
         db.execute(statement)
 
 
 def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
     db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
-    record_ids.delete_ids(db, sessions)
+    delete_ids(db, sessions)
 
 
 def _look_of(row: tuple[Any, ...]) -> _Look:

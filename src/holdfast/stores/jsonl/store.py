@@ -22,9 +22,8 @@ from holdfast.errors import NoSuchSession
 from holdfast.ports import Appended, SessionStore, SideStores
 from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.folders import SUFFIX, sessions_of
-from holdfast.stores.jsonl.lease_file import FileLeases
-from holdfast.stores.jsonl.message_keys import MessageKeys
-from holdfast.stores.jsonl.writer import Writers
+from holdfast.stores.jsonl.index import MessageKeys
+from holdfast.stores.jsonl.writer import FileLeases, Writers
 
 if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
@@ -89,9 +88,8 @@ class FileSideStores(SideStores):
         return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
 
     def note_scopes(self, agent: str) -> dict[str, FoundOwner]:
-        from holdfast.stores.notes.note_files import TRASH
+        from holdfast.stores.notes.note_files import OWNER_FILE, TRASH, read_owner
         from holdfast.stores.notes.notes import OWNERS, note_scope
-        from holdfast.stores.notes.owner_file import OWNER_FILE, read_owner
 
         def names(scope: str) -> dict[str, bool]:
             found = self._folders.listing(tuple(scope.split("/")))
@@ -144,7 +142,7 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
         return self.root
 
     def disk_use(self) -> DiskUse:
-        from holdfast.stores.disk_use import measure_folder
+        from holdfast.stores.files import measure_folder
 
         return measure_folder(self.root)
 

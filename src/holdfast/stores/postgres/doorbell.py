@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import HoldfastError
-from holdfast.ports.following import Watch
+from holdfast.ports.sessions import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from holdfast.core.log.records import Compaction, Header, Label
 from holdfast.core.log.tree import Outline
 from holdfast.core.models.totals import ModelTotals, SessionTotals
 from holdfast.core.text.cut import scrub
-from holdfast.stores.jsonl.last_writer import this_process
+from holdfast.stores.changes import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

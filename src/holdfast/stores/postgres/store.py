@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.ports import Appended, DiskUse, SessionStore, SideStores
-from holdfast.ports.following import follow, follower_of
+from holdfast.ports.sessions import follow, follower_of
 from holdfast.stores.postgres.appending import Appender
+from holdfast.stores.postgres.catalogue import PostgresEraser
 from holdfast.stores.postgres.connections import CONNECTIONS_MAX
 from holdfast.stores.postgres.doorbell import Doorbell
-from holdfast.stores.postgres.erasing import PostgresEraser
 from holdfast.stores.postgres.leases import PostgresLeases
 from holdfast.stores.postgres.rows import to_text
 
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.notes.notes import StoredNotes
     from holdfast.stores.postgres.connections import Connections
-    from holdfast.stores.postgres.side_stores.audit import PostgresAudit
-    from holdfast.stores.postgres.side_stores.queues import PostgresQueues
-    from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
-    from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
+    from holdfast.stores.postgres.queues import PostgresQueues
+    from holdfast.stores.postgres.search import PostgresSearchIndex
+    from holdfast.stores.postgres.side_stores import PostgresAudit, PostgresSummaries
 
 _SYNC: Final = """UPDATE {s}.logs SET size = size
   WHERE agent = %s AND session = %s AND state = 0 RETURNING id,
@@ -64,7 +63,7 @@ class PostgresSideStores(SideStores):
     def blobs(self) -> BlobStore:
         if self._blobs is not None:
             return self._blobs
-        from holdfast.stores.postgres.side_stores.blobs import (
+        from holdfast.stores.postgres.side_stores import (
             PostgresBlobs,  # loaded where it is used
         )
 
@@ -72,25 +71,25 @@ class PostgresSideStores(SideStores):
 
     @property
     def audit(self) -> PostgresAudit:
-        from holdfast.stores.postgres.side_stores.audit import PostgresAudit
+        from holdfast.stores.postgres.side_stores import PostgresAudit
 
         return PostgresAudit(self._connections)
 
     @property
     def summaries(self) -> PostgresSummaries:
-        from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
+        from holdfast.stores.postgres.side_stores import PostgresSummaries
 
         return PostgresSummaries(self._connections)
 
     @property
     def queues(self) -> PostgresQueues:
-        from holdfast.stores.postgres.side_stores.queues import PostgresQueues
+        from holdfast.stores.postgres.queues import PostgresQueues
 
         return PostgresQueues(self._connections)
 
     @property
     def search_index(self) -> PostgresSearchIndex:
-        from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
+        from holdfast.stores.postgres.search import PostgresSearchIndex
 
         return PostgresSearchIndex(self._connections)
 
@@ -104,7 +103,7 @@ class PostgresSideStores(SideStores):
     ) -> StoredNotes:
         from holdfast.stores.notes.notes import StoredNotes
         from holdfast.stores.notes.table import TableFiles
-        from holdfast.stores.postgres.side_stores.notes import PostgresNoteTable
+        from holdfast.stores.postgres.side_stores import PostgresNoteTable
 
         table = PostgresNoteTable(self._connections, agent, owner, clock=clock)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)

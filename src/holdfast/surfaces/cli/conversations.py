@@ -111,7 +111,7 @@ def _choose(found: list[Conversation], wanted: str, path: str) -> list[Conversat
 def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
     from holdfast.importers import read
     from holdfast.importers.databases import is_database, read_database
-    from holdfast.importers.files import load
+    from holdfast.importers.places import load
 
     with app.out.busy(f"reading {path}"):
         if not is_database(path):
@@ -128,7 +128,7 @@ def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
 
 def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> list[Conversation]:
     """Read the transcripts in a folder; other files are counted."""
-    from holdfast.importers.files import find
+    from holdfast.importers.places import find
 
     found: list[Conversation] = []
     others = closed = 0

@@ -18,7 +18,7 @@ from holdfast.engine.gateway.gateway import MessageChanged
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import HoldfastError, NoSuchRecord
-from holdfast.ports.following import follower_of
+from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, LoggedRecord, Route
 

@@ -22,26 +22,18 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.ports import Audit, BlobStore, SessionStore
 from holdfast.testing.conformance import (
     appending,
-    branching,
-    compacting,
-    creating,
-    erasing,
-    following,
-    leasing,
-    listing,
-    maintenance,
-    owning,
-    processes,
-    reading,
-    trash,
-)
-from holdfast.testing.conformance.side_stores import (
     audit,
     blobs,
+    branching,
+    leasing,
+    listing,
     notes,
+    owning,
+    processes,
     queueing,
+    reading,
     searching,
-    summaries,
+    trash,
 )
 
 if TYPE_CHECKING:
@@ -70,9 +62,8 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
-    *(creating, appending, leasing, reading, branching, compacting, listing),
-    *(following, trash, erasing, maintenance, notes, summaries, searching),
-    *(queueing, owning),
+    *(appending, leasing, reading, branching, listing, trash),
+    *(notes, searching, queueing, owning),
 )
 """Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

@@ -2,9 +2,9 @@
 
 from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, echo
 from holdfast.testing.loopback.binding import Dropped, Reasoning, ReasoningCounts, Withheld
+from holdfast.testing.loopback.exchange import Received
 from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Fault, WireFailure
 from holdfast.testing.loopback.outgoing import Handled
-from holdfast.testing.loopback.received import Received
 from holdfast.testing.loopback.server import Loopback
 
 __all__ = [

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
     from holdfast.testing.loopback.asking import Brain, Line
+    from holdfast.testing.loopback.exchange import Received
     from holdfast.testing.loopback.faults import Fault
     from holdfast.testing.loopback.outgoing import Outgoing
-    from holdfast.testing.loopback.received import Received
     from holdfast.testing.loopback.rules import When
 
 LIMIT: Final = 200_000

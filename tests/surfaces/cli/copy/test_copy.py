@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.stores.copying.stores_to_copy import DAMAGED, OWNED, PLAIN, fill, state_of
+from tests.stores.stores_to_copy import DAMAGED, OWNED, PLAIN, fill, state_of
 from tests.support.cli import run_in_process
 from tests.surfaces.terminals import Terminal
 

@@ -29,7 +29,7 @@ from holdfast.core.turn.lease import hold_turn
 from holdfast.engine.session.drivers.waiting import LINE, QUEUE_SECONDS
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime
-from holdfast.stores.jsonl.last_writer import this_process
+from holdfast.stores.changes import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

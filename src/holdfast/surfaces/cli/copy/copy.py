@@ -72,7 +72,7 @@ def _add_copy(parser: argparse.ArgumentParser) -> None:
 
 
 def _copy(args: argparse.Namespace, app: App) -> int:
-    from holdfast.stores.copying.copy import copy_store
+    from holdfast.stores.copying import copy_store
 
     if args.source is not None and args.root != args.source:
         raise UsageError("FROM and --root name two stores", hint="name the source once")

@@ -73,14 +73,14 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(args: argparse.Namespace, app: App) -> int:
-    from holdfast.importers import FORMATS, files
+    from holdfast.importers import FORMATS, places
 
     if args.format and args.format not in FORMATS:
         raise UsageError(
             f"unknown format `{args.format}`", hint=f"known formats: {', '.join(FORMATS)}"
         )
     given = [path for path in args.paths if path == "-" or not os.path.isdir(path)]
-    found = [place for path in args.paths for place in files.find(path)]
+    found = [place for path in args.paths for place in places.find(path)]
     if args.session and len(found) > 1:
         raise UsageError(
             f"--session names one session, but there are {len(found)} files",
@@ -122,10 +122,10 @@ class _Run:
             self._show_failure(place, error)
 
     def _take(self, place: str, *, is_given: bool) -> None:
-        from holdfast.importers import Source, files, format_of, names_for, read_source
+        from holdfast.importers import Source, format_of, names_for, places, read_source
 
         is_piped = place == "-"
-        data = files.read_bounded(sys.stdin.buffer, "stdin") if is_piped else files.load(place)
+        data = places.read_bounded(sys.stdin.buffer, "stdin") if is_piped else places.load(place)
         source = Source(data, "stdin" if place == "-" else place)
         known = self._args.format or format_of(source)
         if known is None and not is_given:
@@ -324,8 +324,11 @@ def _convert(
     masking: Masking | None,
 ) -> tuple[Iterable[bytes], list[Skipped], str]:
     """Return the bytes of another format, what it has no place for, and where to put it."""
-    from holdfast.importers.export.transcripts import TRANSCRIPTS, export_transcript
-    from holdfast.importers.export.writer import TranscriptAbout
+    from holdfast.importers.export import (
+        TRANSCRIPTS,
+        TranscriptAbout,
+        export_transcript,
+    )
     from holdfast.importers.export_messages import DIALECTS, export_messages
 
     if args.format in DIALECTS:

@@ -15,7 +15,7 @@ from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
-from holdfast.ports.following import follower_of
+from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     fragment,

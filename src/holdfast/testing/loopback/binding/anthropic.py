@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.dialects.common.values import as_dict, as_dicts, as_list, as_text
-from holdfast.testing.loopback.binding import compaction
-from holdfast.testing.loopback.binding.generations import Claude, claude
+from holdfast.core.dialects.common.values import as_dict, as_dicts, as_list, as_number, as_text
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.testing.loopback.binding.judging import (
     UNASKED,
     Broken,
     Composed,
     Dropped,
     Judged,
+    Seal,
     Thought,
     Withheld,
-)
-from holdfast.testing.loopback.binding.seals import (
-    Seal,
     digest,
     digest_text,
     is_sealed_here,
@@ -34,6 +31,296 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.testing.loopback.asking import Answer
     from holdfast.testing.loopback.binding.judging import Ledger, Replying, Request
+
+
+_CLAUDE: Final = lazy_pattern(
+    r"claude-(fable|mythos|opus|sonnet|haiku)-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)"
+)
+_GPT: Final = lazy_pattern(r"gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])(?:-([a-z]+))?")
+_O: Final = lazy_pattern(r"(?:^|[:/])o([134])(?:-|$)")
+_TIERS: Final = {"nano": -2, "mini": -1, "luna": 1, "terra": 2, "sol": 3, "astra": 4}
+_LARGE: Final = frozenset({"fable", "mythos"})
+
+
+class Claude(msgspec.Struct, frozen=True):
+    """A Claude model by family and version."""
+
+    family: str
+    version: tuple[int, int]
+
+    @property
+    def is_large(self) -> bool:
+        return self.family in _LARGE
+
+    @property
+    def checks_prefix(self) -> bool:
+        """Return whether its thinking is bound to the prefix."""
+        return self.version >= ((5, 1) if self.is_large else (5, 5))
+
+    @property
+    def refuses_everywhere(self) -> bool:
+        """Return whether a changed prefix is refused for accounts of every age."""
+        if self.version >= (6, 0) or self == Claude("mythos", (5, 1)):
+            return True
+        return self.is_large and self.version >= (5, 2)
+
+    @property
+    def thinks_unasked(self) -> bool:
+        return self.version >= ((5, 5) if self.family == "haiku" else (5, 0))
+
+    @property
+    def omits_by_default(self) -> bool:
+        """Return whether thinking comes without its text unless a display is asked for."""
+        return self.version >= (4, 7)
+
+    @property
+    def writes_notes(self) -> bool:
+        """Return whether it adds thinking of its own before calls: progress updates."""
+        return self.checks_prefix
+
+    @property
+    def refuses_enabled(self) -> bool:
+        return self.version >= {"opus": (4, 7), "haiku": (5, 5)}.get(self.family, (5, 0))
+
+    @property
+    def refuses_disabled(self) -> bool:
+        if self.family == "haiku":
+            return False
+        return self.version >= ((5, 0) if self.is_large else (5, 5))
+
+    @property
+    def refuses_adaptive(self) -> bool:
+        return self.version < (4, 6)
+
+    @property
+    def refuses_forced_tools(self) -> bool:
+        return self.family != "haiku" and self.checks_prefix
+
+    @property
+    def binds_account(self) -> bool:
+        """Return whether its thinking is read in its own account only."""
+        return self.family in ("sonnet", "haiku") and self.version >= (5, 5)
+
+    def reads(self, maker: Claude) -> bool:
+        """Return whether it is given the thinking of another model."""
+        if self == maker:
+            return True
+        if self.is_large and self.version >= (5, 2):
+            return maker.is_large and maker.version == self.version
+        if maker.is_large and maker.version >= (5, 2):
+            return False
+        if self.is_large and self.version == (5, 1):
+            is_peer = maker.is_large and maker.version <= (5, 1)
+            return is_peer or maker == Claude("opus", (5, 5)) or maker.version < (5, 1)
+        if maker.is_large:
+            return False
+        match self.family, self.version:
+            case "opus", (5, 5):
+                return maker.version <= (5, 0) or maker == Claude("sonnet", (5, 5))
+            case "sonnet", (5, 5):
+                return maker == Claude("sonnet", (5, 0)) or maker.version <= (4, 8)
+            case "haiku", version if version >= (5, 5):
+                return False
+            case _:
+                return maker.version <= self.version
+
+
+class Gpt(msgspec.Struct, frozen=True, order=True):
+    """A GPT model by version and tier; a larger one is of a higher rank."""
+
+    version: tuple[int, int]
+    tier: int = 0
+
+    @property
+    def reasons(self) -> bool:
+        return self.version >= (5, 0)
+
+    @property
+    def drops_changed(self) -> bool:
+        """Return whether reasoning behind a changed history is left out."""
+        return self.version >= (6, 2)
+
+    @property
+    def can_stop_reasoning(self) -> bool:
+        """Return whether an effort of `none` exists."""
+        if self.version >= (6, 2):
+            return False
+        none = (((6, 0), _TIERS["astra"]), ((6, 1), _TIERS["sol"]))
+        return (self.version, self.tier) not in none
+
+    @property
+    def takes_chat_tools(self) -> str:
+        """`always`, `without effort`, `with none` or `never`: function tools in Chat."""
+        if self.version < (5, 2):
+            return "always"
+        if self.version < (5, 6):
+            return "without effort"
+        return "with none" if self.can_stop_reasoning else "never"
+
+
+def claude(model: str) -> Claude | None:
+    """A Claude model by its name; None for others, and for names without a version."""
+    found = _CLAUDE.search(model)
+    if found is None:
+        return None
+    return Claude(found[1], (int(found[2]), int(found[3] or 0)))
+
+
+def gpt(model: str) -> Gpt | None:
+    """A GPT model by its name; the o-series counts as the first that reasons."""
+    if _O.search(model) is not None:
+        return Gpt((5, 0))
+    found = _GPT.search(model)
+    if found is None or found[3] == "chat":
+        return None
+    return Gpt((int(found[1]), int(found[2] or 0)), _TIERS.get(found[3] or "", 0))
+
+
+ON_DEMAND: Final = "compact-2026-09-04"
+AT_THRESHOLD: Final = "compact-2026-01-12"
+TRIGGER_MIN: Final = 50_000
+TRIGGER: Final = 150_000
+"""The least tokens that a threshold may have, and those it has by default."""
+_EDIT: Final = "compact_20260112"
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """A compaction that a reply begins with, or consists of."""
+
+    block: dict[str, Any]
+    report: dict[str, Any]
+    ends_here: bool
+    """True if the reply is the block and nothing else."""
+
+
+def expand(body: Json) -> Json:
+    """The request as the model is shown it: the newest block as words, and nothing before it.
+
+    A request for a compaction ends with what is asked for.
+    """
+    messages = as_dicts(body.get("messages"))
+    wanted = body.get("compaction")
+    if wanted:
+        asked = as_text(as_dict(wanted).get("instructions")) or "Summarize the conversation."
+        body = {**body, "messages": [*messages, {"role": "user", "content": asked}]}
+        messages = body["messages"]
+    place = _newest(messages)
+    if place is None:
+        return body
+    index, at = place
+    content = messages[index]["content"]
+    summary = as_text(content[at].get("content"))
+    words = {"type": "text", "text": f"[The conversation so far]\n{summary}"}
+    after = {**messages[index], "content": content[at + 1 :]}
+    rest = [*([after] if after["content"] else []), *messages[index + 1 :]]
+    return {**body, "messages": [{"role": "user", "content": [words]}, *rest]}
+
+
+def _newest(messages: Sequence[Json]) -> tuple[int, int] | None:
+    for index in range(len(messages) - 1, -1, -1):
+        content = as_dicts(messages[index].get("content"))
+        for at in range(len(content) - 1, -1, -1):
+            if content[at].get("type") == "compaction" and content[at].get("content"):
+                return index, at
+    return None
+
+
+def judge(request: Request, pieces: Sequence[Any]) -> Iterator[Broken]:
+    """Judge a request for a compaction, and the blocks of earlier ones."""
+    body, betas = request.body, request.betas
+    blocks = [piece for piece in pieces if piece.block.get("type") == "compaction"]
+    signed = [piece for piece in blocks if "signature" in piece.block]
+
+    def breach(words: str, where: str = "compaction") -> Broken:
+        return Broken("compaction-block", WireFailure(words), where)
+
+    if blocks and not betas & {ON_DEMAND, AT_THRESHOLD}:
+        words = (
+            f"{blocks[0].path}: Input tag 'compaction' found using 'type' does not match any of "
+            "the expected tags"
+        )
+        yield breach(words, blocks[0].path)
+    if len(signed) > 1:
+        yield breach("messages: at most one `compaction` block with a signature may be sent")
+    for piece in signed:
+        yield from _judge_signed(piece, pieces, breach)
+    wanted = body.get("compaction")
+    edits = as_dicts(as_dict(body.get("context_management")).get("edits"))
+    triggers = [edit for edit in edits if edit.get("type") == _EDIT]
+    if triggers and AT_THRESHOLD not in betas:
+        yield breach("context_management: Extra inputs are not permitted")
+    for edit in triggers:
+        value = as_number(as_dict(edit.get("trigger")).get("value"))
+        if value is not None and value < TRIGGER_MIN:
+            yield breach(
+                f"context_management.edits.0.trigger.value: must be at least {TRIGGER_MIN}"
+            )
+    if wanted is None:
+        return
+    if ON_DEMAND not in betas:
+        yield breach(f"compaction: requires anthropic-beta: {ON_DEMAND}")
+    for name in ("context_management", "stop_sequences"):
+        if body.get(name):
+            yield breach(f"compaction: cannot be combined with `{name}`")
+    if not [piece for piece in pieces if piece not in blocks]:
+        yield breach("compaction_nothing_to_summarize: there are no messages to summarize")
+
+
+def _judge_signed(piece: Any, pieces: Sequence[Any], breach: Any) -> Iterator[Broken]:
+    seal = read_seal(as_text(piece.block.get("signature")))
+    if piece is not pieces[0]:
+        words = f"compaction_block_misplaced: {piece.path}: must come first in `messages`"
+        yield breach(words, piece.path)
+    if seal is None or seal.kind != "compaction":
+        yield breach(f"compaction_signature_invalid: {piece.path}", piece.path)
+    elif digest_text(as_text(piece.block.get("content"))) != seal.said:
+        yield breach(f"compaction_content_mismatch: {piece.path}", piece.path)
+
+
+def resume(block: Json, head: str, role: str) -> str:
+    """The digest behind a block: where the turns that were kept go on from those it stands for.
+
+    They do where system and tools are the same and the roles fit; otherwise the prefix begins
+    again, and so it does behind a block without a signature.
+    """
+    seal = read_seal(as_text(block.get("signature")))
+    if seal is not None and seal.head == head and role not in (seal.role, "system"):
+        maker = claude(seal.model)
+        if maker is not None and maker.checks_prefix:
+            return seal.prefix
+    return digest(head, {name: it for name, it in block.items() if name != "cache_control"})
+
+
+def make(answer: Answer, request: Request, prefix: str, head: str) -> Compacted | None:
+    """The compaction that a request asks for, or that its size calls for; the brain's words."""
+    body = request.body
+    usage = {"type": "compaction", "input_tokens": request.tokens, "output_tokens": 1}
+    if body.get("compaction"):
+        messages = as_dicts(body.get("messages"))
+        seal = Seal(
+            "compaction",
+            request.model,
+            request.account,
+            request.number,
+            prefix,
+            said=digest_text(answer.text),
+            head=head,
+            role=as_text(messages[-1].get("role")) if messages else "",
+        )
+        block = {"type": "compaction", "content": answer.text, "signature": write_seal(seal)}
+        empty = {"input_tokens": 0, "output_tokens": 0}
+        report = {"stop_reason": "compaction", "usage": {**empty, "iterations": [usage]}}
+        return Compacted(block, report, ends_here=True)
+    for edit in as_dicts(as_dict(body.get("context_management")).get("edits")):
+        value = as_number(as_dict(edit.get("trigger")).get("value")) or TRIGGER
+        if edit.get("type") == _EDIT and request.tokens > value:
+            block = {"type": "compaction", "content": f"So far: {answer.text}"}
+            pauses = edit.get("pause_after_compaction") is True
+            stop = {"stop_reason": "compaction"} if pauses else {}
+            report = {**stop, "usage": {"iterations": [usage]}}
+            return Compacted(block, report, ends_here=pauses)
+    return None
+
 
 CONTROLS: Final = "thinking-binding-controls-2026-08-01"
 """The beta header that lets a request say what happens to bound blocks, and reports it."""
@@ -87,7 +374,7 @@ class AnthropicBinding:
     judges = frozenset({"thinking-unmodified", "thinking-signature"})
 
     def expand(self, body: Json) -> Json:
-        return compaction.expand(body)
+        return expand(body)
 
     def judge(self, request: Request, ledger: Ledger) -> Judged:
         model = claude(request.model)
@@ -96,7 +383,7 @@ class AnthropicBinding:
         shape = [
             *_judge_settings(request, model),
             *_judge_fields(request, pieces),
-            *compaction.judge(request, pieces),
+            *judge(request, pieces),
         ]
         check = _Check(request, model)
         for piece in _after_compaction(pieces):
@@ -142,7 +429,7 @@ class AnthropicBinding:
                 *(_transformation("thinking_dropped", item) for item in judged.dropped),
                 *(_transformation("thinking_mismatch_allowed", item) for item in judged.allowed),
             ]
-        made = compaction.make(answer, request, judged.prefix, head_digest(request.body))
+        made = make(answer, request, judged.prefix, head_digest(request.body))
         if made is not None and made.ends_here:
             return Composed(thoughts=(made.block,), report={**report, **made.report}, is_all=True)
         prefix, before, first = judged.prefix, judged.last, []
@@ -308,7 +595,7 @@ def read_pieces(body: Json, head: str) -> tuple[list[PlacedBlock], str]:
             piece = PlacedBlock(f"messages.{index}.content.{at}", role, block, chain)
             pieces.append(piece)
             if block.get("type") == "compaction":
-                chain = compaction.resume(block, head, _role_after(body, index, at))
+                chain = resume(block, head, _role_after(body, index, at))
             elif not piece.is_thinking:
                 chain = digest(chain, [role, without_marks(block)])
     return pieces, chain

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
 from holdfast.core.dialects.registry import find_variant
-from holdfast.testing.loopback.binding.generations import gpt
+from holdfast.testing.loopback.binding.anthropic import gpt
 from holdfast.testing.loopback.binding.judging import (
     UNASKED,
     Broken,
@@ -14,8 +14,8 @@ from holdfast.testing.loopback.binding.judging import (
     Judged,
     Thought,
     Withheld,
+    digest,
 )
-from holdfast.testing.loopback.binding.seals import digest
 from holdfast.testing.loopback.faults import WireFailure
 
 if TYPE_CHECKING:

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
 from holdfast.core.dialects.gemini.rules import wants_signatures
 from holdfast.core.dialects.gemini.validate import either
-from holdfast.testing.loopback.binding.judging import Broken, Composed, Judged, Thought, Withheld
-from holdfast.testing.loopback.binding.seals import (
+from holdfast.testing.loopback.binding.judging import (
+    Broken,
+    Composed,
+    Judged,
     Seal,
+    Thought,
+    Withheld,
     digest,
     is_sealed_here,
     read_seal,
@@ -20,8 +24,7 @@ from holdfast.testing.loopback.faults import WireFailure
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.testing.loopback.asking import Answer
-    from holdfast.testing.loopback.binding.judging import Ledger, Replying, Request
-    from holdfast.testing.loopback.binding.seals import Kind
+    from holdfast.testing.loopback.binding.judging import Kind, Ledger, Replying, Request
 
 DUMMIES: Final = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_list, as_number, as_text
-from holdfast.testing.loopback.binding.generations import gpt
+from holdfast.testing.loopback.binding.anthropic import gpt
 from holdfast.testing.loopback.binding.judging import (
     UNASKED,
     Broken,
     Composed,
     Dropped,
     Judged,
+    Seal,
     Thought,
     Withheld,
-)
-from holdfast.testing.loopback.binding.seals import (
-    Seal,
     digest,
     is_sealed_here,
     read_seal,
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.testing.loopback.asking import Answer
-    from holdfast.testing.loopback.binding.generations import Gpt
+    from holdfast.testing.loopback.binding.anthropic import Gpt
     from holdfast.testing.loopback.binding.judging import Ledger, Replying, Request
 
 ENCRYPTED: Final = "reasoning.encrypted_content"

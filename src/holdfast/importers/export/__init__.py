@@ -1,1 +1,0 @@
-"""Transcripts of other tools, written from records."""

@@ -1,1 +1,0 @@
-"""Copies everything of one store into another, whatever kinds they are."""

@@ -1,1 +1,0 @@
-"""Payloads, accesses, summaries, notes and the memory index in a database, beside sessions."""

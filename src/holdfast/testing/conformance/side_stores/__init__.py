@@ -1,1 +1,0 @@
-"""Checks of what a store keeps beside its logs."""

@@ -1,0 +1,67 @@
+"""Vectors in the database are found by the ids of their sources, whatever the planner knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.ports.side_stores import IndexPassage, places_of
+from holdfast.stores.postgres import search
+from holdfast.stores.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCES, PASSAGES = 100, 100
+
+
+@pytest.fixture
+def store(postgres_address: str) -> Iterator[PostgresStore]:
+    with PostgresStore(postgres_address) as store:
+        for number in range(SOURCES):
+            passages = [IndexPassage("word " * 20, ["word"], "user")] * PASSAGES
+            store.search_index.replace(
+                "session", f"main/s{number}", stamp="", head="", passages=passages
+            )
+        yield store
+
+
+def compared(store: PostgresStore, query: str, *values: object) -> int:
+    """Return how many rows a query looked at, those it threw away included."""
+    rows = store._connections.rows(
+        "explain", f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", list(values)
+    )
+    return _rows_of(rows[0][0][0]["Plan"])
+
+
+def _rows_of(plan: dict[str, Any]) -> int:
+    own: float = plan["Actual Rows"]
+    own += sum(value for name, value in plan.items() if name.startswith("Rows Removed by"))
+    return int(own * plan["Actual Loops"]) + sum(map(_rows_of, plan.get("Plans", ())))
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["new tables", "with statistics"])
+@pytest.mark.parametrize("has_vectors", [False, True], ids=["no vectors", "all vectors"])
+def test_a_source_costs_what_it_has(
+    store: PostgresStore, is_known: bool, has_vectors: bool
+) -> None:
+    """The rows that are looked at are those of the sources, a few times, and not a product."""
+    vectors = store.search_index.vectors
+    vectors.use_model("one")
+    if has_vectors:
+        waiting = vectors.missing(SOURCES * PASSAGES)
+        vectors.add("one", [(id_, b"v" * 384) for id_, _text in waiting])
+    if is_known:
+        for table in ("passages", "vectors"):
+            with store._connections.transaction("analyze") as connection:
+                connection.execute(store._connections.format(f"ANALYZE {{s}}.{table}").encode())
+    spans = [places_of(source.id) for source in store.search_index.sources()]
+    columns = [first for first, _past in spans], [past for _first, past in spans]
+    everything = SOURCES * PASSAGES
+    assert compared(store, search._LOAD, *columns, b"one") <= 8 * everything
+    assert compared(store, search._MISSING, *columns, 64, 64) <= 8 * everything
+    few = [column[:2] for column in columns]
+    assert compared(store, search._LOAD, *few, b"one") <= 8 * 2 * PASSAGES
+    assert compared(store, search._COUNT, *few) <= 8 * 2 * PASSAGES
+    assert compared(store, search._MISSING, *few, 64, 64) <= 8 * 2 * PASSAGES
