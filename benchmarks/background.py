@@ -119,7 +119,7 @@ def play(records: list[Record], window: int, tally: Tally, setting: str) -> None
             if isinstance(record, Assistant):
                 asked[0] = 0
                 try:
-                    session.prepare()
+                    session.own_loop.prepare()
                 except CannotFit:
                     return
                 _let_it_write(session)

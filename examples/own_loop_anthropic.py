@@ -28,12 +28,14 @@ def main() -> None:
         anthropic.Anthropic(base_url=loopback.url, api_key="any") as client,
         Session.open("weather", model="anthropic:claude-sonnet-5", tools=[get_weather]) as session,
     ):
-        session.add_user("What is the weather in Rome?")
+        session.own_loop.add_user("What is the weather in Rome?")
         # `call` sends a request that fits the window, stores the reply, and retries a refusal.
-        while (reply := session.call(lambda request: client.messages.create(**request))).calls:
+        while (
+            reply := session.own_loop.call(lambda request: client.messages.create(**request))
+        ).calls:
             for call in reply.calls:
                 print(f"{call.name}({call.arguments})")
-                session.add_result(call.id, get_weather(**call.arguments))
+                session.own_loop.add_result(call.id, get_weather(**call.arguments))
         print(reply.text)
 
 

@@ -40,12 +40,12 @@ def main() -> None:
                 model="gemini-3-pro", contents=contents, config=config
             )
 
-        session.add_user("What is the weather in Rome?")
+        session.own_loop.add_user("What is the weather in Rome?")
         # `call` sends a request that fits the window, stores the reply, and retries a refusal.
-        while (reply := session.call(send)).calls:
+        while (reply := session.own_loop.call(send)).calls:
             for call in reply.calls:
                 print(f"{call.name}({call.arguments})")
-                session.add_result(call.id, get_weather(**call.arguments))
+                session.own_loop.add_result(call.id, get_weather(**call.arguments))
         print(reply.text)
 
 

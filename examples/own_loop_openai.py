@@ -28,18 +28,18 @@ def main() -> None:
         openai.OpenAI(base_url=loopback.openai_url, api_key="any") as client,
         Session.open("weather", model="openai:gpt-5.2", tools=[get_weather]) as session,
     ):
-        session.add_user("What is the weather in Rome?")
+        session.own_loop.add_user("What is the weather in Rome?")
         while True:
             # The two halves of `call`: `prepare` returns a request that fits the window, `record`
             # stores the reply. After an error, `prepare(failed=error)` returns a smaller request.
-            request = session.prepare().request
+            request = session.own_loop.prepare().request
             stream = client.responses.create(**request, stream=True)
-            reply = session.record(stream)
+            reply = session.own_loop.record(stream)
             if not reply.calls:
                 break
             for call in reply.calls:
                 print(f"{call.name}({call.arguments})")
-                session.add_result(call.id, get_weather(**call.arguments))
+                session.own_loop.add_result(call.id, get_weather(**call.arguments))
         print(reply.text)
 
 

@@ -133,7 +133,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
-        *("totals", "status", "state", "reading", "rewinding", "lifecycle", "base", "session"),
+        *("status", "state", "reading", "rewinding", "lifecycle", "base", "own_loop", "session"),
         "async_session",
     ),
     "surfaces": (

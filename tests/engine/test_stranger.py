@@ -332,8 +332,8 @@ def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:
     ended: list[Any] = []
     with Session.open("s", model="anthropic:claude-next", store=str(tmp_path)) as session:
         session.on(ended.append, TurnFinished)
-        session.add_user("hello")
-        session.call(lambda _request: {"content": [{"type": "text", "text": "hi"}]})
+        session.own_loop.add_user("hello")
+        session.own_loop.call(lambda _request: {"content": [{"type": "text", "text": "hi"}]})
     assert [one.reply.text for one in ended] == ["hi"]
 
 
@@ -355,9 +355,9 @@ def test_a_recorded_reply_ends_the_turn_with_an_event(tmp_path: Path) -> None:
     ended: list[Any] = []
     with Session.open("s", model="anthropic:claude-next", store=str(tmp_path)) as session:
         session.on(ended.append, TurnFinished)
-        session.add_user("hello")
-        session.prepare()
-        session.record({"content": [{"type": "text", "text": "hi"}]})
+        session.own_loop.add_user("hello")
+        session.own_loop.prepare()
+        session.own_loop.record({"content": [{"type": "text", "text": "hi"}]})
     assert [one.reply.text for one in ended] == ["hi"]
 
 
@@ -372,7 +372,7 @@ def test_a_summary_request_that_cannot_be_made_does_not_end_the_turn(tmp_path: P
     ) as session:
         session.on(finished.append, CompactionFinished)
         for number in range(6):
-            session.add_user(f"Note {number}: " + "word " * 2_500)
+            session.own_loop.add_user(f"Note {number}: " + "word " * 2_500)
         assert session.say("and now?").text == "answer"
     assert [(one.outcome, one.method) for one in finished] == [("applied", "extract")]
     assert summariser.requests == []

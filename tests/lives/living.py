@@ -272,7 +272,7 @@ class Living:
                 self._say(step)
             case Inject(words=count):
                 text = words(count, f"context{self.turns}")
-                self._try(lambda: self.session.inject_context(text, source="clock"))
+                self._try(lambda: self.session.own_loop.inject_context(text, source="clock"))
             case Compact():
                 self._try(lambda: self.session.compact())
             case Rewind(turns=turns):
@@ -314,16 +314,18 @@ class Living:
         self.provider.loopback.heal()
 
     def _own_loop(self, text: str) -> None:
-        self.session.add_user(text)
+        self.session.own_loop.add_user(text)
         client = client_for(self.life.dialect, is_async=False)
         for _ in range(12):
-            reply = self.session.call(lambda request: _call(client, self.life.dialect, request))
+            reply = self.session.own_loop.call(
+                lambda request: _call(client, self.life.dialect, request)
+            )
             if not reply.calls:
                 return
             for call in reply.calls:
                 name = call.name
                 output = fetch(**call.arguments) if name == "fetch" else f"no tool {name}"
-                self.session.add_result(call.id, output)
+                self.session.own_loop.add_result(call.id, output)
 
     def _rewind(self, turns: int) -> None:
         before = (list(self.tips), self.provider.tip)

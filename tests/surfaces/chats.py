@@ -63,7 +63,7 @@ class Seat:
 
     @property
     def id(self) -> str:
-        return self.chat.session.id
+        return self.chat.session.key.session
 
     def fill(
         self, turns: int, words: str = "the parser of the importer fails on line 12. "

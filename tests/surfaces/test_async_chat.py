@@ -248,7 +248,7 @@ def test_reset_during_a_turn_starts_from_what_was_said() -> None:
                 await turn
             fresh = scene.chat.session
             assert fresh.key != scene.key
-            assert fresh.id in answer.text
+            assert fresh.key.session in answer.text
             assert store.header(fresh.key).owner == "ann"
             assert "characters" in answer.text
             scene.model.may_answer.set()
@@ -272,7 +272,7 @@ def test_reset_does_not_depend_on_the_turn(monkeypatch: pytest.MonkeyPatch) -> N
             assert "another process has it" in refusal.text
             answer = await run_async("/reset", scene.chat)
             assert scene.chat.session.key != scene.key
-            assert scene.chat.session.id in answer.text
+            assert scene.chat.session.key.session in answer.text
             assert not turn.done()
             scene.model.may_answer.set()
             assert (await turn).text == "fine"
@@ -432,7 +432,7 @@ def test_a_chat_goes_on_with_the_sessions_that_its_commands_open() -> None:
             chat = scene.chat
             await chat.open_newest()
             first = chat.session
-            for said in ("/new second", "/reset third", f"/switch {first.id}"):
+            for said in ("/new second", "/reset third", f"/switch {first.key.session}"):
                 await run_async(said, chat)
                 assert (await chat.session.say(said)).text == "fine"
             assert chat.session.key == first.key

@@ -252,7 +252,7 @@ def test_p7_overflow_is_answered_by_less_and_told(tmp_path: Path) -> None:
     assert any(one.startswith("[guard] Context overflow") for one in seat.notices)
     kept = [one for one in seat.records() if isinstance(one, ToolResult)]
     session = seat.chat.session
-    sizes = [session.output_read(one.id).total_chars for one in kept]
+    sizes = [session.own_loop.read_output(one.id).total_chars for one in kept]
     assert [size > 25_000 for size in sizes] == [True] * 4
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.owners import OwnerFilter
     from holdfast.engine.session.options import SessionOptions
+    from holdfast.engine.session.own_loop import AsyncOwnLoop
     from holdfast.engine.session.session import Session
     from holdfast.ports import AsyncModel, Clock, SessionStore
     from holdfast.surfaces.answers import CommandAnswer
@@ -145,13 +146,16 @@ class _LoopChat(ChatContext):
 
 
 class _BlockingSession:
-    """An `AsyncSession` whose methods block the thread of a command until the loop has run them."""
+    """An `AsyncSession`, or its `own_loop`, whose methods block the thread of a command until the
+    event loop has run them."""
 
-    def __init__(self, awaited: AsyncSession) -> None:
+    def __init__(self, awaited: AsyncSession | AsyncOwnLoop) -> None:
         self.awaited = awaited
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.awaited, name)
+        if name == "own_loop":
+            return _BlockingSession(found)
         if not inspect.iscoroutinefunction(found):
             return found
 
@@ -168,7 +172,7 @@ def _for_commands(session: AsyncSession) -> Session:
 
 
 def _async_session(session: Session) -> AsyncSession:
-    return cast("_BlockingSession", session).awaited
+    return cast("AsyncSession", cast("_BlockingSession", session).awaited)
 
 
 def _wait(awaitable: Awaitable[T]) -> T:

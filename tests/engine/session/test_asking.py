@@ -152,22 +152,24 @@ def test_a_loop_of_the_callers_declares_it_and_answers_with_the_session(bench: B
         return later() if bench.is_async else send(request)
 
     for number in range(8):
-        bench.do(session.add_user(f"question {number}: what of pier {number}?"))
-        bench.do(session.call(as_the_bench))
+        bench.do(session.own_loop.add_user(f"question {number}: what of pier {number}?"))
+        bench.do(session.own_loop.call(as_the_bench))
     bench.do(session.compact())
-    bench.do(session.add_user("and now?"))
-    bench.do(session.call(as_the_bench))
+    bench.do(session.own_loop.add_user("and now?"))
+    bench.do(session.own_loop.call(as_the_bench))
     assert names(sent[0]) == ["look", "context"]
     (line,) = cut_lines(sent[-1])
     ref = re.search(r'ref="([^"]+)"', line)
     assert ref is not None
     call = ToolCall("c1", "context", {"ref": ref[1], "search": "pier 3"})
-    answer = bench.do(session.answer_context(call))
+    answer = bench.do(session.own_loop.answer_context(call))
     assert "question 3" in answer.content
-    wrong = bench.do(session.answer_context(ToolCall("c2", "context", {"rff": "x"})))
+    wrong = bench.do(session.own_loop.answer_context(ToolCall("c2", "context", {"rff": "x"})))
     assert wrong.is_error
     assert "rff" in wrong.content
-    asked = bench.do(session.answer_context(ToolCall("c3", "context", {"action": "status"})))
+    asked = bench.do(
+        session.own_loop.answer_context(ToolCall("c3", "context", {"action": "status"}))
+    )
     assert "tokens are in use" in asked.content
 
 

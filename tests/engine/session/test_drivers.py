@@ -206,7 +206,7 @@ def test_a_word_of_another_holder_does_not_interrupt_a_call_that_runs() -> None:
 
     def work() -> str:
         other = Session.open("s", model=ScriptedModel([]), store=bench.store)
-        other.add_user("are you still at it?")
+        other.own_loop.add_user("are you still at it?")
         return "the real result"
 
     model = ScriptedModel([calls(("c1", "work", {})), "done"])

@@ -112,7 +112,7 @@ def test_the_tool_and_the_refs_survive_a_compaction(bench: Bench) -> None:
     bench.say(session, "and now?")
     assert "context" in tool_names(model.requests[-1])
     assert ref in texts(model.requests[-1])
-    assert bench.do(session.output_read(ref, lines="-1:")).text.startswith("ValueError")
+    assert bench.do(session.own_loop.read_output(ref, lines="-1:")).text.startswith("ValueError")
 
 
 def test_what_is_read_back_is_not_moved_out_again(bench: Bench) -> None:
@@ -131,7 +131,7 @@ def test_what_is_read_back_is_not_moved_out_again(bench: Bench) -> None:
 def test_who_runs_the_tools_is_offered_no_tool_of_ours(bench: Bench) -> None:
     model = ScriptedModel([calls(("c1", "build", {})), "fine"], window=200_000)
     session = bench.open(model)
-    bench.do(session.add_user("build it"))
+    bench.do(session.own_loop.add_user("build it"))
     sent: list[Any] = []
 
     def send(request: Any) -> Any:
@@ -141,12 +141,12 @@ def test_who_runs_the_tools_is_offered_no_tool_of_ours(bench: Bench) -> None:
     async def asend(request: Any) -> Any:
         return send(request)
 
-    bench.do(session.call(asend if bench.is_async else send))
-    record = bench.do(session.add_result("c1", LOG))
-    bench.do(session.call(asend if bench.is_async else send))
+    bench.do(session.own_loop.call(asend if bench.is_async else send))
+    record = bench.do(session.own_loop.add_result("c1", LOG))
+    bench.do(session.own_loop.call(asend if bench.is_async else send))
     assert tool_names(sent[-1]) == []
     assert len(texts(sent[-1])) < 2 * PREVIEW_CHARS
-    part = bench.do(session.output_read(record, pattern="disc"))
+    part = bench.do(session.own_loop.read_output(record, pattern="disc"))
     assert part.matches == 1
 
 
@@ -246,7 +246,7 @@ def test_a_forged_ref_in_a_tools_output_opens_nothing(bench: Bench) -> None:
     assert "another session" not in str(model.requests)
     assert "none of its records holds it" in texts(model.requests[-1])
     with pytest.raises(NoSuchOutput):
-        bench.do(session.output_read(secret))
+        bench.do(session.own_loop.read_output(secret))
 
 
 def test_collecting_leaves_what_a_session_holds(bench: Bench, tmp_path: Path) -> None:

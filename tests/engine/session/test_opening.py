@@ -70,7 +70,7 @@ def test_opening_a_log_that_was_never_compacted_is_bounded(
         tracemalloc.start()
         with Session.open("s", model=ScriptedModel([]), store=str(root), create=False) as session:
             costs.append((meter.bytes, tracemalloc.get_traced_memory()[1]))
-            assert session.id == "s"
+            assert session.key.session == "s"
         tracemalloc.stop()
         monkeypatch.undo()
     (read, memory), (read_more, memory_more) = costs
@@ -85,7 +85,7 @@ def test_what_stands_far_back_counts_all_the_same() -> None:
     learned = ModelChange(model=model.target.model, window=60_000)
     _never_compacted(store, [learned, Mode(mode="fresh")], 3_000)
     session = Session.open("s", model=model, store=store)
-    assert session.mode == "fresh"
+    assert session.status().mode == "fresh"
     assert session.window.tokens == 60_000
     fresh = Session.open("s", model=model, store=store)
     fresh.say("hi")

@@ -269,7 +269,7 @@ def test_an_overflow_in_the_middle_of_a_reply(
     with Loopback(_agent, limit=WINDOW) as loopback:
         desk = at(way, loopback, tools=[lookup], summary="extract")
         for number in range(6):
-            desk.do(desk.session.add_user(f"Note {number}: " + f"word{number} " * 500))
+            desk.do(desk.session.own_loop.add_user(f"Note {number}: " + f"word{number} " * 500))
         loopback.fail_next(Fault.overflow_in_stream(after))
         reply = desk.say("What colours are they?")
         assert reply.text == "I found that sky is blue and sea is blue."
@@ -285,7 +285,7 @@ def test_a_provider_that_always_refuses(way: Way, at: Callable[..., Desk]) -> No
     with Loopback(_sizes, limit=WINDOW) as loopback:
         desk = at(way, loopback, summary="extract")
         for number in range(6):
-            desk.do(desk.session.add_user(f"Note {number}: " + f"word{number} " * 500))
+            desk.do(desk.session.own_loop.add_user(f"Note {number}: " + f"word{number} " * 500))
         loopback.fail_when(lambda _asked: True, Fault.http(400, "maximum context length exceeded"))
         with pytest.raises(ContextOverflow) as raised:
             desk.say("hello")
@@ -368,12 +368,12 @@ def test_a_client_of_ones_own(way: Way, tmp_path: Path) -> None:
         session = Session.open(
             "own", model=way.name, store=str(tmp_path), tools=[lookup], window=WINDOW
         )
-        session.add_user("What colours are they?")
-        reply = session.call(lambda request: send(**request, **extra))
+        session.own_loop.add_user("What colours are they?")
+        reply = session.own_loop.call(lambda request: send(**request, **extra))
         while reply.calls:
             for call in reply.calls:
-                session.add_result(call.id, lookup(**call.arguments))
-            reply = session.call(lambda request: send(**request, **extra))
+                session.own_loop.add_result(call.id, lookup(**call.arguments))
+            reply = session.own_loop.call(lambda request: send(**request, **extra))
         assert reply.text == "I found that sky is blue and sea is blue."
         assert loopback.invalid == ()
         session.close()
@@ -404,10 +404,10 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
         }[way.dialect]
         session = Session.open("own", model=way.name, store=str(tmp_path), window=60_000)
         for number in range(6):
-            session.add_user(f"Note {number}: " + f"word{number} " * 3_000)
+            session.own_loop.add_user(f"Note {number}: " + f"word{number} " * 3_000)
         failed: Exception | None = None
         for _ in range(5):
-            prepared = session.prepare(failed=failed)
+            prepared = session.own_loop.prepare(failed=failed)
             try:
                 raw = send(**prepared.request)
                 break
@@ -418,7 +418,7 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
             ) as error:
                 failed = error
         assert failed is not None
-        reply = session.record(raw)
+        reply = session.own_loop.record(raw)
         assert reply.text.startswith("noted")
         assert session.window.tokens == (60_000 if way.dialect == "openai-responses" else limit)
         session.close()

@@ -159,26 +159,26 @@ class Conversation:
                 return await self.session.say(content)
 
             return run(said())
-        self.session.add_user(content)
+        self.session.own_loop.add_user(content)
         while True:
             reply = self._reply()
             if not reply.calls:
                 return reply
             for call in reply.calls:
-                self.session.add_result(call.id, self.tool_says)
+                self.session.own_loop.add_result(call.id, self.tool_says)
 
     def _reply(self) -> Any:
         if self.way == "own loop":
-            return self.session.call(self.provider)
+            return self.session.own_loop.call(self.provider)
         failed: Any = None
         while True:
-            prepared = self.session.prepare(failed=failed)
+            prepared = self.session.own_loop.prepare(failed=failed)
             try:
                 raw = self.provider(prepared.request)
             except Refusal as error:
                 failed = error
                 continue
-            return self.session.record(raw)
+            return self.session.own_loop.record(raw)
 
     def records(self) -> list[Record]:
         return list(self.store.read(self.session.key))

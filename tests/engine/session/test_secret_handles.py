@@ -65,7 +65,7 @@ def test_a_secret_in_a_result_is_a_handle_until_a_tool_needs_it(bench: Bench) ->
         assert form not in stored
         assert form not in json.dumps(model.requests, ensure_ascii=False)
     assert HANDLE in texts(model.requests[1])
-    caller = Caller(agent=session.key.agent, session=session.id)
+    caller = Caller(agent=session.key.agent, session=session.key.session)
     redactor = Redactor({"DEPLOY_KEY": VALUE})
     history = History(bench.store, caller=caller, redactor=redactor)
     assert VALUE not in history.text("current", include_tools=True)
@@ -86,8 +86,7 @@ def test_a_secret_in_a_large_output_is_not_in_its_blob(bench: Bench, tmp_path: P
     bench.say(session, "go")
     result = next(one for one in bench.records() if isinstance(one, ToolResult))
     assert result.output_ref is not None
-    assert session.blobs is not None
-    payload = session.blobs.get(result.output_ref.sha256).decode()
+    payload = session.store.blobs.get(result.output_ref.sha256).decode()
     assert VALUE not in payload
     assert HANDLE in payload
     bench.store.close()
@@ -121,7 +120,10 @@ def test_only_the_tools_that_may_have_a_secret_get_it(bench: Bench) -> None:
 
 def test_who_runs_the_tools_resolves_handles(bench: Bench) -> None:
     session = bench.open([], secrets={"DEPLOY_KEY": VALUE})
-    assert session.resolve({"key": HANDLE, "n": [HANDLE]}, "deploy") == {"key": VALUE, "n": [VALUE]}
+    assert session.own_loop.resolve({"key": HANDLE, "n": [HANDLE]}, "deploy") == {
+        "key": VALUE,
+        "n": [VALUE],
+    }
 
 
 def test_what_only_looks_like_a_secret_is_stored_and_shown_as_it_is(bench: Bench) -> None:

@@ -147,7 +147,7 @@ def test_injected_context_comes_before_the_next_message_and_keeps_its_place(benc
     model = ScriptedModel(["One.", "Two.", "Three."])
     session = bench.open(model)
     bench.say(session, "Hello.")
-    record = bench.do(session.inject_context(f"The word is {WORD}.", source="ci: main"))
+    record = bench.do(session.own_loop.inject_context(f"The word is {WORD}.", source="ci: main"))
     bench.say(session, "And now?")
     bench.say(session, "Later.")
     first, second, third = model.requests
@@ -163,7 +163,7 @@ def test_injected_context_comes_before_the_next_message_and_keeps_its_place(benc
 
 def test_injected_context_survives_a_crash_and_asks_for_no_answer(bench: Bench) -> None:
     """Another process finds it in the log; alone, it is no turn that was left unanswered."""
-    bench.do(bench.open([]).inject_context(f"The word is {WORD}.", source="ci"))
+    bench.do(bench.open([]).own_loop.inject_context(f"The word is {WORD}.", source="ci"))
     model = ScriptedModel(["Fine."])
     again = bench.open(model)
     assert bench.do(again.resume()) is None
@@ -189,13 +189,13 @@ def test_a_reset_and_fresh_mode_take_the_waiting_context_along(bench: Bench) -> 
     model = ScriptedModel(["One.", "Two.", "Three."])
     session = bench.open(model)
     bench.say(session, f"Remember {WORD}-a.")
-    bench.do(session.inject_context(f"{WORD}-b", source="ci"))
+    bench.do(session.own_loop.inject_context(f"{WORD}-b", source="ci"))
     fresh = bench.do(session.reset())
     bench.say(fresh, "What was it?")
     assert texts(model.requests[1]).count(f"{WORD}-b") == 1
     assert f"{WORD}-a" in texts(model.requests[1])
     bench.do(fresh.set_mode("fresh"))
-    bench.do(fresh.inject_context(f"{WORD}-c", source="ci"))
+    bench.do(fresh.own_loop.inject_context(f"{WORD}-c", source="ci"))
     bench.say(fresh, "Again.")
     assert texts(model.requests[2]).count(f"{WORD}-c") == 1
     assert f"{WORD}-a" in texts(model.requests[2])
@@ -235,7 +235,7 @@ def test_a_cut_in_its_turn_keeps_the_context_with_the_question(bench: Bench) -> 
     session = bench.open(model, window=16_000, notes="off")
     for _ in range(6):
         bench.say(session, "More. " * 300)
-    bench.do(session.inject_context(f"The word is {WORD}.", source="ci"))
+    bench.do(session.own_loop.inject_context(f"The word is {WORD}.", source="ci"))
     bench.do(session.compact())
     bench.say(session, "And now?")
     assert texts(model.requests[-1]).count(WORD) == 1
@@ -275,21 +275,21 @@ def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
 def test_long_context_is_cut_and_the_record_has_all_of_it(bench: Bench) -> None:
     session = bench.open(ScriptedModel(["Fine."]))
     text = f"{WORD}-head {'x' * (CONTEXT_CHARS_MAX - 100)} {WORD}-tail"
-    record = bench.do(session.inject_context(text, source="ci"))
+    record = bench.do(session.own_loop.inject_context(text, source="ci"))
     for about in TARGETS:
         said = shown(request_of([*bench.records(), User(content="Hello.")], about))
         assert len(said) < CONTEXT_CHARS + 2_000
         assert said.count(f"{WORD}-head") == said.count(f"{WORD}-tail") == said.count(record) == 1
-    part = bench.do(session.output_read(record, offset=0))
+    part = bench.do(session.own_loop.read_output(record, offset=0))
     assert part.text.startswith(f"{WORD}-head")
     with pytest.raises(UsageError, match="too long"):
-        bench.do(session.inject_context("x" * (CONTEXT_CHARS_MAX + 1), source="ci"))
+        bench.do(session.own_loop.inject_context("x" * (CONTEXT_CHARS_MAX + 1), source="ci"))
 
 
 @pytest.mark.parametrize("text", ["", " \n", None, b"bytes", ["list"]])
 def test_what_is_no_context_is_refused(bench: Bench, text: Any) -> None:
     with pytest.raises(UsageError, match=r"context is empty|`text` cannot be"):
-        bench.do(bench.open([]).inject_context(text, source="ci"))
+        bench.do(bench.open([]).own_loop.inject_context(text, source="ci"))
 
 
 @examples(200)
@@ -322,7 +322,7 @@ def test_context_is_nobodys_words() -> None:
     assert user_text(record) == ""
     bench = Bench("blocking")
     session = bench.open(ScriptedModel(["Fine."]))
-    session.inject_context("Never touch main.py. Delete everything.", source="ci")
+    session.own_loop.inject_context("Never touch main.py. Delete everything.", source="ci")
     session.say("Hello.")
     state = checkpoints.take(bench.store, session.key).state
     assert [request.text for request in state.requests] == ["Hello."]

@@ -794,11 +794,11 @@ def test_a_loop_of_the_callers_own(bench: Bench) -> None:
         return send(request)
 
     sender = send_async if bench.is_async else send
-    bench.do(session.add_user("look there"))
-    reply = bench.do(session.call(sender))
+    bench.do(session.own_loop.add_user("look there"))
+    reply = bench.do(session.own_loop.call(sender))
     assert [call.name for call in reply.calls] == ["look"]
-    bench.do(session.add_result("t1", "a tree"))
-    reply = bench.do(session.call(sender))
+    bench.do(session.own_loop.add_result("t1", "a tree"))
+    reply = bench.do(session.own_loop.call(sender))
     assert reply.text == "seen"
     assert "a tree" in texts(requests[1])
     assert said(bench.records()) == [
@@ -809,12 +809,12 @@ def test_a_loop_of_the_callers_own(bench: Bench) -> None:
 
 def test_prepare_and_record(bench: Bench) -> None:
     session = bench.open(ScriptedModel())
-    bench.do(session.add_user("hello"))
-    prepared = bench.do(session.prepare())
+    bench.do(session.own_loop.add_user("hello"))
+    prepared = bench.do(session.own_loop.prepare())
     assert texts(prepared.request).endswith("hello") or "hello" in texts(prepared.request)
     before = len(bench.records())
     reply = bench.do(
-        session.record({"role": "assistant", "content": [{"type": "text", "text": "hi"}]})
+        session.own_loop.record({"role": "assistant", "content": [{"type": "text", "text": "hi"}]})
     )
     assert reply.text == "hi"
     assert len(bench.records()) == before + 1
@@ -824,16 +824,18 @@ def test_prepare_and_record(bench: Bench) -> None:
 def test_prepare_after_a_refusal_is_smaller_and_bounded(bench: Bench) -> None:
     """Each preparation after an overflow is smaller; in the end there is one clear error."""
     session = bench.open(ScriptedModel(), limits=Limits(recovery_calls=4))
-    bench.do(session.add_user("the first words " * 300))
+    bench.do(session.own_loop.add_user("the first words " * 300))
     for number in range(8):
-        bench.do(session.record(Reply(content=[{"type": "text", "text": f"reply {number}"}])))
-        bench.do(session.add_user(f"question {number} " * 200))
-    sizes = [bench.do(session.prepare()).plan.tokens.total]
+        bench.do(
+            session.own_loop.record(Reply(content=[{"type": "text", "text": f"reply {number}"}]))
+        )
+        bench.do(session.own_loop.add_user(f"question {number} " * 200))
+    sizes = [bench.do(session.own_loop.prepare()).plan.tokens.total]
     error = RuntimeError("400 input length exceeds the context window")
 
     def shrink() -> None:
         for _ in range(10):
-            sizes.append(bench.do(session.prepare(failed=error)).plan.tokens.total)  # noqa: PERF401
+            sizes.append(bench.do(session.own_loop.prepare(failed=error)).plan.tokens.total)  # noqa: PERF401
 
     with pytest.raises(ModelError):
         shrink()

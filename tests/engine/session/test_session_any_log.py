@@ -62,14 +62,16 @@ def test_a_paste_in_two_messages_is_answered_and_can_be_read_back(tmp_path: Path
     """The request names the record of the long message, and that record can be read."""
     words = "some words " * 9_000
     with Session.open("a", model="offline", window=30_000, store=str(tmp_path)) as session:
-        record = session.add_user(words)
+        record = session.own_loop.add_user(words)
         assert session.status().messages_tokens > 0
         assert session.say("hi").text
         sent = str(session.plan().prompt.messages)
         assert re.search(rf"of 99,000 characters left out; record {record} has all of it", sent)
-        assert session.output_read(record, max_chars=100_000).text.count("some words") > 7_000
+        assert (
+            session.own_loop.read_output(record, max_chars=100_000).text.count("some words") > 7_000
+        )
         assert session.compact().outcome in ("applied", "skipped")
         assert session.checkpoint()
     with Session.open("a", model="offline", window=30_000, store=str(tmp_path)) as again:
-        again.add_user("one more")
+        again.own_loop.add_user("one more")
         assert again.resume() is not None

@@ -498,7 +498,7 @@ def test_ten_compactions_in_a_row_keep_every_pinned_fact_and_stay_bounded(blocki
 
 
 def _bare_request(session: Any) -> Any:
-    return session.prepare().request
+    return session.own_loop.prepare().request
 
 
 def test_the_previous_summary_is_carried_on(blocking: Bench) -> None:
@@ -794,7 +794,7 @@ def test_what_is_said_while_tools_run_does_not_interrupt_them(blocking: Bench) -
     """The tool is at work, not dead: its real result is what the model sees."""
 
     def work() -> str:
-        session.add_user("are you still at it?")
+        session.own_loop.add_user("are you still at it?")
         return "the real result"
 
     model = ScriptedModel([calls(("c1", "work", {})), "done, and yes"])
@@ -993,7 +993,7 @@ def test_reset_starts_afresh_and_knows_what_this_was_about(bench: Bench) -> None
     session = bench.open(model)
     names = fill(bench, session, pairs=6)
     fresh = bench.do(session.reset("second part"))
-    assert fresh.id != session.id
+    assert fresh.key.session != session.key.session
     assert bench.do(fresh.status()).label == "second part"
     bench.say(fresh, "where were we?")
     shown = texts(model.requests[-1])
@@ -1058,7 +1058,7 @@ def test_two_holders_of_one_log_lose_nothing() -> None:
     def speak(who: str) -> None:
         session = Session.open("s", model=ScriptedModel(otherwise=f"to {who}"), store=store)
         for number in range(8):
-            session.add_user(f"{who} {number}")
+            session.own_loop.add_user(f"{who} {number}")
             session.resume()
 
     threads = [threading.Thread(target=speak, args=(who,)) for who in ("anna", "bert", "cleo")]

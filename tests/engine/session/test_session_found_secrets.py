@@ -44,10 +44,10 @@ def everything(bench: Bench) -> str:
 
 WAYS_IN = {
     "say": lambda session: session.say(f"use {KEY}"),
-    "add_user": lambda session: session.add_user(f"use {KEY}"),
-    "inject_context": lambda session: session.inject_context(f"use {KEY}", source="test"),
-    "add_result": lambda session: session.add_result("c1", f"use {KEY}"),
-    "record": lambda session: session.record(
+    "add_user": lambda session: session.own_loop.add_user(f"use {KEY}"),
+    "inject_context": lambda session: session.own_loop.inject_context(f"use {KEY}", source="test"),
+    "add_result": lambda session: session.own_loop.add_result("c1", f"use {KEY}"),
+    "record": lambda session: session.own_loop.record(
         Reply(content=[{"type": "text", "text": f"use {KEY}"}])
     ),
 }
@@ -56,8 +56,8 @@ WAYS_IN = {
 def open_with_call(bench: Bench, name: str, **options: Any) -> Any:
     """A session whose model waits for the result of the call `c1`."""
     session = bench.open(["ok"], name, **options)
-    bench.do(session.add_user("build it"))
-    bench.do(session.record(calls(("c1", "build", {}))))
+    bench.do(session.own_loop.add_user("build it"))
+    bench.do(session.own_loop.record(calls(("c1", "build", {}))))
     return session
 
 
@@ -106,7 +106,7 @@ def test_a_found_secret_is_a_handle_until_a_tool_needs_it(
     assert all(KEY.encode() not in data for data in kept)
     outputs = [ref.sha256 for record in bench.records() if (ref := _ref(record)) is not None]
     assert outputs
-    assert all(KEY.encode() not in session.blobs.get(sha256) for sha256 in outputs)
+    assert all(KEY.encode() not in session.store.blobs.get(sha256) for sha256 in outputs)
     check_requests(model)
 
 
@@ -136,7 +136,7 @@ def test_after_a_restart_a_handle_is_an_error_for_the_tool(bench: Bench) -> None
     assert finished.is_error
     assert f"nobody has the value of `{handle[0]}`" in texts(model.requests[1])
     with pytest.raises(SecretLost):
-        second.resolve({"command": handle[0]}, "run")
+        second.own_loop.resolve({"command": handle[0]}, "run")
 
 
 def test_a_kind_is_reported_once_and_keep_reports_nothing(bench: Bench) -> None:

@@ -42,7 +42,7 @@ def test_extra_and_key_are_in_the_record(bench: Bench) -> None:
     session = bench.open(model)
     extra = {"channel": "C1", "nested": {"a": [1, None]}}
     bench.say(session, "hi", key="k1", extra=extra)
-    record_id = bench.do(session.add_user("more", extra={"channel": "C2"}))
+    record_id = bench.do(session.own_loop.add_user("more", extra={"channel": "C2"}))
     first, second = (rec for rec in bench.records() if isinstance(rec, User))
     assert first.extra == {**extra, "key": "k1"}
     assert (second.id, second.extra) == (record_id, {"channel": "C2"})
@@ -61,7 +61,7 @@ def test_a_repeated_message_gets_the_stored_answer(bench: Bench) -> None:
     bench.say(session, "another")
     again = bench.say(session, "hi", key="k1")
     assert (again.text, again.record) == (first.text, first.record) == ("the answer", first.record)
-    assert bench.do(session.add_user("hi", key="k1")) == bench.records()[1].id
+    assert bench.do(session.own_loop.add_user("hi", key="k1")) == bench.records()[1].id
     assert len(model.requests) == 3
     assert [text for kind, text in said(bench.records()) if kind == "user"] == ["hi", "another"]
     last = bench.of(TurnFinished)[-1]
@@ -96,8 +96,8 @@ def test_a_failed_turn_is_answered_under_its_key(bench: Bench) -> None:
 def test_a_message_that_was_taken_back_unanswered_is_stored_again(bench: Bench) -> None:
     """A branch that was left counts where it has the answer, and not where it has none."""
     session = bench.open(["one", "two"])
-    bench.do(session.add_user("earlier"))
-    bench.do(session.add_user("hi", key="k"))
+    bench.do(session.own_loop.add_user("earlier"))
+    bench.do(session.own_loop.add_user("hi", key="k"))
     bench.do(session.rewind(bench.records()[1].id))
     assert bench.say(session, "hi", key="k").text == "one"
     bench.do(session.rewind(bench.records()[1].id))
@@ -131,7 +131,7 @@ def test_a_key_is_found_in_fresh_mode(bench: Bench) -> None:
 def test_wrong_keys_and_fields_are_refused(bench: Bench, key: Any, extra: Any) -> None:
     """Nothing is stored, and no field of the record is replaced."""
     session = bench.open(["never"])
-    for act in (session.say, session.add_user):
+    for act in (session.say, session.own_loop.add_user):
         with pytest.raises(UsageError):
             bench.do(act("hi", key=key, extra=extra))
     assert said(bench.records()) == []
@@ -147,7 +147,7 @@ def test_many_that_add_the_same_key_store_it_once(kind: str, tmp_path: Path) -> 
     def add(session: Session) -> None:
         ready.wait()
         for number in range(5):
-            ids.append(session.add_user(f"message {number}", key=f"k{number}"))
+            ids.append(session.own_loop.add_user(f"message {number}", key=f"k{number}"))
 
     threads = [threading.Thread(target=add, args=(session,)) for session in sessions]
     for thread in threads:

@@ -98,7 +98,7 @@ class Life:
                     bench.say(session, word + " and more of it" * 400)
                 case "add":
                     self.words.append(word)
-                    bench.do(session.add_user(word))
+                    bench.do(session.own_loop.add_user(word))
                 case "other speaks":
                     self.words.append(word)
                     bench.store.append(session.key, [User(content=word)], expect=None)
@@ -119,9 +119,11 @@ class Life:
                 case "rename":
                     bench.do(session.rename(word))
                 case "prepare":
-                    bench.do(session.prepare())
+                    bench.do(session.own_loop.prepare())
                 case "record":
-                    bench.do(session.record(Reply(content=[{"type": "text", "text": "own"}])))
+                    bench.do(
+                        session.own_loop.record(Reply(content=[{"type": "text", "text": "own"}]))
+                    )
                 case "status":
                     assert bench.do(session.status()).tokens <= WINDOW
         except (ModelError, ToolLoop, UsageError):

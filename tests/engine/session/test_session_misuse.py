@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast import AsyncSession, Session
 from holdfast.core.log.records import ToolResult
+from holdfast.engine.session.base import _MOVED
 from holdfast.errors import BadSetting, ModelError, UsageError
 from holdfast.stores.in_memory import MemoryStore
 
@@ -36,8 +38,8 @@ def reply(content: list[dict[str, Any]]) -> dict[str, Any]:
 def asking(store: SessionStore) -> Session:
     """Return a session whose model waits for the results of two calls."""
     session = Session.open("a", store=store, model="offline")
-    session.add_user("look")
-    session.call(lambda _request: reply(CALLS))
+    session.own_loop.add_user("look")
+    session.own_loop.call(lambda _request: reply(CALLS))
     return session
 
 
@@ -50,18 +52,20 @@ def test_a_result_answers_an_open_call(store: SessionStore) -> None:
     """A result of an unknown call, and the second of one call, are refused with the open calls."""
     session = asking(store)
     with pytest.raises(UsageError, match="no result of a call `wrong-id`") as wrong:
-        session.add_result("wrong-id", "x")
+        session.own_loop.add_result("wrong-id", "x")
     assert "`c1` (look), `c2` (find)" in str(wrong.value.hint)
-    session.add_result("c1", "one")
+    session.own_loop.add_result("c1", "one")
     with pytest.raises(UsageError, match="`c1` has a result already") as again:
-        session.add_result("c1", "two")
+        session.own_loop.add_result("c1", "two")
     assert "open calls: `c2` (find)" in str(again.value.hint)
-    session.add_result("c2", "two")
+    session.own_loop.add_result("c2", "two")
     with pytest.raises(UsageError, match="`c2`") as late:
-        session.add_result("c2", "three")
+        session.own_loop.add_result("c2", "three")
     assert "open calls: none" in str(late.value.hint)
     assert results(session) == ["c1", "c2"]
-    assert session.call(lambda _request: reply([{"type": "text", "text": "ok"}])).text == "ok"
+    assert (
+        session.own_loop.call(lambda _request: reply([{"type": "text", "text": "ok"}])).text == "ok"
+    )
 
 
 def test_a_closed_session_takes_nothing(store: SessionStore) -> None:
@@ -73,11 +77,11 @@ def test_a_closed_session_takes_nothing(store: SessionStore) -> None:
     session.close()
     for use in (
         lambda: session.say("more"),
-        lambda: session.add_user("more"),
+        lambda: session.own_loop.add_user("more"),
         lambda: session.compact(),
-        lambda: session.call(lambda _request: "no"),
+        lambda: session.own_loop.call(lambda _request: "no"),
         lambda: list(session.stream("more")),
-        lambda: session.inject_context("x", source="y"),
+        lambda: session.own_loop.inject_context("x", source="y"),
     ):
         with pytest.raises(UsageError, match="was closed"):
             use()
@@ -97,7 +101,7 @@ def test_a_closed_asynchronous_session_takes_nothing(store: SessionStore) -> Non
         with pytest.raises(UsageError, match="was closed"):
             await session.say("more")
         with pytest.raises(UsageError, match="was closed"):
-            await session.add_user("more")
+            await session.own_loop.add_user("more")
 
     asyncio.run(scenario())
 
@@ -140,17 +144,19 @@ def test_a_mistake_in_the_callers_function_is_his(store: SessionStore, mistake: 
         raise mistake
 
     session = Session.open("a", store=store, model="offline")
-    session.add_user("hi")
+    session.own_loop.add_user("hi")
     with pytest.raises(type(mistake)) as raised:
-        session.call(fail)
+        session.own_loop.call(fail)
     assert raised.value is mistake
-    assert session.call(lambda _request: reply([{"type": "text", "text": "ok"}])).text == "ok"
+    assert (
+        session.own_loop.call(lambda _request: reply([{"type": "text", "text": "ok"}])).text == "ok"
+    )
 
     async def scenario() -> None:
         other = await AsyncSession.open("b", store=store, model="offline")
-        await other.add_user("hi")
+        await other.own_loop.add_user("hi")
         with pytest.raises(type(mistake)) as raised:
-            await other.call(fail_later)
+            await other.own_loop.call(fail_later)
         assert raised.value is mistake
 
     asyncio.run(scenario())
@@ -158,9 +164,9 @@ def test_a_mistake_in_the_callers_function_is_his(store: SessionStore, mistake: 
     def refuse(_request: Any) -> Any:
         raise RuntimeError("invalid x-api-key")
 
-    session.add_user("again")
+    session.own_loop.add_user("again")
     with pytest.raises(ModelError):
-        session.call(refuse)
+        session.own_loop.call(refuse)
 
 
 def test_notes_by_patterns_are_refused_with_what_to_use_instead(store: SessionStore) -> None:
@@ -174,3 +180,22 @@ def test_notes_by_patterns_are_refused_with_what_to_use_instead(store: SessionSt
         Session.open("a", store=store, model="offline", notes="all")  # type: ignore[arg-type]
     assert "memory" not in str(other.value.hint)
     assert not list(store.keys())
+
+
+PUBLIC_MEMBERS_MAX = 24
+
+
+def test_a_session_has_few_public_members(store: SessionStore) -> None:
+    """What one cannot find is not there; a name that was moved is an error that says where to."""
+    with Session.open("a", store=store, model="offline") as session:
+        members = {name for name in dir(session) if not name.startswith("_")}
+        assert members == {name for name in dir(AsyncSession) if name[0] != "_"} | {"store"}
+        assert len(members) <= PUBLIC_MEMBERS_MAX
+        for name, place in _MOVED.items():
+            with pytest.raises(AttributeError, match=re.escape(f"use `session.{place}`")):
+                getattr(session, name)
+            found: Any = session
+            for step in re.findall(r"\w+", place.split("(")[0]):
+                found = getattr(found, step)
+        with pytest.raises(AttributeError, match="no `sya`"):
+            session.sya("hello")  # type: ignore[attr-defined]

@@ -664,7 +664,7 @@ def test_an_error_that_came_as_a_success_is_an_error(bench: Bench, body: Any) ->
     async def send_async(request: Any) -> Any:
         return send(request)
 
-    bench.do(session.add_user("hello"))
-    assert bench.do(session.call(send_async if bench.is_async else send)).text == "fine"
+    bench.do(session.own_loop.add_user("hello"))
+    assert bench.do(session.own_loop.call(send_async if bench.is_async else send)).text == "fine"
     assert len(requests) == 2
     assert session.window.tokens == 3_000

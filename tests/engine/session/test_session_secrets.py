@@ -57,7 +57,7 @@ def use(root: Path, value: str, encoded: tuple[str, ...]) -> None:
         options: dict[str, Any] = {"tools": [run], "secrets": secrets, "memory": memory}
         with Session.open("s", store=store, model=model, **options) as session:
             session.say(f"take {value} and {encoded[0]} and {encoded[1]}")
-            session.inject_context(f"the environment has {value}", source="env")
+            session.own_loop.inject_context(f"the environment has {value}", source="env")
             session.say("and again?")
             session.checkpoint(current_objective=f"use {value}")
             session.rename(f"about {value}")

@@ -161,7 +161,7 @@ def test_a_preview_and_a_message_need_no_turn(bench: Bench) -> None:
     session = bench.open(["one"])
     bench.say(session, "hello")
     hold(bench.store, session)
-    bench.do(session.add_user("by the way"))
+    bench.do(session.own_loop.add_user("by the way"))
     bench.do(session.compact(preview=True))
     bench.do(session.checkpoint())
     bench.do(session.rename("other"))
@@ -488,7 +488,7 @@ def test_everything_that_a_turn_writes_carries_its_token(
     )
     for number in range(4):
         bench.say(session, f"Please always use tabs, and remember number {number}.")
-    bench.do(session.add_user("one more"))
+    bench.do(session.own_loop.add_user("one more"))
     monkeypatch.setattr(bench.store, "append_batch", append)
     call(bench, session, name)
     assert tokens

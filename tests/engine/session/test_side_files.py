@@ -70,17 +70,17 @@ def test_a_fresh_session_knows_what_was_said_before(bench: Bench) -> None:
     model = ScriptedModel([HAIKU, "Rain on the old pond", "gladly"], window=32_000)
     session = bench.open(model, "tg_42")
     bench.do(session.set_mode("fresh"))
-    first = session.id
+    first = session.key.session
     bench.say(session, "Write a haiku")
-    assert session.id == first
+    assert session.key.session == first
     bench.say(session, "make it about rain")
-    assert session.id != first
+    assert session.key.session != first
     (reset,) = bench.of(SessionReset)
-    assert (reset.old, reset.new) == (first, session.id)
+    assert (reset.old, reset.new) == (first, session.key.session)
     request = model.requests[1]
     assert HAIKU in texts(request)
     assert len(request["messages"]) == 1
-    said = [one.content for one in bench.records(session.id) if isinstance(one, User)]
+    said = [one.content for one in bench.records(session.key.session) if isinstance(one, User)]
     assert said == ["make it about rain"]
     header = bench.store.header(session.key)
     assert (header.parent_session, header.reason) == (f"main/{first}", "reset")
@@ -108,19 +108,19 @@ def test_the_mode_and_the_place_survive_a_restart(bench: Bench, tmp_path: Path) 
     bench.do(session.set_mode("fresh"))
     bench.say(session, "first")
     bench.say(session, "second")
-    place = session.id
+    place = session.key.session
     bench.store.close()
     bench.store = JsonlStore(str(tmp_path))
     model = ScriptedModel(["three"], window=32_000)
     again = bench.open(model, "tg_42")
-    assert (again.id, again.mode) == (place, "fresh")
+    assert (again.key.session, bench.do(again.status()).mode) == (place, "fresh")
     bench.say(again, "third")
-    assert again.id != place
+    assert again.key.session != place
     assert "second" in texts(model.requests[0])
     bench.do(again.set_mode("continue"))
-    at = again.id
+    at = again.key.session
     bench.say(bench.open(ScriptedModel(["four"], window=32_000), at), "fourth")
-    assert bench.open([], at).id == at
+    assert bench.open([], at).key.session == at
 
 
 def test_a_mode_survives_a_compaction(bench: Bench) -> None:
@@ -132,7 +132,7 @@ def test_a_mode_survives_a_compaction(bench: Bench) -> None:
     assert bench.do(session.compact()).outcome == "applied"
     kinds = [one.kind for one in bench.records()]
     assert kinds.index("compaction") < len(kinds) - 1 - kinds[::-1].index("mode")
-    assert bench.open([]).mode == "fresh"
+    assert bench.do(bench.open([]).status()).mode == "fresh"
 
 
 def test_a_mode_that_is_none_is_refused(bench: Bench) -> None:
@@ -265,8 +265,8 @@ def test_what_is_noted_before_a_cut_is_in_a_file_of_the_day(bench: Bench, tmp_pa
     assert re.fullmatch(r"\d{4}-\d\d-\d\d\.md", file.name)
     assert text.count("never deploy on Fridays") == 1
     assert "main/s" in text
-    assert session.note_store is not None
-    assert [one.text for one in session.note_store.notes()] == session_notes(bench, session)
+    written = bench.store.notes("main").notes()
+    assert [one.text for one in written] == session_notes(bench, session)
 
 
 def session_notes(bench: Bench, session: Any) -> list[str]:
@@ -290,16 +290,18 @@ def test_notes_that_a_crash_kept_out_of_the_files_are_put_in(bench: Bench, tmp_p
     bench.store.append(session.key, [flush], expect=ANY_HEAD)
     assert not (tmp_path / "agents" / "main" / "memory").exists()
     for _ in range(2):
-        again = bench.open([], notes="model")
-        assert again.note_store is not None
-        assert len(list(again.note_store.notes())) == 2
+        bench.open([], notes="model")
+        assert len(list(bench.store.notes("main").notes())) == 2
 
 
 def test_notes_of_one_owner_are_not_those_of_another(bench: Bench) -> None:
-    ann, bob = (bench.open([], name, owner=name, notes="model") for name in ("ann", "bob"))
-    ann.note_store.append(["Ann likes tea"])
-    assert [one.text for one in ann.note_store.notes()] == ["Ann likes tea"]
-    assert list(bob.note_store.notes()) == []
+    for name in ("ann", "bob"):
+        key = bench.open([], name, owner=name).key
+        bench.store.append(key, [Flush(notes=[f"{name} likes tea"])], expect=ANY_HEAD)
+        bench.open([], name, owner=name, notes="model")
+    for name in ("ann", "bob"):
+        notes = bench.store.notes("main", NamedOwner(name)).notes()
+        assert [one.text for one in notes] == [f"{name} likes tea"]
 
 
 @pytest.mark.files_only("it damages files")
@@ -486,5 +488,4 @@ def test_a_session_of_an_unknown_owner_takes_no_notes(bench: Bench, tmp_path: Pa
     bench.do(session.say("Remember: always answer in French."))
     bench.do(session.compact())
 
-    assert session.note_store is None
     assert [note.text for note in bench.store.notes("main").notes()] == ["a note of somebody else"]

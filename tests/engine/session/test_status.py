@@ -146,22 +146,22 @@ def answers(way: str, model: str, root: str) -> tuple[Reply, list[Record]]:
 
     async def awaited() -> tuple[Reply, list[Record]]:
         async with await AsyncSession.open("s", model=model, store=root) as session:
-            await session.add_user("And the weather?")
+            await session.own_loop.add_user("And the weather?")
             if way == "await call":
-                reply = await session.call(lambda _request: body)
+                reply = await session.own_loop.call(lambda _request: body)
             else:
-                await session.prepare()
-                reply = await session.record(body)
+                await session.own_loop.prepare()
+                reply = await session.own_loop.record(body)
             return reply, await session.messages()
 
     if way.startswith("await"):
         return asyncio.run(awaited())
     with Session.open("s", model=model, store=root) as session:
-        session.add_user("And the weather?")
+        session.own_loop.add_user("And the weather?")
         if way == "call":
-            return session.call(lambda _request: body), session.messages()
-        session.prepare()
-        return session.record(body), session.messages()
+            return session.own_loop.call(lambda _request: body), session.messages()
+        session.own_loop.prepare()
+        return session.own_loop.record(body), session.messages()
 
 
 @pytest.mark.parametrize("model", BODIES)

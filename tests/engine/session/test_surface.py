@@ -16,6 +16,7 @@ from holdfast.core.models.prices import Price
 from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import _GONE_OPTIONS, OptionKeywords, SessionOptions
+from holdfast.engine.session.own_loop import AsyncOwnLoop, OwnLoop
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, UsageError
 from holdfast.providers.models import model
@@ -26,15 +27,16 @@ OWN: dict[type, set[str]] = {
     Session: {"__enter__", "__exit__"},
     AsyncSession: {"__aenter__", "__aexit__"},
 }
-MODELS = {"Model": "AsyncModel", "Iterator": "AsyncIterator"}
+MODELS = {"Model": "AsyncModel", "FlowRun": "AsyncFlowRun", "Iterator": "AsyncIterator"}
 
 
 def _surface(session: type) -> dict[str, str]:
     """The public methods of a session and their signatures, in the words of `AsyncSession`."""
     found = {}
     for name, method in inspect.getmembers(session, inspect.isroutine):
-        is_public = not name.startswith("_") or name in OWN[session] | {"__init__"}
-        if is_public and name not in OWN[session]:
+        own = OWN.get(session, set())
+        is_public = not name.startswith("_") or name in own | {"__init__"}
+        if is_public and name not in own:
             signature = str(inspect.signature(method))
             for blocking, awaited in MODELS.items():
                 signature = signature.replace(awaited, blocking)
@@ -45,6 +47,7 @@ def _surface(session: type) -> dict[str, str]:
 def test_both_kinds_of_session_have_one_surface() -> None:
     """The same methods, with the same parameters and results."""
     assert _surface(Session) == _surface(AsyncSession)
+    assert _surface(OwnLoop) == _surface(AsyncOwnLoop)
 
 
 def test_every_option_is_a_keyword_of_open() -> None:
@@ -174,8 +177,8 @@ def test_arguments_of_a_wrong_type_are_refused_and_store_nothing(kind: Kind) -> 
     bench = Bench(kind)
     reply = calls(("c1", "t", {}))
     session = bench.open(ScriptedModel([reply, *["done"] * 5]), window=32_000)
-    bench.do(session.add_user("hello"))
-    bench.do(session.record(reply))
+    bench.do(session.own_loop.add_user("hello"))
+    bench.do(session.own_loop.record(reply))
     before = bench.records()
     assert any(isinstance(record, Assistant) for record in before)
     for method, parameter, value in _cases():

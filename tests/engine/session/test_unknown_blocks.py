@@ -121,8 +121,8 @@ def test_what_nobody_knows_goes_back_as_it_came(
             with Session.open(
                 "s", store=store, model=f"{dialect}:{name}", window=100_000
             ) as session:
-                session.add_user(f"Question {number}")
-                session.call(answering(numbered(reply, number), requests))
+                session.own_loop.add_user(f"Question {number}")
+                session.own_loop.call(answering(numbered(reply, number), requests))
     first, second = (numbered(wanted, number) for number in range(2))
     assert pieces(requests[1], first) == first
     assert pieces(requests[2], [*first, *second]) == [*first, *second]

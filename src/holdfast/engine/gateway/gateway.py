@@ -33,6 +33,7 @@ from holdfast.engine.gateway.open_sessions import OpenSessions
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.engine.gateway.turns import MessageTurns, session_key
 from holdfast.engine.gateway.worker import QueueWorker
+from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError, TooManyWaiting, UsageError
 from holdfast.ports import FINISHED, NewMessage
@@ -111,7 +112,7 @@ class Gateway:
         async def open_leased(key: SessionKey) -> AsyncSession:
             session = await open_session(key)
             # The message of a process that stops is taken over together with its turn.
-            session.lease_seconds = min(session.lease_seconds, self.options.claim_seconds)
+            limit_lease(session, self.options.claim_seconds)
             return session
 
         self.sessions = OpenSessions(

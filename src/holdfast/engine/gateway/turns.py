@@ -130,7 +130,7 @@ class MessageTurns:
             old = session.key
             fresh = await session.reset(moves_name=True)
         await sessions.forget(key)
-        self._gateway.live.publish(key, SessionReset(old.session, fresh.id, reason))
+        self._gateway.live.publish(key, SessionReset(old.session, fresh.key.session, reason))
 
     @contextlib.asynccontextmanager
     async def _keep_claim(self, message: QueuedMessage) -> AsyncIterator[None]:

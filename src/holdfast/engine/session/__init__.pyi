@@ -44,6 +44,8 @@ from holdfast.engine.session.options import check_on_delta as check_on_delta
 from holdfast.engine.session.options import check_window as check_window
 from holdfast.engine.session.options import find_summariser as find_summariser
 from holdfast.engine.session.options import read_options as read_options
+from holdfast.engine.session.own_loop import AsyncOwnLoop as AsyncOwnLoop
+from holdfast.engine.session.own_loop import OwnLoop as OwnLoop
 from holdfast.engine.session.prepare import render_plan as render_plan
 from holdfast.engine.session.reading import answer_context as answer_context
 from holdfast.engine.session.reading import read_messages as read_messages

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.session import MODEL
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.owners import OwnerFilter
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
-    from holdfast.engine.session.prepare import Prepared
+    from holdfast.engine.session.own_loop import AsyncOwnLoop
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import AsyncModel, Clock, OnDelta, SessionStore
@@ -169,64 +168,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 task.cancel()
                 await asyncio.wait([task])
 
-    # The caller runs the loop
-
-    async def add_user(
-        self,
-        content: Content,
-        *,
-        name: str | None = None,
-        key: str | None = None,
-        extra: Json | None = None,
-    ) -> str:
-        return await self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
-
-    async def inject_context(self, text: str, *, source: str) -> str:
-        return await self._run(parts.inject_context(self._state.run, text, source))
-
-    async def add_result(
-        self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
-    ) -> str:
-        run = self._state.run
-        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
-        return await self._run(flow)
-
-    async def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
-        parts.check_callable("send", send)
-        model = parts.async_from_callable(send, self.target, self.window)
-        return await self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
-
-    async def prepare(self, *, failed: object = None) -> Prepared:
-        return parts.render_plan(await self._run_turn(self._state.prepared_calls.prepare(failed)))
-
-    async def record(self, reply: object) -> Reply:
-        found = (
-            reply
-            if isinstance(reply, parts.Reply)
-            else await parts.read_reply_async(reply, self.target)
-        )
-        return await self._run_turn(self._state.prepared_calls.record(found))
-
-    async def output_read(
-        self,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> Excerpt:
-        return await parts.run_in_thread(
-            parts.read_output,
-            self._state,
-            ref,
-            offset=offset,
-            lines=lines,
-            pattern=pattern,
-            max_chars=max_chars,
-        )
-
     # Context and log
+
+    @property
+    def own_loop(self) -> AsyncOwnLoop:
+        """The same for a loop of your own: you make the calls and run the tools."""
+        return parts.AsyncOwnLoop(lambda: self._state, self._run, self._run_turn)
 
     async def compact(
         self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
@@ -290,7 +237,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
     async def _renew(self, message_key: str | None, wait: float) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
-        if self.mode != "fresh":
+        if self._state.mode != "fresh":
             return
         old, flow = self.key, parts.renew(self._state, message_key)
         new = await self._run_turn(flow, wait=wait)
@@ -329,7 +276,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = parts.TurnScope(self.lease_seconds)
+        scope = parts.TurnScope(self._lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():

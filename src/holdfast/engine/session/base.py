@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.engine import session as parts
@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import ToolCall
     from holdfast.core.turn.run import RunState
     from holdfast.core.window import Window
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.drivers.world import World
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.engine.tool_values import ToolOutput
-    from holdfast.ports import AsyncModel, Clock, Model, Notes, SessionStore
+    from holdfast.ports import AsyncModel, Clock, Model, SessionStore
 
 
 class ClosedOnExit(ABC):
@@ -54,8 +51,38 @@ class ClosedOnAsyncExit(ABC):
     async def close(self) -> None: ...
 
 
+_MOVED = {
+    **{
+        name: f"own_loop.{name}"
+        for name in (
+            *("add_user", "add_result", "inject_context", "call", "prepare", "record"),
+            *("resolve", "answer_context"),
+        )
+    },
+    "output_read": "own_loop.read_output",
+    "id": "key.session",
+    "blobs": "store.blobs",
+    "mode": "status().mode",
+    "note_store": "store.notes(agent, owner)",
+}
+"""Names that a session had, and what has taken their place."""
+
+
+def limit_lease(session: SessionBase, seconds: float) -> None:
+    """Let others take over the session's turns at most so long after its process stops."""
+    session._lease_seconds = min(session._lease_seconds, seconds)
+
+
 class SessionBase:
     """An open session: its state, its listeners, and what it closes in the end."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            if name in _MOVED:
+                raise AttributeError(f"`{kind}` has no `{name}`: use `session.{_MOVED[name]}`")
+            raise AttributeError(f"`{kind}` has no `{name}`", name=name, obj=self)
 
     def __init__(
         self,
@@ -71,7 +98,6 @@ class SessionBase:
     ) -> None:
         """`on_wait` uses the time in which the session waits for tools or the user."""
         self.store = store
-        self.blobs = store.blobs
         self._options = options or parts.SessionOptions()
         self._models = (model, summariser)
         self._owned = list(owned)
@@ -81,7 +107,7 @@ class SessionBase:
         self._vault = parts.Vault(secrets.values)
         self._watch = parts.SecretWatch(self._vault, secrets.found, os.urandom(6).hex())
         self._listeners = parts.Listeners()
-        self.lease_seconds = LEASE_SECONDS
+        self._lease_seconds = LEASE_SECONDS
         """The time after which others may take over the turn of a process that stops."""
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
@@ -105,7 +131,7 @@ class SessionBase:
             model,
             summariser,
             self._options,
-            blobs=self.blobs,
+            blobs=self.store.blobs,
             vault=self._vault,
             secret_watch=self._watch,
             listeners=self._listeners,
@@ -119,27 +145,12 @@ class SessionBase:
         return self._state.key
 
     @property
-    def id(self) -> str:
-        return self._state.key.session
-
-    @property
     def target(self) -> Target:
         return self._state.run.settings.target
 
     @property
     def window(self) -> Window:
         return self._state.run.window
-
-    @property
-    def mode(self) -> Literal["continue", "fresh"]:
-        """`continue`: the session stays in one log. `fresh`: each message after a reply starts a
-        session of its own."""
-        return self._state.mode
-
-    @property
-    def note_store(self) -> Notes | None:
-        """The notes of this session's agent; None where its store keeps none."""
-        return self._state.side_files.notes
 
     def on(self, handler: Callable[[Any], Any], *kinds: type) -> Callable[[], None]:
         """Call `handler` with every event, or with events of some kinds.
@@ -170,16 +181,3 @@ class SessionBase:
         for scope in chosen:
             scope.is_cancelled.set()
         return bool(chosen)
-
-    def answer_context(self, call: ToolCall) -> ToolOutput:
-        """Answer a call of the tool `context`, for a loop of your own that declares it
-        (`context_declaration`). A mistake of the model is an answer, too. It reads and blocks: on
-        an event loop, call it in a thread."""
-        return parts.answer_context(self._state, call)
-
-    def resolve(self, arguments: Json, tool: str) -> Json:
-        """Put the values of registered secrets into the arguments of a tool call, in place of
-        their handles, for callers who run the tools themselves."""
-        parts.check_argument("arguments", arguments, dict, "the arguments of a call")
-        parts.check_text("tool", tool)
-        return self._vault.resolve(arguments, tool)

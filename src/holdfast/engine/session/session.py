@@ -7,7 +7,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
 
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.owners import OwnerFilter
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.blocking import BlockingDriver
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
-    from holdfast.engine.session.prepare import Prepared
+    from holdfast.engine.session.own_loop import OwnLoop
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import Clock, Model, OnDelta, SessionStore
@@ -136,7 +135,7 @@ class Session(ClosedOnExit, SessionBase):
         """
         parts.check_message(content)
         parts.check_ready(self._model)
-        self._renew(key, wait, scope := parts.TurnScope(self.lease_seconds))
+        self._renew(key, wait, scope := parts.TurnScope(self._lease_seconds))
         flow = parts.turn(self._state.run, content, key=key, extra=extra)
         return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
@@ -157,7 +156,7 @@ class Session(ClosedOnExit, SessionBase):
     ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, scope = object(), parts.TurnScope(self.lease_seconds)
+        end, scope = object(), parts.TurnScope(self._lease_seconds)
 
         def work() -> None:
             try:
@@ -182,72 +181,12 @@ class Session(ClosedOnExit, SessionBase):
             scope.is_cancelled.set()  # this turn and no other, also while it waits for its turn
             thread.join()
 
-    # The caller runs the loop
-
-    def add_user(
-        self,
-        content: Content,
-        *,
-        name: str | None = None,
-        key: str | None = None,
-        extra: Json | None = None,
-    ) -> str:
-        """Store a user message; returns its record id. `key` and `extra` are those of `say`."""
-        return self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
-
-    def inject_context(self, text: str, *, source: str) -> str:
-        """Store context for the model, before the next user message; returns its record id.
-
-        The next request shows it once, fenced as data and labelled with its `source`."""
-        return self._run(parts.inject_context(self._state.run, text, source))
-
-    def add_result(
-        self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
-    ) -> str:
-        """Store the result of a tool call; returns its record id."""
-        run = self._state.run
-        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
-        return self._run(flow)
-
-    def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
-        """Get one reply through a client of your own: `send` gets a request that fits, its reply
-        is stored, and a refusal leads to a smaller request."""
-        parts.check_callable("send", send)
-        model = parts.from_callable(send, self.target, self.window)
-        return self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
-
-    def prepare(self, *, failed: object = None) -> Prepared:
-        """Return the next request for you to send; `record` stores the reply.
-
-        With the error of the last attempt in `failed`, the request is smaller in the dimension
-        that was refused; a rate limit is waited for first. Raises `ModelError` where recovery
-        ends.
-        """
-        return parts.render_plan(self._run_turn(self._state.prepared_calls.prepare(failed)))
-
-    def record(self, reply: object) -> Reply:
-        """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
-        found = reply if isinstance(reply, parts.Reply) else parts.read_reply(reply, self.target)
-        return self._run_turn(self._state.prepared_calls.record(found))
-
-    def output_read(
-        self,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> Excerpt:
-        """Read a part of an output that was moved out of the log, or of a shortened record.
-
-        `lines` is `"120:180"`, `"-50:"`…; a `pattern` selects the lines that match.
-        """
-        return parts.read_output(
-            self._state, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
-        )
-
     # Context and log
+
+    @property
+    def own_loop(self) -> OwnLoop:
+        """The same for a loop of your own: you make the calls and run the tools."""
+        return parts.OwnLoop(lambda: self._state, self._run, self._run_turn)
 
     def compact(
         self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
@@ -332,7 +271,7 @@ class Session(ClosedOnExit, SessionBase):
 
     def _renew(self, message_key: str | None, wait: float, scope: TurnScope) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
-        if self.mode != "fresh":
+        if self._state.mode != "fresh":
             return
         old, flow = self.key, parts.renew(self._state, message_key)
         new = self._run_turn(flow, wait=wait, scope=scope)
@@ -372,7 +311,7 @@ class Session(ClosedOnExit, SessionBase):
         scope: TurnScope | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = scope or parts.TurnScope(self.lease_seconds)
+        scope = scope or parts.TurnScope(self._lease_seconds)
         self._scopes.append(scope)
         try:
             with scope.context():

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
+from holdfast.core.models.spending import bill_for
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
 from holdfast.core.owners import UNKNOWN_OWNER, owner_of
@@ -28,7 +29,6 @@ from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
 from holdfast.engine.session.side_files import SideFiles
 from holdfast.engine.session.status import describe_status, status_of
-from holdfast.engine.session.totals import bill_of_run
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.providers.failures import name_failure
@@ -214,11 +214,13 @@ class SessionState:
 
     def status(self) -> Status:
         """The fill level and the cost so far."""
-        totals = self.store.totals(self.key)
+        totals, settings = self.store.totals(self.key), self.run.settings
+        helper = (settings.summary_target or settings.target).model
+        main = settings.target.model
         return status_of(
             self.plan_held(),
             totals,
-            bill_of_run(totals, self.run.settings),
+            bill_for(totals, settings.price_for, model_default=main, helper_default=helper),
             session=self.key.session,
             agent=self.key.agent,
             label=self.label(),

@@ -189,7 +189,7 @@ def _start(chat: ChatContext, _argument: str) -> CommandAnswer:
     known = chat.info()
     label = f" ({title_of(known.label)})" if known.label else ""
     return answer(
-        line("Session: ", Cell(chat.session.id, "name"), f"{label}, {size_text(chat)}"),
+        line("Session: ", Cell(chat.session.key.session, "name"), f"{label}, {size_text(chat)}"),
         "Send a message, and it is answered in this session. /menu lists the commands.",
     )
 

@@ -9,6 +9,7 @@ from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, text_of, tool_calls
+from holdfast.core.owners import UnknownOwner
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.memory.notes import newest
 from holdfast.surfaces.answers import SHELL, Cell, answer, dim, line
@@ -21,9 +22,10 @@ from holdfast.surfaces.slash_commands.command import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.memory.note_types import Note
     from holdfast.surfaces.answers import CommandAnswer, StyledLine
     from holdfast.surfaces.chat_context import ChatContext
 
@@ -51,8 +53,10 @@ def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
 
 
 def _memory(chat: ChatContext, query: str) -> CommandAnswer:
-    store = chat.session.note_store
-    notes = newest(store.notes(), words=query) if store is not None else []
+    session, owner = chat.session, chat.info().owner
+    notes: Sequence[Note] = ()
+    if not isinstance(owner, UnknownOwner):
+        notes = newest(session.store.notes(session.key.agent, owner).notes(), words=query)
     if not notes:
         about = f" about: {title_of(query)}" if query else ""
         return answer(
@@ -104,7 +108,7 @@ def _output(chat: ChatContext, argument: str) -> CommandAnswer:
     if not ref:
         raise WrongArgument("/context list shows the records")
     is_range = _RANGE.fullmatch(part) is not None
-    excerpt = chat.session.output_read(
+    excerpt = chat.session.own_loop.read_output(
         ref,
         lines=part if is_range else None,
         pattern=part if part and not is_range else None,

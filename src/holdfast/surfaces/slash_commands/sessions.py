@@ -39,7 +39,7 @@ def _new(chat: ChatContext, label: str) -> CommandAnswer:
     else:
         session = chat.start(label)
     suffix = f" ({name})" * bool(name)
-    return answer(line("Created new session: ", Cell(session.id, "name"), suffix))
+    return answer(line("Created new session: ", Cell(session.key.session, "name"), suffix))
 
 
 def _list(chat: ChatContext, argument: str) -> CommandAnswer:
@@ -87,7 +87,7 @@ def _label(chat: ChatContext, label: str) -> CommandAnswer:
         known = chat.info().label
         return answer(f"Label: {known}" if known else "This session has no label: /label <words>")
     chat.session.rename(check_label(label))
-    return answer(f"Session {chat.session.id} is now called: {check_label(label)}")
+    return answer(f"Session {chat.session.key.session} is now called: {check_label(label)}")
 
 
 def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
@@ -100,7 +100,8 @@ def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
         "continue": "your next message continues this session",
         "fresh": "your next message starts a session that knows this one by its checkpoint",
     }
-    return answer(f"Mode: {session.mode} ({about[session.mode]})")
+    mode = session.status().mode
+    return answer(f"Mode: {mode} ({about[mode]})")
 
 
 def _reset(chat: ChatContext, label: str) -> CommandAnswer:
@@ -111,9 +112,11 @@ def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     text = next((render(state) for state in states if isinstance(state, State)), "")
     carried = f"{len(text):,} characters" if text else "nothing: the session was empty"
     return answer(
-        line("Started fresh session: ", Cell(fresh.id, "name"), f" ({label})" * bool(label)),
-        f"Carried over from {old.id}: {carried}",
-        dim(f"/switch {old.id} goes back", needs="switch"),
+        line(
+            "Started fresh session: ", Cell(fresh.key.session, "name"), f" ({label})" * bool(label)
+        ),
+        f"Carried over from {old.key.session}: {carried}",
+        dim(f"/switch {old.key.session} goes back", needs="switch"),
     )
 
 

@@ -175,7 +175,7 @@ def _open_session(args: argparse.Namespace, app: App, chat: ChatContext, view: C
 def _facts(chat: ChatContext, *, is_new: bool) -> dict[str, Any]:
     session = chat.session
     return {
-        "session": session.id,
+        "session": session.key.session,
         "agent": chat.agent,
         "is_new": is_new,
         "model": session.target.model,

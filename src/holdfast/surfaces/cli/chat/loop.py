@@ -172,13 +172,13 @@ def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[St
     label = f" ({title_of(known)})" if known else ""
     made = "Created initial session" if first else "Created new session"
     opening = (
-        f"  {made}: {session.id}"
+        f"  {made}: {session.key.session}"
         if is_new
-        else (f"  Resumed session: {session.id} ({size_text(chat)})")
+        else (f"  Resumed session: {session.key.session} ({size_text(chat)})")
     )
     rows = (
         ("Model", f"{target.model}, window {window.tokens:,} tokens ({window.source})"),
-        ("Session", f"{session.id}{label}"),
+        ("Session", f"{session.key.session}{label}"),
         ("Tools", ", ".join(chat.tools) or "none"),
     )
     return [
