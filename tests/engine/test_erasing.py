@@ -29,6 +29,7 @@ from holdfast import (
 from holdfast.core.log.records import Flush, Label, OutputRef
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
+from holdfast.engine.memory.running_summary import refresh
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore
@@ -108,6 +109,7 @@ def live_in(store: SessionStore, root: str) -> None:
         session.say("quser said that; always use qnote when noting")
         session.rename("qrelabel")
         session.checkpoint(current_objective="qcheckpoint")
+    refresh(store, KEY)
     flush = Flush(notes=["qnote is worth keeping", "qdiscard was thrown away"], trigger="asked")
     records: list[Record] = [
         flush,

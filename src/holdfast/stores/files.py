@@ -255,15 +255,19 @@ def write_whole(fd: int, data: bytes, disk: Disk) -> None:
         written += step
 
 
-def write_new(folder: int, name: str, chunks: Iterable[bytes], disk: Disk) -> None:
-    """Make `name` with this content, durably and all at once; an existing file is replaced."""
+def write_new(
+    folder: int, name: str, chunks: Iterable[bytes], disk: Disk, *, is_cache: bool = False
+) -> None:
+    """Make `name` with this content, all at once and, but for a cache, durably; an existing file is
+    replaced."""
     temporary = f".{name}.{os.getpid()}-{time.monotonic_ns()}.tmp"
     fd = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         try:
             for chunk in chunks:
                 write_whole(fd, chunk, disk)
-            disk.sync(fd)
+            if not is_cache:
+                disk.sync(fd)
         finally:
             os.close(fd)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -271,7 +275,8 @@ def write_new(folder: int, name: str, chunks: Iterable[bytes], disk: Disk) -> No
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
-    disk.sync_folder(folder)
+    if not is_cache:
+        disk.sync_folder(folder)
 
 
 def is_temporary(name: str) -> bool:

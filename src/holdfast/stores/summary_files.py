@@ -50,7 +50,7 @@ class FileSidecars:
             folder = self._folder(key)
             try:
                 data = msgspec.json.encode(sidecar)
-                write_new(folder, key.session + _SUFFIX, (data, b"\n"), self._disk)
+                write_new(folder, key.session + _SUFFIX, (data, b"\n"), self._disk, is_cache=True)
             finally:
                 os.close(folder)
         except (OSError, StoreError):

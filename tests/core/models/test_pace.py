@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,14 +21,15 @@ from holdfast.core.models.lifetimes import (
     CacheLifetime,
 )
 from holdfast.core.models.pace import (
-    CALLS_MAX,
     CacheOffer,
+    Pace,
     PastCall,
-    choose_lifetime,
     offer_of,
-    read_calls,
 )
 from holdfast.core.models.prices import Price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OPUS = Price(4.0, 20.0, 0.2, 5.0, 8.0)
 SOL = Price(2.0, 10.0, 0.2, 2.5)
@@ -37,25 +39,35 @@ GPT_12H = offer_of(traits_of("openai", "gpt-6-sol"), SOL, is_simulated=True)
 OLD_GPT = offer_of(traits_of("openai", "gpt-5"), None)
 
 
+def choose_lifetime(
+    calls: Iterable[PastCall], now: float, offer: CacheOffer
+) -> CacheLifetime | None:
+    """Return the lifetime of a call after others."""
+    pace = Pace(offer)
+    for call in calls:
+        pace.add(call)
+    return pace.choose(now)
+
+
 def life(
     offer: CacheOffer, pauses: list[float], fixed: CacheLifetime | None = None
 ) -> tuple[float, list[str]]:
     """Play a session of four calls a turn; return what its input costs, and what it asked for."""
-    calls: list[PastCall] = []
+    pace = Pace(offer)
     kept: tuple[float, int, float] | None = None
     now, size, cost = 0.0, 16_000, 0.0
     asked: list[str] = []
     for pause, call in product(pauses, range(4)):
         now += pause if call == 0 else 20.0
         size += 1_500
-        lifetime = fixed or choose_lifetime(calls, now, offer)
+        lifetime = fixed or pace.choose(now)
         assert lifetime is not None
         asked.append(lifetime.name)
         is_warm = kept is not None and now - kept[0] <= kept[2]
         old = kept[1] if kept is not None and is_warm else 0
         cost += old * offer.read + (size - old) * lifetime.write
         kept = (now, size, lifetime.seconds) if lifetime.seconds else None
-        calls = [*calls, PastCall(now, size)][-CALLS_MAX:]
+        pace.add(PastCall(now, size))
     return cost, asked
 
 
@@ -118,9 +130,8 @@ def test_no_cache_loses_its_prefix_at_each_call(offer: CacheOffer) -> None:
 
 
 def test_a_long_session_does_not_begin_again() -> None:
-    """Only the newest calls are looked at, and the oldest of them is not the first."""
+    """The pause that every session is charged for counts for less with each call."""
     quick = life(CLAUDE, [30.0] * 70)[1]
-    assert len(quick) > CALLS_MAX
     assert set(quick[12:]) == {"5m"}
 
 
@@ -153,9 +164,37 @@ def test_a_request_lives_from_its_start() -> None:
         Assistant(content="Done.", id="2", ts=160.0, usage=usage, provider="anthropic"),
         Assistant(content="More.", id="3", ts=0.0),
     ]
-    assert read_calls(records) == [PastCall(100.0, 1_000)]
-    many: list[Record] = records[:2] * 200
-    assert len(read_calls(many)) == CALLS_MAX
+    pace = Pace(CLAUDE)
+    pace.read(records)
+    assert pace.newest == PastCall(100.0, 1_000)
+
+
+MADE = st.lists(st.tuples(st.floats(0, 4_000), st.integers(0, 100_000), st.booleans()), max_size=20)
+
+
+@examples(60)
+@given(MADE, st.data())
+def test_a_log_that_grows_asks_for_what_it_would_if_read_anew(
+    made: list[tuple[float, int, bool]], data: st.DataObject
+) -> None:
+    """Also after a rewind to any place, with other calls behind it, and with none."""
+    path: list[Record] = []
+    held = Pace(CLAUDE)
+    for number, (wait, tokens, rewinds) in enumerate(made):
+        ts = (path[-1].ts if path else 100.0) + wait
+        if rewinds:
+            path = path[: data.draw(st.integers(0, len(path)))]
+        usage: Json = {"input_tokens": tokens}
+        path = [
+            *path,
+            User(content="Go.", id=f"u{number}", ts=ts),
+            Assistant(content="Done.", id=f"a{number}", ts=ts + 5, usage=usage),
+        ]
+        held.read(path)
+        anew = Pace(CLAUDE)
+        anew.read(path)
+        assert (held.newest, held.asked) == (anew.newest, anew.asked)
+        assert held.choose(ts + wait) == anew.choose(ts + wait)
 
 
 SECONDS = st.floats(0, 10_000, allow_nan=False)

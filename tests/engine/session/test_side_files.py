@@ -29,6 +29,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Mode, User
 from holdfast.core.owners import ANY_OWNER, NamedOwner
+from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, StoreUnavailable
@@ -330,16 +331,21 @@ def test_replies_are_in_what_a_cut_leaves(bench: Bench) -> None:
 
 
 @pytest.mark.files_only("it damages files")
-def test_a_running_summary_stands_beside_the_log(bench: Bench, tmp_path: Path) -> None:
-    session = bench.open(ScriptedModel(["hello", "yes"], window=32_000))
+def test_a_running_summary_is_made_when_asked_for(bench: Bench, tmp_path: Path) -> None:
+    """A turn writes none; one that is torn, or of a path that was left, is made anew."""
+    session = bench.open(ScriptedModel(["hello", "yes", "no"], window=32_000))
     bench.say(session, "[SESSION_SUMMARY] is what I write")
     path = tmp_path / "agents" / "main" / "sessions" / "s.summary.json"
+    assert not path.exists()
+    first = refresh(bench.store, session.key)
     assert "[SESSION_SUMMARY] is what I write" in path.read_text()
     path.write_text("{ torn")
     os.chmod(path, 0o400)
     bench.say(session, "again")
+    assert "again" in refresh(bench.store, session.key).items[-2].text
     assert "again" in path.read_text()
     bench.do(session.rewind(turns=1))
+    assert refresh(bench.store, session.key).items == first.items
     assert bench.store.verify(session.key).is_sound
 
 

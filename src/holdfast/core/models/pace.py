@@ -11,7 +11,6 @@ everything that was written for a few minutes is lost. With each call that belie
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ from holdfast.core.models.lifetimes import NOT_CACHED
 from holdfast.core.models.usage import read_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.generation import ModelTraits
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 READ_SHARE: Final = 0.1
 """The price of a cached token as a share of a plain one, where a model's own is not known."""
-CALLS_MAX: Final = 192
-"""Calls that are looked at; older ones would count for less than a seventh."""
 _FADE: Final = 0.99
 """The weight of a call, relative to the one after it: a long tool loop must not make the pauses
 before it forgotten, and a new habit must win within a day's work."""
@@ -62,16 +59,8 @@ class CacheOffer(msgspec.Struct, frozen=True):
         """Return the lifetime before anything is known of the pace: the cheapest to write with one
         pause to come, and the longest of those."""
         paid = dict(zip(self.lifetimes, self.next_losses(), strict=True))
-        return self._least({each: each.write + loss for each, loss in paid.items()})
-
-    @property
-    def cheapest(self) -> CacheLifetime | None:
-        """Return the lifetime that is the cheapest to write, and the longest of those."""
-        return self._least({each: each.write for each in self.lifetimes})
-
-    def _least(self, costs: dict[CacheLifetime, float]) -> CacheLifetime | None:
         sold = [each for each in self.lifetimes if each.seconds > 0]
-        return min(sold, key=lambda each: (costs[each], -each.seconds), default=None)
+        return min(sold, key=lambda each: (each.write + paid[each], -each.seconds), default=None)
 
     def next_losses(self) -> list[float]:
         """Return what one more pause would cost with each lifetime, as a share of the request: the
@@ -109,65 +98,103 @@ def _at_price(lifetime: CacheLifetime, price: Price) -> CacheLifetime:
     return msgspec.structs.replace(lifetime, write=write)
 
 
-def read_calls(records: Sequence[Record]) -> list[PastCall]:
-    """Return the newest calls of a log, the oldest first.
+class Pace:
+    """The calls of a log, and the lifetimes that they ask for, each call looked at once.
 
-    A cached prefix lives from the start of the request that used it: the time of the message
-    before a reply, not of the reply.
+    What it says depends on the records alone: a log that does not go on from the one before is
+    read anew.
     """
-    return list(islice(_calls_backwards(records), CALLS_MAX))[::-1]
 
+    def __init__(self, offer: CacheOffer) -> None:
+        self._offer = offer
+        self._terms = [(each.seconds, each.write) for each in offer.lifetimes]
+        self._losses = offer.next_losses()
+        self._shortest = min((each.seconds for each in offer.lifetimes if each.seconds), default=0)
+        self._begin("")
 
-def _calls_backwards(records: Sequence[Record]) -> Iterator[PastCall]:
-    for place in range(len(records) - 1, -1, -1):
-        record = records[place]
-        if not isinstance(record, Assistant) or record.ts <= 0:
-            continue
-        sent = records[place - 1].ts if place else 0.0
-        usage = read_usage(record.usage, record.provider or "")
-        at = sent if 0 < sent <= record.ts else record.ts
-        yield PastCall(at, usage.prompt if usage is not None else 0)
+    def _begin(self, first: str) -> None:
+        self._first, self._last, self._read = first, "", 0
+        self.newest: PastCall | None = None
+        """The newest call to a model."""
+        self.asked = self._offer.start
+        """The lifetime that it asked for, by the calls before it."""
+        costs = (0.0,) * len(self._terms)
+        start = 0 if self.asked is None else self._offer.lifetimes.index(self.asked)
+        self._state = _Charged(costs, start)
 
+    def read(self, records: Sequence[Record]) -> None:
+        """Take in what was appended.
 
-def choose_lifetime(
-    calls: Sequence[PastCall], now: float, offer: CacheOffer
-) -> CacheLifetime | None:
-    """Return the lifetime to ask for in a call that is made now; None where there is no choice.
+        A cached prefix lives from the start of the request that used it: the time of the message
+        before a reply, not of the reply.
+        """
+        if not records:
+            return self._begin("")
+        done = self._read
+        goes_on = 0 < done <= len(records) and records[done - 1].id == self._last
+        if not goes_on or records[0].id != self._first:
+            self._begin(records[0].id)
+            done = 0
+        for place in range(done, len(records)):
+            record = records[place]
+            if isinstance(record, Assistant) and record.ts > 0:
+                sent = records[place - 1].ts if place else 0.0
+                usage = read_usage(record.usage, record.provider or "")
+                at = sent if 0 < sent <= record.ts else record.ts
+                self.add(PastCall(at, usage.prompt if usage is not None else 0))
+        self._read, self._last = len(records), records[-1].id
+        return None
 
-    A longer one is taken up only where the prefix has to be written again anyway, because nothing
-    extends the life of what was written before.
-    """
-    lifetimes = offer.lifetimes
-    if len(lifetimes) == 1:
-        return lifetimes[0]
-    # Where older calls are left out, the oldest one at hand is not the first of its session.
-    is_whole = len(calls) < CALLS_MAX
-    start = offer.start if is_whole else offer.cheapest
-    if start is None or not calls:
-        return start
-    terms = [(each.seconds, each.write) for each in lifetimes]
-    losses = offer.next_losses()
-    shortest = min(each.seconds for each in lifetimes if each.seconds > 0)
-    costs = [0.0] * len(terms)
-    chosen = lifetimes.index(start)
-    # The first write is the same whatever comes, so no lifetime is charged for it.
-    steps = pairwise((*calls, PastCall(now, calls[-1].tokens)))
-    for count, (before, call) in enumerate(steps, 1):
+    def add(self, call: PastCall) -> None:
+        """Take in one call more."""
+        self.asked = self.choose(call.at)
+        if self.newest is not None and len(self._terms) > 1:
+            self._state = self._charge(self.newest, call)
+        self.newest = call
+
+    def choose(self, now: float) -> CacheLifetime | None:
+        """Return the lifetime to ask for in a call that is made now; None where there is no choice.
+
+        A longer one is taken up only where the prefix has to be written again anyway, because
+        nothing extends the life of what was written before.
+        """
+        if len(self._terms) == 1:
+            return self._offer.lifetimes[0]
+        if self._offer.start is None or self.newest is None:
+            return self._offer.start
+        charged = self._charge(self.newest, PastCall(now, self.newest.tokens))
+        return self._offer.lifetimes[charged.chosen]
+
+    def _charge(self, before: PastCall, call: PastCall) -> _Charged:
+        """What each lifetime has cost after a call, and the one to ask for in it. The first write
+        is the same whatever comes, so no lifetime is charged for it."""
+        state, terms = self._state, self._terms
         pause = call.at - before.at
         size = float(call.tokens or before.tokens or 1)
         old = float(before.tokens or size * (1 - _GROWTH))
-        read = old * offer.read
-        belief = _BELIEF_CALLS / (_BELIEF_CALLS + count) if is_whole else 0.0
-        for place, (seconds, write) in enumerate(terms):
+        read = old * self._offer.read
+        calls = state.calls + 1
+        belief = size * _BELIEF_CALLS / (_BELIEF_CALLS + calls)
+        costs: list[float] = []
+        for (seconds, write), cost in zip(terms, state.costs, strict=True):
             # A prefix that has gone cold is written again, and so is one that was shortened. What
             # was shortened after a pause that this lifetime outlives was so because it was cold.
-            is_lost = not seconds or pause > seconds or (size < old and pause <= shortest)
+            is_lost = not seconds or pause > seconds or (size < old and pause <= self._shortest)
             paid = size * write if is_lost else read + max(0.0, size - old) * write
-            costs[place] = _FADE * costs[place] + paid
-        totals = [paid + belief * size * loss for paid, loss in zip(costs, losses, strict=True)]
-        least = min(totals)
+            costs.append(_FADE * cost + paid)
+        totals = [paid + belief * loss for paid, loss in zip(costs, self._losses, strict=True)]
+        least, chosen = min(totals), state.chosen
         if totals[chosen] > _MARGIN * least:
             best = len(totals) - 1 - totals[::-1].index(least)  # of equal ones the longest
             if best < chosen or pause > terms[chosen][0]:
                 chosen = best
-    return lifetimes[chosen]
+        return _Charged(tuple(costs), chosen, calls)
+
+
+class _Charged(NamedTuple):
+    """The cost of each lifetime over the calls so far, older ones counting less, and the one that
+    is in use."""
+
+    costs: tuple[float, ...]
+    chosen: int
+    calls: int = 0

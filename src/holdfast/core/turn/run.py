@@ -10,7 +10,7 @@ from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelChange
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
-from holdfast.core.models.pace import CacheOffer, choose_lifetime, offer_of, read_calls
+from holdfast.core.models.pace import CacheOffer, Pace, offer_of
 from holdfast.core.models.window import budget_for, largest_prompt, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache, policy_of
@@ -138,6 +138,7 @@ class RunState:
         self.last_sent: SentRequest | None = None
         """The newest request, for a reply that is broken off."""
         self._offer = _cache_offer(settings)
+        self._pace = Pace(self._offer)
         self.lifetime = self._offer.start
         """The lifetime of the cached prefix that the newest request asked for."""
 
@@ -259,7 +260,8 @@ class RunState:
             plan = project(msgspec.structs.replace(request, tools=self.settings.tools), self.cache)
         self.budget_tokens = plan.budget.tokens
         self.view_tokens = plan.tokens.messages
-        self.lifetime = choose_lifetime(read_calls(records), now, self._offer)
+        self._pace.read(records)
+        self.lifetime = self._pace.choose(now)
         return msgspec.structs.replace(plan, target=_ask_for(self.lifetime, plan.target))
 
     def request(
@@ -327,13 +329,14 @@ class RunState:
         """The state of the provider's prompt cache at this moment."""
         price, offer = self.settings.price, self._offer
         last = next((rec for rec in reversed(records) if isinstance(rec, Assistant)), None)
-        calls = read_calls(records)
+        self._pace.read(records)
+        newest = self._pace.newest
         # What the newest request asked for is what is kept now; the next one may ask for another.
-        asked = choose_lifetime(calls[:-1], calls[-1].at, offer) if calls else self.lifetime
-        next_asked = choose_lifetime(calls, now, offer) or asked
+        asked = self.lifetime if newest is None else self._pace.asked
+        next_asked = self._pace.choose(now) or asked
         is_other = last is not None and last.model not in (None, "", self.settings.target.model)
         return PromptCache(
-            idle_seconds=max(0.0, now - calls[-1].at) if calls else None,
+            idle_seconds=None if newest is None else max(0.0, now - newest.at),
             ttl_seconds=asked.seconds if asked is not None else None,
             read=offer.read if asked is not None else 1.0,
             write=max(offer.read, next_asked.write) if next_asked is not None else 1.0,

@@ -1,4 +1,4 @@
-"""The files of a session beside its log: notes and the running summary; and its checkpoints.
+"""The notes of a session, in files beside its log, and its checkpoints.
 
 All of it is derived from the log and can be made again, so none of it ever stops a turn: a failure
 is a warning, and the next append tries again.
@@ -10,10 +10,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Assistant, Flush, Rewind, tool_calls
+from holdfast.core.log.records import Flush
 from holdfast.core.owners import NO_OWNER, UnknownOwner
 from holdfast.engine.memory import notes
-from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastError, HoldfastWarning
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.memory.running_summary import Sidecar
     from holdfast.core.owners import FoundOwner
     from holdfast.ports import Clock, Notes, SessionStore
 
@@ -48,7 +46,6 @@ class SideFiles:
         """The notes of the agent or owner; None where it is not known whose they are."""
         if not isinstance(owner, UnknownOwner):
             self.notes = store.notes(key.agent, owner, clock=clock)
-        self._sidecar: Sidecar | None = None
 
     def catch_up(self, records: Sequence[Record]) -> None:
         """Copy the notes of flushes into the files; repeating that adds nothing."""
@@ -58,21 +55,6 @@ class SideFiles:
             notes.save_flushes(self.notes, records, self._key)
         except _FAILURES as error:
             _warn(f"the notes of session `{self._key}` are in its log, but not in a file: {error}")
-
-    def on_append(self, records: Sequence[Record]) -> None:
-        """Keep the files up to date with records that were appended."""
-        if any(isinstance(rec, Rewind) for rec in records):
-            self._sidecar = None  # what was summarised may not be on the path any more
-        self.catch_up(records)
-        if any(isinstance(rec, Assistant) and not tool_calls(rec.content) for rec in records):
-            self.update_summary()
-
-    def update_summary(self) -> None:
-        """Bring the running summary up to date, and its file as well."""
-        try:
-            self._sidecar = refresh(self._store, self._key, known=self._sidecar)
-        except _FAILURES as error:
-            _warn(f"the running summary of session `{self._key}` was not updated: {error}")
 
     def state(self, trigger: str, extra: Mapping[str, Any] | None = None) -> State:
         """Capture the state of the session now. Nothing is stored."""

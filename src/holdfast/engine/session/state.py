@@ -111,7 +111,7 @@ class SessionState:
         self.is_settled = False
         """True once the run knows everything that the log says of it."""
         self._settle_by_newest()
-        self.log.on_append(self.side_files.on_append)
+        self.log.on_append(self.side_files.catch_up)
 
     @property
     def mode(self) -> Literal["continue", "fresh"]:

@@ -8,13 +8,12 @@ the same cache; a fact that a later call used and that was in no request is a fa
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.pace import CALLS_MAX, PastCall, choose_lifetime, offer_of
+from holdfast.core.models.pace import Pace, PastCall, offer_of
 from holdfast.core.models.window import budget_for, output_reserve
 from holdfast.core.tokens.counting import Estimator
 from holdfast.core.window import Window, as_window
@@ -249,8 +248,7 @@ class PolicyReplay:
         offer: CacheOffer | None = None,
     ) -> None:
         self._transcript = transcript
-        self._offer = offer
-        self._calls: deque[PastCall] = deque(maxlen=CALLS_MAX)
+        self._pace = None if offer is None else Pace(offer)
         self._asked = terms.rules
         self._idle_seconds = idle_seconds
         self._terms = terms
@@ -291,15 +289,15 @@ class PolicyReplay:
             if self._idle_seconds is not None:
                 call = msgspec.structs.replace(call, at=done * self._idle_seconds)
             idle = None if before is None else max(0.0, call.at - before)
-            if self._offer is not None:
+            if self._pace is not None:
                 call = msgspec.structs.replace(call, rules=self._asked)
-                lifetime = choose_lifetime(tuple(self._calls), call.at, self._offer)
+                lifetime = self._pace.choose(call.at)
                 if lifetime is not None:
                     self._asked = _rules_with(self._terms.rules, lifetime)
             request = self._course.request(call, idle=idle)
             yield call, request, *self._charge(call, request)
-            if not request.is_refused:
-                self._calls.append(PastCall(call.at, self._sums[-1]))
+            if self._pace is not None and not request.is_refused:
+                self._pace.add(PastCall(call.at, self._sums[-1]))
             before = call.at
             if progress is not None:
                 progress(done, len(calls))
