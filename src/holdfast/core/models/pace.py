@@ -166,7 +166,7 @@ class Pace:
         return self._offer.lifetimes[charged.chosen]
 
     def _charge(self, before: PastCall, call: PastCall) -> _Charged:
-        """What each lifetime has cost after a call, and the one to ask for in it. The first write
+        """Charge each lifetime for a call, and choose the one to ask for in it. The first write
         is the same whatever comes, so no lifetime is charged for it."""
         state, terms = self._state, self._terms
         pause = call.at - before.at
