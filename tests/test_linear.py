@@ -475,8 +475,7 @@ def test_every_argument_can_be_made() -> None:
 def test_functions_that_remember_are_found() -> None:
     """Otherwise a text that is read again would seem to cost nothing."""
     names = {name for _module, name, _function in remembering()}
-
-    assert {"thousandths", "_estimate_long", "_estimate_short", "_worth"} <= names
+    assert {"thousandths", "_estimate_long", "_estimate_short"} <= names
 
 
 def test_patterns_and_functions_are_found() -> None:

@@ -89,22 +89,12 @@ def judged(
 
 
 def test_good_summary_is_used_as_it_is() -> None:
-    """Nothing is done to what is right, and what it lacks is named."""
+    """Nothing is done to what is right."""
     verdict = judged(GOOD)
     assert verdict.text == GOOD
     assert verdict.fault is None
     assert verdict.reason == ""
     assert verdict.mended == ()
-    assert any(name.startswith("src/login/part_") for name in verdict.missing)
-    assert "tests/test_login.py" not in verdict.missing
-
-
-def test_what_a_summary_lacks_is_in_the_part_made_by_code() -> None:
-    """Nothing that matters depends on a model's care."""
-    verdict = judged(GOOD)
-    text = carry_over(HISTORY, cap_tokens=2_000, counter=COUNTER, prose=GOOD).text
-    assert verdict.missing
-    assert all(name in text for name in verdict.missing)
 
 
 @pytest.mark.parametrize(
@@ -495,22 +485,3 @@ def test_every_fault_says_why(fault: str) -> None:
         assert (verdict.text, verdict.fault) == (None, fault)
         assert isinstance(verdict.reason, str)
         assert verdict.reason.strip()
-
-
-def test_words_of_the_request_are_missed_where_the_summary_is_about_something_else() -> None:
-    """Words that tell something, and none of them once the summary has two."""
-    asked = [
-        *HISTORY,
-        User(content="Now go on to do my quarterly invoice export on this PC", id="z"),
-    ]
-    telling = {"quarterly", "invoice", "export"}
-    missing = set(judged(GOOD, covered=asked).missing)
-    assert telling <= missing
-    assert not missing & {"now", "go", "on", "to", "do", "my", "this", "pc"}
-    one = GOOD.replace("The suite", "The invoice and the suite")
-    assert set(judged(one, covered=asked).missing) >= telling - {"invoice"}
-    two = GOOD.replace("The suite", "The invoice export and the suite")
-    assert not telling & set(judged(two, covered=asked).missing)
-    brief = [*HISTORY, User(content="Now do the invoice", id="z")]
-    assert "invoice" in judged(GOOD, covered=brief).missing
-    assert "invoice" not in judged(one, covered=brief).missing

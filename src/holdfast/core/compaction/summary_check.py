@@ -5,8 +5,7 @@ conversation, not a copy of it, and smaller than what it replaces. All of this i
 reason, the structure, the size and the words that the two have in common, in whatever language. A
 model that apologises or only announces a summary writes no sections. Whatever is refused costs
 nothing but the call, for the part that code makes of the same records is there in any case. What is
-accepted comes back without our own wrapper, within its cap, and with a list of the names that it
-lacks.
+accepted comes back without our own wrapper and within its cap.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import msgspec
 
 from holdfast.core.compaction.entries import piece_text, read_entries, read_units
 from holdfast.core.extract.fair_share import sections_within
-from holdfast.core.extract.names import rank_names
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import (
@@ -32,7 +30,6 @@ from holdfast.core.models.messages import (
     read_blocks,
 )
 from holdfast.core.narrative.carryover import prose_of
-from holdfast.core.narrative.digest import digest_record
 from holdfast.core.narrative.story import MARKS
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.core.text.cut import cut
@@ -70,7 +67,6 @@ Fault = Literal[
 
 LENGTH_FACTOR: Final = 2
 """A summary above so many times its cap did not do what was asked; below it is shortened."""
-_NAMES_CHECKED: Final = 12
 _REQUEST_WORDS: Final = 12
 _KNOWN_SHARE: Final = 0.3
 """A summary of this conversation has more of its words than that."""
@@ -88,7 +84,7 @@ _COMPARED_CHARS: Final = 1_000_000
 _PAYLOAD_CHARS: Final = 2_000
 """Of a call's arguments and of a result, what a summary is compared with."""
 _RECENT_RECORDS: Final = 600
-"""Records at the end of a long history that are searched for names and copies."""
+"""Records at the end of a long history that are searched for copies."""
 
 _SPEAKERS: Final = (*("user", "below", "refusal", "text", "thought"),)
 _THOUGHT: Final = lazy_pattern(
@@ -150,8 +146,6 @@ class SummaryVerdict(msgspec.Struct, frozen=True):
     """In words; empty where the summary is used."""
     mended: tuple[str, ...] = ()
     """The changes made to it."""
-    missing: tuple[str, ...] = ()
-    """Names and words that matter and that it lacks. The part made by code has them."""
 
 
 class _Rejected(Exception):
@@ -184,7 +178,7 @@ def judge(
         _check_shape(text)
         _check_language(text, recent)
         tokens = _check_size(text, covered, previous, cap_tokens, counter)
-        missing = _missing(text, recent, f"{shown}\n{previous}")
+        _check_subject(text, recent, f"{shown}\n{previous}")
     except _Rejected as rejected:
         return rejected.verdict
     if tokens > cap_tokens:
@@ -194,7 +188,7 @@ def judge(
             return SummaryVerdict(
                 None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing"
             )
-    return SummaryVerdict(text, mended=tuple(mended), missing=missing)
+    return SummaryVerdict(text, mended=tuple(mended))
 
 
 def _check_ending(reply: Reply) -> None:
@@ -339,25 +333,19 @@ def _check_size(
     raise _Rejected("no smaller", f"{tokens:,} tokens in the place of {replaced:,}")
 
 
-def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
-    """Return what matters and is missing in the summary; where all is, it is of something else."""
-    digests = [found for record in covered if (found := digest_record(record)) is not None]
-    names = rank_names(digests)[:_NAMES_CHECKED]
-    lacking = [name for name in names if name not in text]
-    asked = _request_words(covered)
-    have = set(_words(text))
-    unsaid = [word for word in asked if word not in have]
-    if len(asked) > 2 and len(unsaid) == len(asked) and len(lacking) == len(names):
-        telling = {word for word in _words(_body(text)) if _is_telling(word)}
-        known = telling.intersection((*_history(covered), *_words(seen)))
-        if len(known) < _KNOWN_SHARE * len(telling):
-            raise _Rejected(
-                "unrelated",
-                f"of its {len(telling):,} words, {len(known):,} are in the conversation",
-            )
-    needed = 2 if len(asked) > 2 else 1
-    is_about_it = not asked or len(asked) - len(unsaid) >= needed
-    return (*lacking, *(unsaid if not is_about_it else ()))
+def _check_subject(text: str, covered: Sequence[Record], seen: str) -> None:
+    """A summary with no word of the newest request and few of the conversation is of something
+    else."""
+    asked, words = _request_words(covered), set(_words(text))
+    if len(asked) <= 2 or not words.isdisjoint(asked):
+        return
+    telling = {word for word in _words(_body(text)) if _is_telling(word)}
+    known = telling.intersection((*_history(covered), *_words(seen)))
+    if len(known) < _KNOWN_SHARE * len(telling):
+        raise _Rejected(
+            "unrelated",
+            f"of its {len(telling):,} words, {len(known):,} are in the conversation",
+        )
 
 
 def _request_words(covered: Sequence[Record]) -> list[str]:

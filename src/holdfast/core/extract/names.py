@@ -6,12 +6,12 @@ import re
 from collections import Counter as Counted
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.tokens.counting import Counter
 
@@ -32,33 +32,12 @@ _NAME: Final = lazy_pattern(
     re.VERBOSE,
 )
 _QUOTED: Final = lazy_pattern(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
-_HALF_LIFE_STEPS: Final = 80
-"""After this many steps a mention counts half."""
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = lazy_pattern(r"[\d.]+")
-_BOILERPLATE: Final = lazy_pattern(
-    r"__(?:future|name|main|file|doc|all|slots|init|str|repr|call)__|TYPE_CHECKING|NotImplemented"
-    r"|/dev/(?:null|stdin|stdout|stderr)|/bin/(?:ba)?sh|/usr/bin/env"
-    r"|content|message|messages|text|type|name|role|user|assistant|system|uuid|session|status"
-    r"|true|false|null|none|None|string|number|object|array|value|data|error|result|output|input"
-    r"|\d+-\d+-\d+T[\d:.Z+-]*|\w+:"
-)
-"""Names that nearly every program, or every JSON of one, contains."""
 _ESCAPED: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 """White space in JSON that was printed: `\\nFix` is a line that begins with `Fix`."""
 _DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
 """A path of Windows, whose folders may begin with the same letters."""
-_LITTLE_WORTH: Final = 0.2
-"""Bare numbers are mostly line numbers and sizes."""
-_KNOWN: Final = lazy_pattern(
-    r"(?:os|fmt|io|re|sys|time|json|math|path|errors|strings|strconv|bytes|filepath|context|exec"
-    r"|sync|log|slog|http|sort|bufio|regexp|itertools|functools|collections|typing|datetime|pathlib"
-    r"|subprocess|logging|asyncio|np|pd|plt|Math|Object|Array|JSON|String|Number|Promise|Date|Map|Set"
-    r"|console|process|document|window|this|self|cls|std|str|t|f|assert|expect|require)"
-    r"(?:\.|::)\w{1,30}"
-)
-"""Members of standard libraries, which an agent knows, and of the object at hand."""
-_KNOWN_WORTH: Final = 0.5
 _EDGES: Final = "()\"',;:"
 """Around a quoted name they are no part of it."""
 _WORD_CHARS: Final = 120
@@ -108,24 +87,6 @@ def _unescape(word: str) -> str:
     return _ESCAPED.sub(" ", word) if "\\" in word and not _DRIVE.search(word) else word
 
 
-def weigh(names: Sequence[str], weight: float) -> dict[str, float]:
-    """Each name with its weight, which is lower for names that say little; boilerplate has none.
-
-    Texts of one session repeat most names: each is one string for all of them.
-    """
-    return {name: weight * worth for name, worth in map(_worth, names) if worth}
-
-
-@lru_cache(maxsize=16_384)
-def _worth(name: str) -> tuple[str, float]:
-    """A name and the share of its weight that it keeps."""
-    if _BOILERPLATE.fullmatch(name):
-        return name, 0.0
-    if _NUMBER.fullmatch(name):
-        return name, _LITTLE_WORTH
-    return name, _KNOWN_WORTH if _KNOWN.fullmatch(name) else 1.0
-
-
 def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
     """The most frequent names in a text as one line, which stands in for a cleared result."""
     counts: dict[str, int] = {}
@@ -141,29 +102,3 @@ def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
             break
         kept.append(name)
     return " ".join(kept)
-
-
-class HasNames(Protocol):
-    """Something that holds names, and whether it is a step of the agent."""
-
-    @property
-    def names(self) -> Mapping[str, float]:
-        """Each name with its weight."""
-
-    @property
-    def is_step(self) -> bool:
-        """Return whether it counts for the age of names."""
-
-
-def rank_names(digests: Sequence[HasNames]) -> list[str]:
-    """All names, best first: the recent, the repeated, those used in calls, and the short."""
-    scores: dict[str, float] = {}
-    get, age = scores.get, 0
-    for digest in reversed(digests):
-        if digest.names:
-            weight = 0.5 ** (age / _HALF_LIFE_STEPS)
-            for name, factor in digest.names.items():
-                scores[name] = get(name, 0.0) + weight * factor
-        age += digest.is_step
-    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
-    return [name for _rank, name in ranked]

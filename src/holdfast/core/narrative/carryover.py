@@ -1,10 +1,9 @@
 """Carry-overs: the text that replaces the records a compaction cuts, made without a model call.
 
 A carry-over is a narrative: what was said and done, in order of time (`story`), then the state at
-the cut (open tasks, the last check, files changed), then a few exact names that stand nowhere
-else. A model's summary, if there is one, comes first. The text can be read back: the next cut
-continues an earlier carry-over without the records behind it, and the size stays the same however
-many cuts follow.
+the cut (open tasks, the last check, files changed). A model's summary, if there is one, comes
+first. The text can be read back: the next cut continues an earlier carry-over without the records
+behind it, and the size stays the same however many cuts follow.
 
 The caller fences the text and labels it as data.
 """
@@ -24,7 +23,6 @@ from holdfast.core.extract.file_lists import (
     newest_files,
     read_files,
 )
-from holdfast.core.extract.names import identifiers, rank_names
 from holdfast.core.narrative.digest import digest_record
 from holdfast.core.narrative.state import WorkState, read_state
 from holdfast.core.narrative.story import lines_of, read_lines, tell
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 _PROSE_SHARE: Final = 0.25
 _STATE_SHARE: Final = 0.15
-_NAMES_SHARE: Final = 0.05
 """The largest share of the cap that each part may take; the story gets the rest."""
 _ITEM_CHARS: Final = 200
 """Of an open item: enough for a sentence."""
@@ -54,10 +51,11 @@ CHECK: Final = "## Last check"
 CHANGED: Final = "## Files changed"
 UNCOMMITTED: Final = "## Files changed, no commit seen since"
 OUTPUTS: Final = "## Outputs kept by reference"
-NAMES: Final = "## Exact names"
 OLDER: Final = "(an older summary; what it calls open may be done in what follows)"
 """Stands before a model's summary that later steps follow."""
-_SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, NAMES)
+_FORMER: Final = "## Exact names"
+"""Earlier versions wrote this section; readers said that it helped them in nothing."""
+_SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, _FORMER)
 _HEADING: Final = lazy_pattern(r"#{1,6} \S")
 _OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
 _RELATIVE: Final = lazy_pattern(r"\(paths are relative to (/[^\n]{1,400})\)")
@@ -79,7 +77,6 @@ class _Earlier(msgspec.Struct, frozen=True):
     omitted: int = 0
     lines: tuple[StoryLine, ...] = ()
     state: WorkState = WorkState()
-    names: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
 
@@ -114,8 +111,7 @@ def carry_digests(
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
-    small. `kept` are the records that stay behind the carry-over: the state is the one after them,
-    and their names are not listed.
+    small. `kept` are the records that stay behind the carry-over: the state is the one after them.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     earlier = read_back(previous) if previous else _Earlier()
@@ -125,12 +121,10 @@ def carry_digests(
     if start and not prose.strip() and digests:
         start = f"{OLDER}\n{start}"
     behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)
-    names_room = int(rest * _NAMES_SHARE)
     fixed = counter.count("\n\n".join(filter(None, (start, *behind)))) + 12
     lines = lines_of(digests, earlier.lines)
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
-    room = cap_tokens - fixed - names_room
-    ranked = _names_to_list(digests, earlier.names, kept)
+    room = cap_tokens - fixed
     for _again in range(6):
         if room <= 0:
             break
@@ -138,13 +132,9 @@ def carry_digests(
         notes = _notes(root, omitted + earlier.omitted)
         story = _section(STORY, [*notes, *told]) if told else ""
         text = "\n\n".join(filter(None, (start, story, *behind)))
-        names = _names(ranked, names_room, counter, text, root)
-        whole = "\n\n".join(
-            filter(None, (text, _section(NAMES, [" ".join(names)]) if names else ""))
-        )
-        size = counter.count(whole)
+        size = counter.count(text)
         if size <= cap_tokens:
-            return CarryOver(whole, size)
+            return CarryOver(text, size)
         room -= max(1, size - cap_tokens)
     text = _whole_lines("\n\n".join(filter(None, (start, *behind))), cap_tokens, counter)
     return CarryOver(text, counter.count(text))
@@ -224,7 +214,6 @@ def read_back(text: str) -> _Earlier:
             uncommitted=tuple(uncommitted),
             check="\n".join(check),
         ),
-        names=tuple(" ".join(sections[NAMES]).split()),
         outputs=tuple(line for line in sections[OUTPUTS] if _OUTPUT.fullmatch(line)),
     )
 
@@ -317,29 +306,3 @@ def _whole_lines(text: str, cap_tokens: int, counter: Counter) -> str:
         lines = lines[: min(len(lines) - 1, len(lines) * 19 // 20)]
         text = "\n".join(lines)
     return text.rstrip() if lines else ""
-
-
-def _names_to_list(
-    digests: Sequence[Digest], earlier: Sequence[str], kept: Sequence[Digest]
-) -> list[str]:
-    """The names of what is cut, best first, without those of what stays."""
-    shown = {name for digest in kept for name in digest.names}
-    return [name for name in (*rank_names(digests), *earlier) if name not in shown]
-
-
-def _names(names: Sequence[str], room: int, counter: Counter, text: str, root: str) -> list[str]:
-    """As many names as fit, without those that stand in the text."""
-    room -= counter.count(f"\n\n{NAMES}\n")
-    listed = {*text.split(), *identifiers(text)}
-    kept: dict[str, None] = {}
-    for ranked in names:
-        name = ranked.removeprefix(f"{root}/") if root and ranked[:1] == "/" else ranked
-        if ranked in listed or name in listed or name in kept:
-            continue
-        tokens = counter.count(f" {name}")
-        if tokens <= room:
-            kept[name] = None
-            room -= tokens
-        elif room < 3:
-            break
-    return list(kept)

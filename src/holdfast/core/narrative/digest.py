@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from holdfast.core.extract import tasks
-from holdfast.core.extract.names import identifiers, weigh
 from holdfast.core.extract.shell_commands import command_in, has_failed, same_command
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
@@ -24,7 +23,7 @@ from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from holdfast.core.log.records import Json, Record
 
@@ -35,14 +34,6 @@ Kind = Literal[
 those with a refused call, the agent's text or thinking, a tool call, prose that a call was given,
 a result that reads like prose, a program in the user's role."""
 
-_CALL_WEIGHT: Final = 3.0
-"""A name in a call is used again far more often than one that a result mentions."""
-_REPLY_WEIGHT: Final = 2.0
-"""A name that the assistant itself wrote is needed again more often than one in a tool's output."""
-_NAMES_CHARS: Final = 4_000
-"""Of a text that is searched for names, from both ends."""
-_RESULT_NAMES_CHARS: Final = 1_000
-"""The same of a result: a narrative lists few names, and mostly those that calls were given."""
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 _SHORT_CHARS: Final = 240
 """A result up to this length is told as it is."""
@@ -115,9 +106,6 @@ class Digest(msgspec.Struct, frozen=True):
     record: str
     passages: tuple[Passage, ...] = ()
     outcome: CallOutcome | None = None
-    is_step: bool = False
-    names: Mapping[str, float] = {}
-    """Each name with its weight."""
     calls: tuple[tuple[str, tuple[Touch, ...]], ...] = ()
     """The ids of its calls that name files, with those files."""
     commands: tuple[tuple[str, str], ...] = ()
@@ -143,17 +131,13 @@ def digest_record(record: Record) -> Digest | None:
             return _digest_user(record)
         case InjectedContext():
             text = one_line(record.text, _PROGRAM_CHARS)
-            return Digest(
-                record.id,
-                passages=(Passage("program", text),) if text else (),
-                names=weigh(_names_in(scrub(record.text)), 1.0),
-            )
+            return Digest(record.id, (Passage("program", text),) if text else ())
         case Assistant():
             return _digest_reply(record)
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
             return _with_calls(
-                Digest(record.id, is_step=True), [(record.tool_use_id, record.name, arguments)], []
+                Digest(record.id), [(record.tool_use_id, record.name, arguments)], []
             )
         case ToolResult():
             return _digest_result(record)
@@ -176,16 +160,6 @@ def arguments_text(value: Any) -> str:
             return str(value)
 
 
-def names_of(record: Record) -> frozenset[str]:
-    """Every name in a record that a model sees."""
-    match record:
-        case ToolResult() | User():
-            return frozenset(identifiers(scrub(text_of(record.content))))
-        case _:  # calls have theirs in their arguments; nothing else has any
-            found = digest_record(record)
-            return frozenset(found.names) if found is not None else frozenset()
-
-
 def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
     return set(_WORD.findall(text.casefold()))
@@ -203,17 +177,16 @@ def _telling_lines(text: str) -> str:
 
 
 def _digest_user(record: User) -> Digest:
-    names = weigh(_names_in(scrub(text_of(record.content)).strip()), 1.0)
     summary = client_summary(record)
     if is_from_program(record):
         if summary:
-            return Digest(record.id, names=names, summary=summary)
+            return Digest(record.id, summary=summary)
         text = one_line(text_of(record.content), _PROGRAM_CHARS)
-        return Digest(record.id, (Passage("program", text),) if text else (), names=names)
+        return Digest(record.id, (Passage("program", text),) if text else ())
     # With the line ends it will have when it is read back.
     said = "\n".join(user_text(record).splitlines())
     passages = (Passage("user", said),) if said else ()
-    return Digest(record.id, passages, names=names, summary=summary)
+    return Digest(record.id, passages, summary=summary)
 
 
 def _digest_reply(record: Assistant) -> Digest:
@@ -224,16 +197,11 @@ def _digest_reply(record: Assistant) -> Digest:
     calls = [
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
     ]
-    names: dict[str, float] = {}
-    for text in texts:
-        names |= weigh(_names_in(text), _REPLY_WEIGHT)
     boxes = tasks.checkboxes("\n".join(texts))
     passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
     digest = Digest(
         record.id,
         passages=tuple(passages),
-        is_step=True,
-        names=names,
         # Ticked boxes alone are no list: they report on tasks that were listed before.
         listed=tuple(boxes) if tasks.open_texts(boxes) else None,
         done=tuple(box.text for box in boxes if box.status == "done"),
@@ -267,7 +235,6 @@ def _is_line(text: str) -> bool:
 def _with_calls(
     digest: Digest, calls: Iterable[tuple[str, str, Json]], passages: list[Passage]
 ) -> Digest:
-    names = dict(digest.names)
     told = list(passages)
     touched: list[tuple[str, tuple[Touch, ...]]] = []
     commands: list[tuple[str, str]] = []
@@ -275,8 +242,6 @@ def _with_calls(
     listed = digest.listed
     for call_id, tool, arguments in calls:
         text = scrub(arguments_text(arguments))
-        for name, weight in weigh(_names_in(text), _CALL_WEIGHT).items():
-            names[name] = max(names.get(name, 0.0), weight)
         touches = find_touches(tool, arguments)
         if touches:
             touched.append((call_id, touches))
@@ -297,7 +262,6 @@ def _with_calls(
     return msgspec.structs.replace(
         digest,
         passages=tuple(told),
-        names=names,
         calls=tuple(touched),
         commands=tuple(commands),
         listed=listed,
@@ -343,18 +307,9 @@ def _digest_result(record: ToolResult) -> Digest:
         outcome=CallOutcome(
             record.tool_use_id, is_failed, record.refused is not None, told, is_prose
         ),
-        names=weigh(_names_in(text, _RESULT_NAMES_CHARS), 1.0),
         new_task=tasks.new_id(text),
         outputs=_output(record),
     )
-
-
-def _names_in(text: str, chars: int = _NAMES_CHARS) -> list[str]:
-    """The names in a text, of a long one in its ends. Words that are torn there are no names."""
-    if len(text) > chars:
-        head, tail = text[: chars // 2].rsplit(None, 1), text[-chars // 2 :].split(None, 1)
-        text = f"{head[0]}\n{tail[-1]}" if len(head) == len(tail) == 2 else ""
-    return identifiers(text)
 
 
 def _is_listing(text: str) -> bool:

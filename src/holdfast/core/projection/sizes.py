@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.extract.names import identifiers
+from holdfast.core.log.records import (
+    Assistant,
+    InjectedContext,
+    ToolResult,
+    ToolUse,
+    User,
+    text_of,
+    tool_calls,
+)
 from holdfast.core.models.messages import ToolAnswer, arguments_json
-from holdfast.core.narrative.digest import digest_record, names_of
+from holdfast.core.narrative.digest import arguments_text, digest_record
 from holdfast.core.refusals.left_out import is_media
 from holdfast.core.refusals.unsendable import pages_of
+from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (
     MESSAGE_TOKENS,
@@ -86,10 +97,10 @@ class Scale:
         return found[1]
 
     def names(self, record: Record) -> frozenset[str]:
-        """Return every name in a record."""
+        """Return every name in a message or a result, and in the arguments of calls."""
         found = self._names.get(id(record))
         if found is None:
-            found = self._names[id(record)] = (record, names_of(record))
+            found = self._names[id(record)] = (record, _names_of(record))
         return found[1]
 
     def digests(self, records: Iterable[Record]) -> list[Digest]:
@@ -197,3 +208,23 @@ def water_level(sizes: Sequence[int], room: int) -> float:
             return share
         left -= size
     return float(max(sizes, default=0))
+
+
+def _names_of(record: Record) -> frozenset[str]:
+    match record:
+        case ToolResult() | User():
+            text = text_of(record.content)
+        case Assistant():
+            calls = tool_calls(record.content)
+            texts = [
+                text_of(record.content),
+                *(arguments_text(call.get("input")) for call in calls),
+            ]
+            text = "\n".join(texts)
+        case InjectedContext():
+            text = record.text
+        case ToolUse():
+            text = arguments_text(record.input)
+        case _:
+            return frozenset()
+    return frozenset(identifiers(scrub(text)))
