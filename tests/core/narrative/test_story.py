@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, working_session
 from tests.support.runs import examples
 
+from holdfast.core.log.records import Compaction
 from holdfast.core.narrative.carryover import (
     OLDER,
     STORY,
@@ -101,6 +102,36 @@ def test_a_newer_outcome_of_the_same_command_stands_and_the_older_is_marked() ->
     assert "• run check all → failed at first: 2 errors in cart" in text
     assert "• run check all ×2 → fine now" in text
     assert "`check all`: fine now" in text
+
+
+def test_an_earlier_outcome_that_differs_is_told_although_nothing_says_that_it_failed() -> None:
+    """Behind a pipe the status is that of the last program: only the words differ."""
+    log = Log({})
+    for result in ("boom: a lock was held twice", "ran in 0.34s", "held at 12:03"):
+        log.call("run", result, command="check all")
+    log.call("run", "not run", command="check all", is_error=True, refused="not now")
+    log.call("run", "ran in 3s", command="check all")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert "• run check all → boom: a lock was held twice" in text
+    assert "• run check all ×2 → ran in 3s" in text
+    assert "• run check all → held at 12:03" in text
+    assert "• run check all → refused by the user\nUser, refusing the call: not now" in text
+
+
+def test_the_place_of_another_tools_summary_is_told_as_long_as_it_stands_above() -> None:
+    """What is told before its place is older than it, what is told behind is newer."""
+    log = Log({})
+    log.user("Paint the shelf green.")
+    log.records.append(Compaction(summary="1. Pending:\n- paint the shelf", id="theirs"))
+    log.agent("The shelf is painted now.")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    place = "Summary, told above: 29 characters"
+    assert text.startswith(f"{OLDER}\n1. Pending:\n- paint the shelf")
+    assert f"User: Paint the shelf green.\n{place}\nAgent: The shelf is painted now." in text
+    again = carry_over([], cap_tokens=400, counter=COUNTER, previous=text).text
+    assert place in again
+    newer = carry_over([], cap_tokens=400, counter=COUNTER, previous=text, prose="### Goal\nx").text
+    assert "told above" not in newer
 
 
 def test_prose_that_a_call_was_given_is_told_with_its_reasons() -> None:

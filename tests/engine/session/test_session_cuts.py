@@ -17,8 +17,8 @@ from tests.engine.sessions import Bench, boundaries, check_requests, texts
 from tests.support.runs import examples
 
 from holdfast.core.flow.events import CallStarted, CompactionFinished, CompactionStarted
-from holdfast.core.log.records import Assistant, ToolResult, User
-from holdfast.core.narrative.carryover import carry_digests, read_back
+from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.narrative.carryover import OLDER, carry_digests, read_back
 from holdfast.core.narrative.digest import Digest, Passage
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.units import LEAST_SUMMARY
@@ -165,6 +165,29 @@ def test_a_rule_survives_the_compaction_of_a_short_session(count: int) -> None:
         assert done.tokens_after < done.tokens_before
     else:
         assert "too few messages" in done.detail or "nothing would be gained" in done.detail
+    bench.close()
+
+
+def test_words_from_before_another_tools_compaction_are_told_by_our_cut() -> None:
+    """The log has them, and no carry-over of ours does."""
+    bench = Bench("blocking")
+    model = ScriptedModel(otherwise="fine", window=WINDOW)
+    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    early = log_of([((f"Rule {n}: {rule}", 3), (True, 5)) for n, rule in enumerate(RULES)], 1.0)
+    theirs = Compaction(summary="1. Pending:\n- all of it", method="model")
+    late = log_of([(("And now?", 5), (True, 40)) for _ in range(6)], time.time())
+    bench.store.append(session.key, [*early, theirs, *late], expect=None)
+    session.close()
+    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    session.say("go on")
+    assert "Rule 0" not in texts(model.requests[-1])
+    for asked in ("and then?", "and after the second cut?"):
+        assert session.compact().outcome == "applied"
+        session.say(asked)
+        sent = texts(model.requests[-1])
+        assert all(sent.count(f"Rule {n}: {rule}") == 1 for n, rule in enumerate(RULES))
+        assert sent.count("- all of it") == sent.count(OLDER) == 1
+        bench.store.append(session.key, late, expect=None)
     bench.close()
 
 

@@ -75,7 +75,7 @@ class ToldLines:
                 )
                 self._lines[_key(called)] = told
         for passage in digest.passages:
-            if passage.kind != "program":
+            if passage.kind not in ("program", "above"):
                 self._add(
                     ToldLine(
                         record.id, passage.kind, self._shorten(passage.text), call=passage.call

@@ -23,7 +23,7 @@ from holdfast.core.extract.file_lists import (
     newest_files,
     read_files,
 )
-from holdfast.core.narrative.digest import digest_record
+from holdfast.core.narrative.digest import digest_record, summary_size
 from holdfast.core.narrative.state import WorkState, read_state
 from holdfast.core.narrative.story import lines_of, read_lines, tell
 from holdfast.core.text.cut import cut
@@ -117,12 +117,18 @@ def carry_digests(
     earlier = read_back(previous) if previous else _Earlier()
     state = read_state([*digests, *kept], earlier.state)
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
-    start = _prose(_client_summary(digests) or earlier.prose, prose, prose_cap(cap_tokens), counter)
+    before = _client_summary(digests) or earlier.prose
+    start = _prose(before, prose, prose_cap(cap_tokens), counter)
     if start and not prose.strip() and digests:
         start = f"{OLDER}\n{start}"
     behind = _state_sections(state, earlier, digests, pending, int(rest * _STATE_SHARE), counter)
     fixed = counter.count("\n\n".join(filter(None, (start, *behind)))) + 12
-    lines = lines_of(digests, earlier.lines)
+    above = "" if prose.strip() else summary_size(before)
+    lines = [
+        line
+        for line in lines_of(digests, earlier.lines)
+        if line.kind != "above" or line.text == above
+    ]
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
     room = cap_tokens - fixed
     for _again in range(6):
@@ -155,7 +161,7 @@ def story_lines(digests: Sequence[Digest], room_tokens: int, counter: Counter) -
 
 
 def _client_summary(digests: Sequence[Digest]) -> str:
-    """The newest summary of its own that a client went on from."""
+    """The newest summary that another tool, or a client by itself, went on from."""
     return next((item.summary for item in reversed(digests) if item.summary), "")
 
 

@@ -15,7 +15,15 @@ from holdfast.core.extract import tasks
 from holdfast.core.extract.shell_commands import command_in, has_failed, same_command
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
-from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    InjectedContext,
+    ToolResult,
+    ToolUse,
+    User,
+    text_of,
+)
 from holdfast.core.log.speakers import client_summary, is_from_program, user_text
 from holdfast.core.models.messages import Other, Text, Thinking, ToolCall, read_blocks
 from holdfast.core.narrative.calls import call_line, one_line
@@ -28,11 +36,21 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
 
 Kind = Literal[
-    "user", "below", "refusal", "text", "thought", "call", "written", "report", "program"
+    "user",
+    "below",
+    "above",
+    "refusal",
+    "text",
+    "thought",
+    "call",
+    "written",
+    "report",
+    "program",
 ]
 """Who or what a passage is of: the user, the user's words that stand whole behind the narrative,
-those with a refused call, the agent's text or thinking, a tool call, prose that a call was given,
-a result that reads like prose, a program in the user's role."""
+another tool's summary that stands before it, the user's words with a refused call, the agent's text
+or thinking, a tool call, prose that a call was given, a result that reads like prose, a program in
+the user's role."""
 
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 _SHORT_CHARS: Final = 240
@@ -121,7 +139,7 @@ class Digest(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     """The output that it holds by reference."""
     summary: str = ""
-    """The summary of its own that a client goes on from."""
+    """The summary that another tool, or a client by itself, goes on from."""
 
 
 def digest_record(record: Record) -> Digest | None:
@@ -141,6 +159,8 @@ def digest_record(record: Record) -> Digest | None:
             )
         case ToolResult():
             return _digest_result(record)
+        case Compaction(covers=None, summary=summary) if summary.strip():
+            return _digest_summary(record.id, summary)
         case _:  # boundaries, labels and notes hold nothing that is in the context
             return None
 
@@ -178,15 +198,26 @@ def _telling_lines(text: str) -> str:
 
 def _digest_user(record: User) -> Digest:
     summary = client_summary(record)
+    above = _digest_summary(record.id, summary) if summary else Digest(record.id)
     if is_from_program(record):
         if summary:
-            return Digest(record.id, summary=summary)
+            return above
         text = one_line(text_of(record.content), _PROGRAM_CHARS)
         return Digest(record.id, (Passage("program", text),) if text else ())
     # With the line ends it will have when it is read back.
     said = "\n".join(user_text(record).splitlines())
     passages = (Passage("user", said),) if said else ()
-    return Digest(record.id, passages, summary=summary)
+    return Digest(record.id, (*above.passages, *passages), summary=summary)
+
+
+def _digest_summary(record: str, summary: str) -> Digest:
+    """Return a mark for the place in the story where a summary was gone on from."""
+    return Digest(record, (Passage("above", summary_size(summary)),), summary=summary)
+
+
+def summary_size(text: str) -> str:
+    """Return the words of such a mark, which tell one summary from another."""
+    return f"{len(text.strip()):,} characters"
 
 
 def _digest_reply(record: Assistant) -> Digest:

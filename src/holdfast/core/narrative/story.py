@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MARKS: Final[dict[Kind, str]] = {
     "user": "User: ",
     "below": "User, whole below: ",
+    "above": "Summary, told above: ",
     "refusal": "User, refusing the call: ",
     "text": "Agent: ",
     "thought": "Thought: ",
@@ -44,10 +45,13 @@ FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSED: Final = "refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
-    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Agent|Thought|Written|Result|Program): |• |#{1,6} )"
+    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Summary, told above|Agent|Thought|Written|Result|Program): "
+    r"|• |#{1,6} )"
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
+_TIME: Final = lazy_pattern(r"\d+(?:\.\d+)? ?[mµn]?s\b|\d\d:\d\d(?::\d\d)?")
+"""How long something took, and when it ran."""
 _EDGE_LINES: Final = 3
 """Lines at the ends of a result that a program may repeat in every one."""
 
@@ -82,6 +86,7 @@ _WEIGHTS: Final[dict[str, float]] = {
     "current": 4.0,
     "program": 0.1,
     "below": 1.0,
+    "above": 1.0,
     "aside": 0.3,
     "call": 0.05,
     "failed": 0.7,
@@ -166,7 +171,7 @@ def _line(passage: Passage, record: str) -> StoryLine:
     if passage.kind == "call":
         # A list of tasks replaces the one before, whatever stands in it.
         key = passage.key.partition(" ")[0] if passage.is_list else passage.key
-    role = "aside" if passage.is_aside else _role(passage.kind)
+    role = "aside" if passage.is_aside else "list" if passage.is_list else _role(passage.kind)
     return StoryLine(passage.kind, passage.text, record, passage.call, key, role=role)
 
 
@@ -222,24 +227,33 @@ def _with_answers(lines: list[StoryLine]) -> list[StoryLine]:
 
 
 def _without_repeats(lines: list[StoryLine]) -> list[StoryLine]:
-    """Tell once what was done or said several times, at its last place; an outcome that a later
-    call of the same kind did not repeat stays, marked."""
-    newest: dict[tuple[str, str], StoryLine] = {}
+    """Tell once what was done with the same outcome, or said, several times, at its last place. Of
+    a list that is written whole the newest stands; a failure that a later call did not repeat is
+    marked."""
+    newest: dict[tuple[str, ...], StoryLine] = {}
+    passed: set[str] = set()
     kept: list[StoryLine] = []
     for line in reversed(lines):
-        later = newest.get((line.kind, line.key)) if line.key else None
-        if later is None:
-            newest[line.kind, line.key] = line
-        elif line.kind == "call":
-            if not line.is_failed or line.outcome == later.outcome or line.is_refused:
-                later.count += line.count
-                continue
-            if not later.is_failed:
-                line.role = "once"
-        elif line.kind != "user" or len(line.text) > _CHARS_MIN:
-            continue
-        kept.append(line)
+        is_call = line.kind == "call"
+        later = newest.setdefault(_key_of(line), line) if line.key else line
+        if is_call and line.is_failed and line.key in passed:
+            line.role = "once"
+        elif is_call and not (line.is_failed or line.is_refused):
+            passed.add(line.key)
+        if later is line or (line.kind == "user" and len(line.text) <= _CHARS_MIN):
+            kept.append(line)
+        elif is_call:
+            later.count += line.count
     return kept[::-1]
+
+
+def _key_of(line: StoryLine) -> tuple[str, ...]:
+    """Return what two lines share where one repeats the other: a call and its outcome, but for how
+    long it took and when."""
+    if line.kind != "call" or line.role == "list":
+        return line.kind, line.key
+    ending = "refused" if line.is_refused else "failed" if line.is_failed else ""
+    return line.kind, line.key, ending, _TIME.sub("", line.outcome)
 
 
 # Within the room

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import dropwhile, islice
+from itertools import dropwhile, islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.flow.effects import StoredMessage
 from holdfast.core.log.keys import find_answer
-from holdfast.core.log.records import Compaction, Rewind, Undo
+from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.window import ANY_WINDOW
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.log.replay import Live
     from holdfast.core.window import Window, WindowFilter
     from holdfast.ports import BlobStore, Clock, SessionStore
 
@@ -35,7 +36,8 @@ _RECORDS_KEPT: Final = 5_000
 
 
 class SessionLog:
-    """The records from the newest boundary to the head. Safe for threads.
+    """The records from the newest boundary to the head; before the compaction of another tool, the
+    user's words as well. Safe for threads.
 
     Records of other writers are taken over where they only follow ours. Where the head has moved to
     another branch, `LogConflict` is raised and nothing is written.
@@ -173,11 +175,27 @@ class SessionLog:
 
     def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)
-        self._records = list(map(self._with_payloads, live.records))
+        self._records = [
+            *self._words_before(live),
+            *map(self._with_payloads, live.records),
+        ]
         self._head, self._window = live.head, window
         callback, self._on_load = self._on_load, None
         if callback is not None:
             callback(self._records)
+
+    def _words_before(self, live: Live) -> list[Record]:
+        """The user's words from before another tool's compaction: no carry-over of ours has them,
+        and the next one must."""
+        if live.boundary is None or live.boundary.covers is not None or not live.records:
+            return []
+        first = live.records[0].id
+        older = takewhile(lambda record: record.id != first, self.store.read(self.key))
+        return [
+            record
+            for record in older
+            if isinstance(record, User) or (isinstance(record, ToolResult) and record.refused)
+        ]
 
     def _catch_up(self) -> list[Record] | None:
         """Take over the records of other writers; None where they do not simply follow ours."""
