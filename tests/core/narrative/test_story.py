@@ -121,10 +121,11 @@ def test_an_earlier_outcome_that_differs_is_told_although_nothing_says_that_it_f
 def test_the_place_of_another_tools_summary_is_told_as_long_as_it_stands_above() -> None:
     """What is told before its place is older than it, what is told behind is newer."""
     log = Log({})
+    summary = "1. Pending:\n- paint the shelf"
     log.user("Paint the shelf green.")
-    log.records.append(Compaction(summary="1. Pending:\n- paint the shelf", id="theirs"))
+    log.records.append(Compaction(summary=summary, id="theirs"))
     log.agent("The shelf is painted now.")
-    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER, previous=summary).text
     place = "Summary, told above: 29 characters"
     assert text.startswith(f"{OLDER}\n1. Pending:\n- paint the shelf")
     assert f"User: Paint the shelf green.\n{place}\nAgent: The shelf is painted now." in text

@@ -161,7 +161,7 @@ def story_lines(digests: Sequence[Digest], room_tokens: int, counter: Counter) -
 
 
 def _client_summary(digests: Sequence[Digest]) -> str:
-    """The newest summary that another tool, or a client by itself, went on from."""
+    """The newest summary of its own that a client went on from."""
     return next((item.summary for item in reversed(digests) if item.summary), "")
 
 

@@ -139,7 +139,7 @@ class Digest(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     """The output that it holds by reference."""
     summary: str = ""
-    """The summary that another tool, or a client by itself, goes on from."""
+    """The summary of its own that a client goes on from."""
 
 
 def digest_record(record: Record) -> Digest | None:
@@ -160,7 +160,7 @@ def digest_record(record: Record) -> Digest | None:
         case ToolResult():
             return _digest_result(record)
         case Compaction(covers=None, summary=summary) if summary.strip():
-            return _digest_summary(record.id, summary)
+            return Digest(record.id, (_mark_of(summary),))
         case _:  # boundaries, labels and notes hold nothing that is in the context
             return None
 
@@ -198,21 +198,21 @@ def _telling_lines(text: str) -> str:
 
 def _digest_user(record: User) -> Digest:
     summary = client_summary(record)
-    above = _digest_summary(record.id, summary) if summary else Digest(record.id)
+    above = (_mark_of(summary),) if summary else ()
     if is_from_program(record):
         if summary:
-            return above
+            return Digest(record.id, above, summary=summary)
         text = one_line(text_of(record.content), _PROGRAM_CHARS)
         return Digest(record.id, (Passage("program", text),) if text else ())
     # With the line ends it will have when it is read back.
     said = "\n".join(user_text(record).splitlines())
     passages = (Passage("user", said),) if said else ()
-    return Digest(record.id, (*above.passages, *passages), summary=summary)
+    return Digest(record.id, (*above, *passages), summary=summary)
 
 
-def _digest_summary(record: str, summary: str) -> Digest:
+def _mark_of(summary: str) -> Passage:
     """Return a mark for the place in the story where a summary was gone on from."""
-    return Digest(record, (Passage("above", summary_size(summary)),), summary=summary)
+    return Passage("above", summary_size(summary))
 
 
 def summary_size(text: str) -> str:

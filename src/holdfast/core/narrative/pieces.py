@@ -31,6 +31,8 @@ _LEFT_CHARS: Final = 24
 """Less room holds nothing."""
 _AGAIN: Final = 2.0
 """A word counts so many times as much where something later uses it again."""
+_AHEAD: Final = 3
+"""Lines behind a text that are not later: an announced call uses the words that announce it."""
 _EDGE: Final = 1.5
 """So does the first and the last sentence of a text: what it is about, and where it leads."""
 _KNOWN: Final = 0.2
@@ -57,7 +59,8 @@ class Worth:
         """Return the worth of the words of the text at this place."""
         rarity, last = self._rarity, self._last
         return sum(
-            rarity.get(word, 0.0) * (_AGAIN if last.get(word, 0) > at else 1.0) for word in words
+            rarity.get(word, 0.0) * (_AGAIN if last.get(word, 0) > at + _AHEAD else 1.0)
+            for word in words
         )
 
 

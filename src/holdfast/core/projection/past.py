@@ -170,18 +170,7 @@ class Past:
         """Return the digests of the records that are cut."""
         shown = {part.record for part in beside}
         digests = self._scale.digests([*self._words_beside(), *self.records(units, start)])
-        told = self._told_before()
-        digests = [
-            replace(item, summary="") if item.summary and item.record in told else item
-            for item in digests
-        ]
         return [_not_shown(item, shown) for item in digests] if shown else digests
-
-    def _told_before(self) -> set[str]:
-        """The records before our newest cut: its text has the summary that was gone on from."""
-        before, ids = self._boundary, list(self.by_id)
-        is_ours = before is not None and before.covers is not None and before.id in self.by_id
-        return set(ids[: ids.index(before.id)]) if before is not None and is_ours else set()
 
     def _digests_kept(self, units: Sequence[ContextUnit], start: int) -> list[Digest]:
         """Return the digests of the records that stay, oldest first."""
