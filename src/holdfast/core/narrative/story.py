@@ -51,7 +51,7 @@ _UNSAFE_LINE: Final = lazy_pattern(
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
 _TIME: Final = lazy_pattern(r"\d+(?:\.\d+)? ?[mµn]?s\b|\d\d:\d\d(?::\d\d)?")
-"""How long something took, and when it ran."""
+"""Durations and times of day: they differ between two runs with the same outcome."""
 _EDGE_LINES: Final = 3
 """Lines at the ends of a result that a program may repeat in every one."""
 
