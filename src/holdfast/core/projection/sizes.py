@@ -225,6 +225,6 @@ def _names_of(record: Record) -> frozenset[str]:
             text = record.text
         case ToolUse():
             text = arguments_text(record.input)
-        case _:
+        case _:  # boundaries, labels and notes hold nothing that is in the context
             return frozenset()
     return frozenset(identifiers(scrub(text)))
