@@ -34,7 +34,7 @@ from benchmarks.policies import data_folders
 
 from holdfast import Assistant, Policy, ToolResult, User, Window, importers
 from holdfast.context import ProjectionCache, ProjectionRequest, Scale, project
-from holdfast.core.compaction import summary_input
+from holdfast.core.compaction import summary_request
 from holdfast.core.compaction.summary_check import judge
 from holdfast.core.models.replies import Reply
 from holdfast.core.narrative.carryover import prose_cap
@@ -313,7 +313,7 @@ def stand_in(covered: list[Record], before: str, cap: int, counter: Any) -> str:
 
 def _summary_of(covered: list[Record], before: str, cap: int, counter: Any) -> str:
     digests = [found for record in covered if (found := digest_record(record)) is not None]
-    narrative = "\n".join(summary_input.parts(digests, SUMMARY_INPUT, 1, counter))
+    narrative = "\n".join(summary_request.parts(digests, SUMMARY_INPUT, 1, counter))
     text = summaries.summarise(
         summaries.read_narrative(narrative), cap_tokens=cap, counter=counter, previous=before
     )

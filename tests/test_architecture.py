@@ -82,7 +82,6 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
         *("gemini", "registry", "prefix"),
     ),
-    "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *("payloads", "files", "lines", "sqlite_files", "changes"),
         *("blobs", "audit", "notes", "search", "summary_files", "queues", "seed", "jsonl"),

@@ -26,7 +26,7 @@ ADAPTER = "a door that takes a name, and means nobody where it is empty; never e
 OWNER_EDGES = {
     "core/log/records.py:Header.owner": RECORD,
     "core/log/batch.py:new_header(owner)": RECORD,
-    "core/queues/messages.py:NewMessage.owner": RECORD,
+    "core/queues.py:NewMessage.owner": RECORD,
     "core/history/access.py:Access.owner": RECORD,
     "core/log/listing.py:Facts.owner": f"{ROW}; None where the first line of the log is damaged",
     "engine/gateway/gateway.py:MessageChanged.owner": EVENT,
@@ -53,7 +53,7 @@ WINDOW_EDGES = {
     "core/evaluation/baseline.py:Baseline.window": REPORT,
     "engine/simulation/simulate.py:Run.window": REPORT,
     "surfaces/cli/inspect/reports.py:WindowFit.window": REPORT,
-    "engine/simulation/evaluation_settings.py:EvaluationSettings.window": WIRE,
+    "engine/simulation/evaluate.py:EvaluationSettings.window": WIRE,
     "surfaces/http/context.py:ContextQuery.window": WIRE,
     "surfaces/console/session_pages/reports.py:EvaluateQuery.window": WIRE,
     "surfaces/serve_settings.py:AgentSettings.window": WIRE,

@@ -40,7 +40,7 @@ REMARK: Final = re.compile(r"  # .*")
 RANGE: Final = re.compile(r"\[[^\]]*\]")
 
 ALLOWED: Final[dict[str, tuple[int, str]]] = {
-    "failures/fields.py:_NAMED": (4, "wordings of providers' errors"),
+    "failures/numbers.py:_NAMED": (4, "wordings of providers' errors"),
     "failures/normalise.py:_RETRY_IN": (5, "wordings of providers' errors"),
     "failures/rules.py:Action": (10, "our own names of actions"),
     "turn/refusals.py:_CONTENT_ACTIONS": (5, "our own names of actions"),

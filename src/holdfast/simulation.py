@@ -1,7 +1,7 @@
 """Simulation: replay a transcript under a policy, without a model."""
 
 # isort: skip_file
-from holdfast.core.evaluation.facts import facts_in as facts_in
+from holdfast.core.evaluation.needs import facts_in as facts_in
 from holdfast.engine.simulation.policies import (
     ClearResults as ClearResults,
     Compact as Compact,

@@ -29,7 +29,7 @@ from holdfast import (
 from holdfast.core.log.records import Flush, Label, OutputRef
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
-from holdfast.engine.memory.running_summary import refresh
+from holdfast.engine.memory.notes import refresh
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore

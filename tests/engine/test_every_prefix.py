@@ -22,7 +22,7 @@ from tests.support.runs import sample
 from holdfast import importers
 from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.core.projection.policy import PromptCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.engine.adoption.homes import opencode_database
+from tests.engine.homes import opencode_database
 from tests.importers.same_conversation import CONVERSATIONS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tests.importers.same_conversation import ASK, CONVERSATIONS, OUTPUT
 from tests.importers.samples import FORMATS, only
 
 from holdfast.core.log.records import ToolResult, User
-from holdfast.core.log.speakers import META, ORIGINAL_PROMPT, user_text
+from holdfast.core.log.replay import META, ORIGINAL_PROMPT, user_text
 from holdfast.integrations.common import langchain_messages
 from holdfast.integrations.strands import messages as strands_messages
 

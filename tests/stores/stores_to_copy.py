@@ -10,8 +10,8 @@ import msgspec
 from holdfast import Assistant, SessionKey, ToolResult, User
 from holdfast.core.history.access import Access
 from holdfast.core.log.batch import new_header
-from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import SEAL, Compaction, Label, OutputRef, Rewind, encode
+from holdfast.core.log.views import MESSAGE_KEY
 from holdfast.core.memory.running_summary import Sidecar
 from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.errors import NoSuchRecord

@@ -21,7 +21,7 @@ from tests.stores.stores_to_copy import (
 
 from holdfast import Assistant, SessionKey, User
 from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
-from holdfast.core.queues.copies import is_equal
+from holdfast.core.queues import is_equal
 from holdfast.errors import StoreError, StoreUnavailable, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
@@ -29,7 +29,7 @@ from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.queues.copies import MessageCopy
+    from holdfast.core.queues import MessageCopy
     from holdfast.ports import QueuedMessage
     from holdfast.stores import CopyReport
 

@@ -14,8 +14,8 @@ import pytest
 from tests.support.runs import is_whole, sample
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.views import MESSAGE_KEY
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.ports import ANY_HEAD

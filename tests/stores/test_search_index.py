@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.core.memory.query_terms import query_terms
+from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
 from holdfast.ports.side_stores import IndexPassage, IndexSource, places_of, source_of
 from holdfast.stores.search import SqliteSearchIndex as SearchIndex

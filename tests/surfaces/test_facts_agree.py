@@ -31,7 +31,7 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
-from holdfast.engine.adoption.sessions import SessionAdopter
+from holdfast.engine.adoption import SessionAdopter
 from holdfast.engine.operations.context import ReadStatus
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session

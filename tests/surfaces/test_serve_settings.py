@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config import file_overrides
 from holdfast.core.projection.policy import Policy
-from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.simulation.policies import policy_from
 from holdfast.errors import BadSetting
 from holdfast.surfaces.serve_settings import (
     AgentSettings,

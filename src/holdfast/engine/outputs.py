@@ -32,9 +32,8 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.log.refs import AS_TEXT, refs_of, restore, without_refs
-from holdfast.core.log.speakers import SILENT_FIELDS
-from holdfast.core.outputs.excerpts import Excerpt, excerpt
-from holdfast.core.outputs.selections import selection
+from holdfast.core.log.replay import SILENT_FIELDS
+from holdfast.core.outputs.excerpts import Excerpt, excerpt, selection
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.outputs.selections import Selection
+    from holdfast.core.outputs.excerpts import Selection
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, SessionStore
 

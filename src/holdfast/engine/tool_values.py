@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.limits import NESTING_MAX, TOOL_VALUE_CHARS_MAX, TOOL_VALUE_PARTS_MAX
 from holdfast.core.text.cut import cut, scrub
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.strings import is_too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

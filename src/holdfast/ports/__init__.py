@@ -5,7 +5,7 @@ from `SessionStore`, implements its abstract methods and passes `holdfast.testin
 path, handle or seek appears here.
 """
 
-from holdfast.core.queues.messages import (
+from holdfast.core.queues import (
     FINISHED,
     MESSAGE_STATES,
     MessageState,

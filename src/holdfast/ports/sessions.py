@@ -18,9 +18,8 @@ from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import LogRepair, copy_header, fork_records
 from holdfast.core.log.ids import Named, free_key
-from holdfast.core.log.keys import find_keyed
 from holdfast.core.log.records import Header, Label, decode
-from holdfast.core.log.views import opening
+from holdfast.core.log.views import find_keyed, opening
 from holdfast.core.log.walk import position_of, record_at
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import (

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Access
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
-    from holdfast.core.memory.note_types import Note, NoteFile, NoteKind, NotePassage, SavedNotes
+    from holdfast.core.memory.note_files import Note, NoteFile, NoteKind, NotePassage, SavedNotes
     from holdfast.core.memory.running_summary import Sidecar
     from holdfast.core.owners import FoundOwner, NamedOwner, Owner, OwnerFilter
-    from holdfast.core.queues.copies import MessageCopy
-    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
+    from holdfast.core.queues import MessageCopy, MessageState, NewMessage, QueuedMessage
     from holdfast.core.secrets.redaction import Redactor
 
 

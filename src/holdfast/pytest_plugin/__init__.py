@@ -38,7 +38,7 @@ def holdfast_evaluation(pytestconfig: pytest.Config) -> Callable[..., Evaluation
 
     It takes what `holdfast.evaluation.evaluate_sessions` takes; the settings are its defaults.
     """
-    from holdfast.engine.simulation.evaluation_settings import EvaluationSettings
+    from holdfast.engine.simulation.evaluate import EvaluationSettings
 
     def setting(name: str) -> str:
         return str(pytestconfig.getini(f"holdfast_{name}") or "").strip()

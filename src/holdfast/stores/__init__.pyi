@@ -13,7 +13,7 @@ from holdfast.core.log.walk import (
     LogLine as LogLine,
     OpenLog as OpenLog,
 )
-from holdfast.core.memory.note_types import Note as Note
+from holdfast.core.memory.note_files import Note as Note
 from holdfast.core.owners import (
     ANY_OWNER as ANY_OWNER,
     AnyOwner as AnyOwner,

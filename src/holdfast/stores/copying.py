@@ -18,13 +18,13 @@ import msgspec
 
 from holdfast.core.history.access import bound
 from holdfast.core.limits import LINE_BYTES_MAX, NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
-from holdfast.core.log.chain import Chain
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import positional_id
 from holdfast.core.log.records import decode
 from holdfast.core.log.refs import hex_runs, refs_of
+from holdfast.core.log.tree import Chain
 from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, AnyOwner, UnknownOwner, owner_of
-from holdfast.core.queues.copies import as_copy, is_equal
+from holdfast.core.queues import as_copy, is_equal
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Access
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.owners import Owner, OwnerFilter
-    from holdfast.core.queues.copies import MessageCopy
+    from holdfast.core.queues import MessageCopy
     from holdfast.ports import Audit, BlobStore, Notes, QueuedMessage, Queues, SessionStore
     from holdfast.ports.copying import CopyState
 

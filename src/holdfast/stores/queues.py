@@ -9,12 +9,14 @@ from random import randint
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.core.owners import NamedOwner, filter_text, owner_text
-from holdfast.core.queues.bodies import encode_body, is_same
-from holdfast.core.queues.copies import as_copy, compare_copy
-from holdfast.core.queues.messages import (
+from holdfast.core.queues import (
     ID_STEP_MAX,
     MESSAGE_COLUMNS,
     MESSAGE_TEXTS,
+    as_copy,
+    compare_copy,
+    encode_body,
+    is_same,
     message_id,
     read_message,
 )
@@ -31,8 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.owners import Owner, OwnerFilter
-    from holdfast.core.queues.copies import MessageCopy
-    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
+    from holdfast.core.queues import MessageCopy, MessageState, NewMessage, QueuedMessage
 
 T = TypeVar("T")
 FILE_NAME: Final = "queues.sqlite3"

@@ -14,7 +14,7 @@ from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, owner_argument, 
 from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
-from holdfast.engine.adoption.sessions import is_in_use
+from holdfast.engine.adoption import is_in_use
 from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox

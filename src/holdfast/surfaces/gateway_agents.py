@@ -12,7 +12,7 @@ from holdfast.engine.session.options import (
     read_options,
     window_and_floor,
 )
-from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.simulation.policies import policy_from
 from holdfast.engine.workspace.facts import TurnTerms
 from holdfast.providers.models import async_model
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools

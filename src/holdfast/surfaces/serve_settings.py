@@ -13,8 +13,8 @@ from holdfast.config import file_overrides
 from holdfast.core.log.ids import check_name
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.turn.options import Limits, Summary, SummaryWriter
-from holdfast.engine.gateway.options import GatewayOptions
-from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.gateway.gateway import GatewayOptions
+from holdfast.engine.simulation.policies import policy_from
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import (
     HEAD_SECONDS,

@@ -12,8 +12,7 @@ from tests.strategies import clean_texts
 from tests.support.runs import examples
 
 from holdfast.core.compaction.summary_check import HEADINGS, Fault, SummaryVerdict, judge
-from holdfast.core.compaction.summary_input import parts
-from holdfast.core.compaction.summary_request import ask, ask_riding
+from holdfast.core.compaction.summary_request import ask, ask_riding, parts
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.narrative.carryover import carry_over, prose_cap, prose_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.planted import PLANTED, planted_session
 
-from holdfast.core.evaluation.facts import fact_kind
-from holdfast.core.evaluation.needs import NeedCatalog
+from holdfast.core.evaluation.needs import NeedCatalog, fact_kind
 from holdfast.core.log.records import Assistant, Record, User
 
 

@@ -14,9 +14,8 @@ from tests.core.failures.test_classify import catalogue, of_entry
 
 from holdfast.core.failures import classify as classifying
 from holdfast.core.failures.normalise import plain, squeeze, unwrap
-from holdfast.core.failures.patterns import _TABLE
+from holdfast.core.failures.patterns import _TABLE, expand, read_table
 from holdfast.core.failures.rules import _PATTERNS, _ROWS, Rule
-from holdfast.core.failures.table import expand, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,16 +14,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.core.log.backtrack import Backtrack
 from holdfast.core.log.damage import Flaw, FlawKind
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.speakers import META
-from holdfast.core.log.tree import LogSpan, Outline, Place, settled_ids
+from holdfast.core.log.replay import META
+from holdfast.core.log.tree import Backtrack, LogSpan, Outline, Place, settled_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.log.chain import Stands
+    from holdfast.core.log.tree import Stands
 
 
 class Rec(NamedTuple):

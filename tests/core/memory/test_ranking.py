@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.memory.query_terms import essential, query_terms
 from holdfast.core.memory.ranking import (
     Alike,
     Candidate,
     Weights,
+    essential,
     leaders,
+    query_terms,
     rank,
     rarity,
 )

@@ -13,20 +13,20 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Json, Record, User
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.lifetimes import (
-    FIVE_MINUTES,
-    LIFETIMES,
-    NOT_CACHED,
-    ONE_DAY,
-    CacheLifetime,
-)
 from holdfast.core.models.pace import (
     CacheOffer,
     Pace,
     PastCall,
     offer_of,
 )
-from holdfast.core.models.prices import Price
+from holdfast.core.models.prices import (
+    FIVE_MINUTES,
+    LIFETIMES,
+    NOT_CACHED,
+    ONE_DAY,
+    CacheLifetime,
+    Price,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

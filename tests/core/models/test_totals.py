@@ -11,11 +11,11 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.prices import Price, PriceTier, cost_of
-from holdfast.core.models.spending import bill_for
 from holdfast.core.models.totals import (
     PROMPT_SIZES,
     CallGroup,
     SessionTotals,
+    bill_for,
     price_moment,
     read_totals_key,
     totals_key,

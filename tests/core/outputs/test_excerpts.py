@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import EXCERPT_CHARS_MAX, EXCERPT_CHARS_MIN
-from holdfast.core.outputs.excerpts import Excerpt, excerpt
-from holdfast.core.outputs.selections import Selection, selection
+from holdfast.core.outputs.excerpts import Excerpt, Selection, excerpt, selection
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

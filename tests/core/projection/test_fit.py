@@ -15,7 +15,7 @@ from tests.support.runs import examples
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, ToolResult, User
-from holdfast.core.log.speakers import META
+from holdfast.core.log.replay import META
 from holdfast.core.models.messages import Text
 from holdfast.core.projection.policy import Policy, PolicyName, PromptCache, policy_of
 from holdfast.core.projection.project import project

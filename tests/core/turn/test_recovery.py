@@ -17,9 +17,16 @@ from holdfast.core.log.records import Assistant, ModelChange, ToolResult, User
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
-from holdfast.core.turn.facts import judge
 from holdfast.core.turn.options import Limits
-from holdfast.core.turn.recovery import Recovery, Remedy, Tries, final_error, is_smaller, remedy
+from holdfast.core.turn.recovery import (
+    Recovery,
+    Remedy,
+    Tries,
+    final_error,
+    is_smaller,
+    judge,
+    remedy,
+)
 from holdfast.core.turn.run import Bounds, RunSettings, RunState
 from holdfast.core.window import Window
 from holdfast.errors import ContextOverflow, ModelError

@@ -12,8 +12,7 @@ from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.replies import Reply
 from holdfast.core.window import Window
-from holdfast.engine.gateway.gateway import Gateway
-from holdfast.engine.gateway.options import GatewayOptions
+from holdfast.engine.gateway.gateway import Gateway, GatewayOptions
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import SessionOptions
 

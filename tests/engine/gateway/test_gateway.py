@@ -22,7 +22,7 @@ from holdfast.core.failures.classify import Failure
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import NO_OWNER
-from holdfast.core.queues.retries import LOST_CLAIMS_MAX
+from holdfast.core.queues import LOST_CLAIMS_MAX
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.models.replies import Reply
-    from holdfast.core.queues.resets import ResetReason
+    from holdfast.core.queues import ResetReason
     from holdfast.ports import QueuedMessage, SessionStore
 
 A, B = SessionKey("main", "a"), SessionKey("main", "b")

@@ -13,8 +13,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Flush, Record, User
-from holdfast.core.memory.note_files import inert, same_note
-from holdfast.core.memory.note_types import Note, SavedNotes
+from holdfast.core.memory.note_files import Note, SavedNotes, inert, same_note
 from holdfast.engine.memory.notes import newest, save_flush, save_flushes
 from holdfast.stores.files import Disk
 from holdfast.stores.notes.notes import NoteStore

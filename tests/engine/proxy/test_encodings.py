@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.headers import READABLE_ENCODINGS, readable_encodings
+from holdfast.core.proxy.endpoints import READABLE_ENCODINGS, ProxyProblem, readable_encodings
 from holdfast.engine.proxy.encodings import (
     BadEncoding,
     Inflater,

@@ -16,8 +16,8 @@ from tests.support.runs import examples
 from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
-from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.terms import newest_terms
+from holdfast.core.proxy.endpoints import ProxyProblem
+from holdfast.core.proxy.identity import newest_terms
 from holdfast.core.window import Window
 from holdfast.engine.proxy import session_branches
 from holdfast.engine.proxy.keeper import ProxyKeeper

@@ -15,7 +15,7 @@ from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.memory.running_summary import refresh
+from holdfast.engine.memory.notes import refresh
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastWarning, UsageError
 from holdfast.importers.checkpoints import read_checkpoint

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import AsyncSession
 from holdfast.core.turn.run import RunState
-from holdfast.engine.session.drivers.switching import SWITCH_SECONDS, FrequentSwitches
+from holdfast.engine.session.drivers.waiting import SWITCH_SECONDS, FrequentSwitches
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:

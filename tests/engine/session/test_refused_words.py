@@ -30,7 +30,7 @@ from holdfast.core.history.reseed import cap_for
 from holdfast.core.log.records import Assistant, Epoch
 from holdfast.core.memory.running_summary import render as render_summary
 from holdfast.engine.history.reseed import reseed
-from holdfast.engine.memory.running_summary import refresh
+from holdfast.engine.memory.notes import refresh
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.operations.session_history import History
 from holdfast.engine.session import checkpoints

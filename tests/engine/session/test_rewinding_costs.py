@@ -23,7 +23,7 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.core.memory.running_summary import Sidecar, advance, render
-from holdfast.engine.memory import running_summary
+from holdfast.engine.memory import notes
 from holdfast.engine.session import rewinding
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD
@@ -128,8 +128,8 @@ def test_a_summary_is_made_from_the_newest_records(kinds: list[str], bound: int)
     store = stored(kinds)
     path = list(store.read(KEY))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running_summary, "_RECORDS_MAX", bound)
-        found = running_summary.refresh(store, KEY)
+        patch.setattr(notes, "_RECORDS_MAX", bound)
+        found = notes.refresh(store, KEY)
     if len(path) < bound:
         assert found == advance(Sidecar(), path)
     else:

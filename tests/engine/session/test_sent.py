@@ -39,7 +39,7 @@ from holdfast.core.log.records import (
     Unknown,
     User,
 )
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import project

@@ -24,7 +24,7 @@ from tests.support.runs import examples
 from holdfast.core.projection.policy import Policy
 from holdfast.core.turn.background import cold_draft_delay, draft_before_cold, is_draft_due
 from holdfast.core.turn.options import Summary
-from holdfast.engine.session.drivers.alarms import AlarmClock
+from holdfast.engine.session.drivers.waiting import AlarmClock
 from holdfast.testing.scripted import calls
 
 if TYPE_CHECKING:

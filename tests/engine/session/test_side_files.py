@@ -29,7 +29,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Mode, User
 from holdfast.core.owners import ANY_OWNER, NamedOwner
-from holdfast.engine.memory.running_summary import refresh
+from holdfast.engine.memory.notes import refresh
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, StoreUnavailable

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.shared_data import need_data
 
 from holdfast import importers
-from holdfast.core.evaluation.facts import facts_in
+from holdfast.core.evaluation.needs import facts_in
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price

@@ -18,7 +18,7 @@ from holdfast.core.log.records import OutputRef
 from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.memory.neighbours import Neighbours
+from holdfast.engine.memory.ranker import Neighbours
 from holdfast.engine.operations import context
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote

@@ -20,7 +20,7 @@ from tests.importers.samples import (
 )
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
-from holdfast.core.log.speakers import is_from_program
+from holdfast.core.log.replay import is_from_program
 from holdfast.core.narrative.carryover import carry_over
 from holdfast.core.tokens.counting import Estimator
 from holdfast.importers import read

@@ -12,7 +12,7 @@ from tests.importers.test_real_transcripts import check_files, load, wanted_form
 
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import User
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text
 from holdfast.core.narrative.digest import digest_record
 from holdfast.importers.common.harness import bare_summary, refusal, user_extra
 

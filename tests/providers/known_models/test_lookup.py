@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.models.names import read_model_name
+from holdfast.core.models.generation import read_model_name
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.providers.known_models import package

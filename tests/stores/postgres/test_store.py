@@ -19,8 +19,8 @@ from tests.support.runs import examples, is_whole
 
 from holdfast.core.log import views
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.keys import MESSAGE_KEY
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, Rewind, User
+from holdfast.core.log.views import MESSAGE_KEY
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import ANY_OWNER, NamedOwner, owner_of
 from holdfast.errors import HoldfastError, LogConflict, NoSuchRecord, TurnInProgress

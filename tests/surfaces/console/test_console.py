@@ -21,7 +21,7 @@ from tests.support.runs import is_whole
 from tests.surfaces.console.stores import HOSTILE, USAGE, fill, fill_long
 from tests.surfaces.http.servers import BASE, serving, token_for
 
-from holdfast.core.adoption.growth import ORIGIN
+from holdfast.core.adoption import ORIGIN
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,

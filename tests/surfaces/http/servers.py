@@ -9,7 +9,7 @@ import anyio._backends._asyncio  # noqa: F401 - pytest rewrites it, which no oth
 import httpx2
 import msgspec
 
-from holdfast.engine.gateway.options import GatewayOptions
+from holdfast.engine.gateway.gateway import GatewayOptions
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.http.identity import TokenSettings, new_token
 from holdfast.surfaces.serve_settings import ServeSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.flow.events import EpochBegun, TroubleNoticed
 from holdfast.core.models.replies import ReasoningReport
-from holdfast.engine.gateway.audit import PromptAudit
+from holdfast.engine.gateway.gateway import PromptAudit
 from holdfast.surfaces.http.metrics import audit_lines
 
 

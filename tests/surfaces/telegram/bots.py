@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.engine.gateway.options import GatewayOptions
+    from holdfast.engine.gateway.gateway import GatewayOptions
     from holdfast.ports import Clock, SessionStore
 
 OPTIONS = SessionOptions(summary="extract")

@@ -38,10 +38,9 @@ from holdfast.core.limits import (
     SIDECAR_ITEMS_MAX,
 )
 from holdfast.core.log.records import Checkpoint, Flush, Header
-from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import assistant_text, user_text
+from holdfast.core.log.replay import assistant_text, user_text, with_ids
 from holdfast.core.narrative.digest import words_of
-from holdfast.core.refusals.left_out import as_sent, read_left_out
+from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.checkpoint.told import tell_lines
 from holdfast.core.limits import CHECKPOINT_CHARS
-from holdfast.core.log.speakers import ORIGINAL_PROMPT
+from holdfast.core.log.replay import ORIGINAL_PROMPT
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.secrets.redaction import has_secret
-from holdfast.core.sentences.split import split_sentences
+from holdfast.core.sentences import split_sentences
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 

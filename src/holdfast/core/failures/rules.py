@@ -11,8 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.failures.patterns import wordings
-from holdfast.core.failures.table import expand
+from holdfast.core.failures.patterns import expand, wordings
 
 Kind = Literal[
     "context_overflow",

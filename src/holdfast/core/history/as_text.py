@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
-from holdfast.core.compaction.entries import piece_text, plain_name, read_entries, read_units
+from holdfast.core.compaction.summary_check import piece_text, plain_name, read_entries, read_units
 from holdfast.core.limits import (
     RESEED_BOTH_ENDS_CHARS,
     RESEED_CALL_CHARS,
@@ -28,7 +28,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from holdfast.core.compaction.entries import MessageEntry, Speaker
+    from holdfast.core.compaction.summary_check import MessageEntry, Speaker
     from holdfast.core.log.records import Record
     from holdfast.core.projection.units import ContextUnit
     from holdfast.core.secrets.redaction import Redactor

@@ -24,7 +24,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Compaction, User, from_json
 from holdfast.core.log.replay import Boundaries, without_doubles
-from holdfast.core.refusals.left_out import as_told
+from holdfast.core.refusals import as_told
 from holdfast.core.text.cut import count_of, cut, ellipsis
 from holdfast.core.window import ANY_WINDOW
 

@@ -27,7 +27,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
 from holdfast.core.log.refs import IN_DETAILS, ref_in
-from holdfast.core.log.speakers import SILENT_FIELDS
+from holdfast.core.log.replay import SILENT_FIELDS
 from holdfast.core.outputs.binaries import placeholder, replace_payload, with_refs, without_payloads
 from holdfast.core.outputs.offload import is_read_back
 from holdfast.core.text.cut import cut, scrub

@@ -1,4 +1,7 @@
-"""Names: what an id may look like, how new ones are made, what a name stands for."""
+"""Names: what an id may look like, how new ones are made, what a name stands for.
+
+A caller that repeats a message under the same key means the first one.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from holdfast.errors import AmbiguousName, BadId, NoSuchSession
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
+
 
 # A record id is a number in hex: milliseconds since 1970, then random bits. As long as the digits
 # are as many, it sorts as text like the number it stands for.

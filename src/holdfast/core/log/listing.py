@@ -9,12 +9,12 @@ import msgspec
 from holdfast.core.limits import LABEL_CHARS_MAX, TITLE_CHARS_MAX
 from holdfast.core.log.ids import positional_id
 from holdfast.core.log.records import MESSAGES, Header, Label, User
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.core.log.chain import Stands
+    from holdfast.core.log.tree import Stands
 
 
 class Facts(msgspec.Struct):

@@ -16,9 +16,16 @@ import msgspec
 from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw, flaw_in_bytes
 from holdfast.core.text.cut import scrub_deep
-from holdfast.core.text.nesting import is_shallow, is_too_deep, may_be_deep
-from holdfast.core.text.typed import convert_typed, decoder_of
-from holdfast.core.text.unknown_fields import fold, fold_nested, json_type, unfold, unfold_nested
+from holdfast.core.text.strings import is_shallow, is_too_deep, may_be_deep
+from holdfast.core.text.typed import (
+    convert_typed,
+    decoder_of,
+    fold,
+    fold_nested,
+    json_type,
+    unfold,
+    unfold_nested,
+)
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:

@@ -19,8 +19,10 @@ from holdfast.core.log.records import (
     decode,
     has_odd_names,
     record_decoder,
+    text_of,
     tool_calls,
 )
+from holdfast.core.text.cut import scrub
 from holdfast.core.window import AnyWindow
 
 if TYPE_CHECKING:
@@ -171,3 +173,41 @@ def live_at_end(data: bytes, count: int, window: WindowFilter, *, is_whole: bool
     if any(type(records[index]) is ToolUse for index in turning):
         live_records = list(without_doubles(live_records))
     return Live(tuple(live_records), boundary, ids[-1])
+
+
+META: Final = "meta"
+"""The field of a `user` record that is true where a program wrote all of it."""
+ORIGINAL_PROMPT: Final = "original_prompt"
+"""The field of a `user` record that holds the user's own words, where a program put more around
+them."""
+CLIENT_SUMMARY: Final = "client_summary"
+"""The field of a `user` record in which a client goes on from a summary of its own model: that
+summary, without what the client writes around it."""
+SILENT_FIELDS: Final = frozenset(("chain", "terms", "response", "wire", "round"))
+"""Fields of a message that the proxy keeps for itself: they say nothing beside its content."""
+
+
+def is_from_program(record: User) -> bool:
+    """Return whether a program wrote all of a user message."""
+    return record.extra.get(META) is True
+
+
+def client_summary(record: User) -> str:
+    """The summary that a client goes on from in a message; empty where it holds none."""
+    found = record.extra.get(CLIENT_SUMMARY)
+    return scrub(found).strip() if isinstance(found, str) else ""
+
+
+def user_text(record: Record) -> str:
+    """The user's own words in a record; empty where there are none."""
+    if not isinstance(record, User) or is_from_program(record):
+        return ""
+    original = record.extra.get(ORIGINAL_PROMPT)
+    return scrub(original if isinstance(original, str) else text_of(record.content)).strip()
+
+
+def assistant_text(record: Record) -> str:
+    """The assistant's text in a record; empty where it only called tools."""
+    if not isinstance(record, Assistant):
+        return ""
+    return scrub(text_of(record.content)).strip()

@@ -1,36 +1,134 @@
 """The shape of a whole log: its branches, and what is wrong with it.
 
-Two rules make the tree. A record follows the one its `parent` names, and where it names none or
-one that is not there, the record before it. The head is the last record. So a plain log is one
-branch, damage is bridged by itself, and a rewind is a record whose parent lies further back.
-
-An append of several records counts once all its lines are there, as `chain` says.
-
-A name means the nearest earlier record that has it. A line that stands on its own path a second
-time is taken once; any other record whose id was taken goes by its position.
-
-An `Outline` is made by showing it every line once, in order; what it remembers grows with the
-branches and flaws of a log and not with its length. `backtrack` applies the same rules from the
-other end, for readers that want the newest records only.
+Of an append of several records, all lines count or none. The path is also found from the newest
+line back, by the same rules.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from holdfast.core.log.chain import Chain
 from holdfast.core.log.damage import Finding, Flaw
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.speakers import META
+from holdfast.core.log.replay import META
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from holdfast.core.log.chain import Settled, Stands
+
+LOSSES: Final = frozenset(("nul", "oversize"))
+"""Flaws that may stand for any number of lines."""
+
+_UNKNOWN: Final = -1
+"""No count: lines are lacking, and nobody can tell how many."""
+
+
+class Stands(Protocol):
+    """The facts of a record that the tree needs."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def ts(self) -> float: ...
+    @property
+    def parent(self) -> str | None: ...
+    @property
+    def more(self) -> int | None: ...
+    @property
+    def extra(self) -> dict[str, Any]: ...
+
+
+ChainLine = tuple[int, int, "Stands"]
+"""The position and the size of a record of an append of several, and itself. No class, because
+most lines of a log have one."""
+
+
+class Settled(NamedTuple):
+    """The lines of appends that have ended, oldest first: those that are absent, and the others."""
+
+    absent: Sequence[ChainLine] = ()
+    counted: Sequence[ChainLine] = ()
+
+
+NOTHING: Final = Settled()
+
+
+class Chain(msgspec.Struct):
+    """The append of several records that the lines so far end in, if they do."""
+
+    _lines: list[ChainLine] = msgspec.field(default_factory=list)
+    _left: int = 0
+    """Lines that it still lacks."""
+    _is_lost: bool = False
+    _is_flawed: bool = False
+    """A damaged line came after the newest record."""
+
+    @property
+    def is_open(self) -> bool:
+        """True while what comes next may belong to it."""
+        return self._left != 0
+
+    def add(self, position: int, size: int, item: Stands | Flaw | None) -> Settled:
+        """Take the next line and return what it settles. A record without `more` is none of it."""
+        if item is None:
+            return self.abandon()
+        if isinstance(item, Flaw):
+            return self._add_flaw(item)
+        if item.more is None:
+            return self.abandon()
+        return self._add_record((position, size, item), item.more)
+
+    def abandon(self) -> Settled:
+        """End it; what is not complete is absent."""
+        if self._left == 0:
+            return NOTHING
+        self._is_lost = True
+        return self._end()
+
+    def _add_record(self, line: ChainLine, more: int) -> Settled:
+        absent: Sequence[ChainLine] = ()
+        if self._left > 0 and more != self._left - 1:
+            if self._is_flawed:
+                self._is_lost = True
+            else:
+                absent = self.abandon().absent
+        self._lines.append(line)
+        self._left, self._is_flawed = more, False
+        if more > 0:
+            return Settled(absent) if absent else NOTHING
+        ended = self._end()
+        return Settled((*absent, *ended.absent), ended.counted) if absent else ended
+
+    def _add_flaw(self, flaw: Flaw) -> Settled:
+        if flaw.kind == "torn":
+            return self.abandon()
+        if flaw.kind == "missing":
+            return self._end()
+        if flaw.kind in LOSSES:
+            self._left, self._is_lost = _UNKNOWN, True
+        elif self._left > 0:
+            self._left, self._is_flawed = self._left - 1, True
+            if self._left == 0:
+                return self._end()
+        return NOTHING
+
+    def _end(self) -> Settled:
+        lines, is_lost = self._lines, self._is_lost
+        self._lines, self._left, self._is_lost, self._is_flawed = [], 0, False, False
+        return Settled(absent=lines) if is_lost else Settled(counted=lines)
+
+
+def ends_chain(item: Stands | Flaw | None) -> bool:
+    """Return whether a line leaves no append open, whatever came before it."""
+    if item is None:
+        return True
+    return item.kind in ("torn", "missing") if isinstance(item, Flaw) else not item.more
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -315,3 +413,85 @@ def settled_ids(records: Iterable[tuple[int, Stands]]) -> dict[int, str | None]:
         if known is not item:
             repeats[position] = None if known == item else positional_id(position)
     return repeats
+
+
+Item = TypeVar("Item", bound="Stands")
+
+
+class Backtrack(Generic[Item]):
+    """Follows the path from the head towards the root, given the lines newest first.
+
+    `offer` takes a line and returns the records on the path that are certain by now, newest first;
+    `finish` does so after the first line of the log. Lines of an append of several records are
+    held until the line before it is seen, for a lost page may be there. No other line is needed
+    again, unless a named parent turns out to be missing: then `missing` is the position of the
+    record that names it, and `bridge` says where to start again.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: str | None = None
+        self._wanted_by: int | None = None
+        self._restart: int | None = None
+        """The end of the lines among which `_wanted_by` was settled; None for the log's."""
+        self._held: list[tuple[int, Item | Flaw | None]] = []
+        self._held_end: int | None = None
+        self._newer: int | None = None
+        """The position of the line offered last."""
+
+    def offer(self, position: int, item: Item | Flaw | None) -> list[tuple[int, Item]]:
+        found = self.finish() if self._held and ends_chain(item) else []
+        if not self._held:
+            self._held_end = self._newer
+        self._newer = position
+        if item is None or isinstance(item, Flaw) or item.more is not None:
+            self._held.append((position, item))
+        elif self._is_next(position, item):
+            found.append((position, item))
+        return found
+
+    def finish(self) -> list[tuple[int, Item]]:
+        """Settle the lines held: no line before them belongs to them."""
+        held, self._held = self._held, []
+        complete = held if _is_whole(held) else _complete(held)
+        return [
+            (position, item)
+            for position, item in complete
+            if item is not None and not isinstance(item, Flaw) and self._is_next(position, item)
+        ]
+
+    @property
+    def missing(self) -> int | None:
+        """After `finish`: the record whose named parent never came, if there is one."""
+        return self._wanted_by if self._wanted is not None else None
+
+    def bridge(self) -> int | None:
+        """Take the record before instead of the missing parent; restart from before the result."""
+        assert self._wanted is not None
+        self._wanted = None
+        self._newer = self._restart
+        return self._restart
+
+    def _is_next(self, position: int, item: Item) -> bool:
+        """Return whether a record is on the path, and go on from there."""
+        if self._wanted_by is not None and position >= self._wanted_by:
+            return False  # read again for the sake of its append
+        if self._wanted is not None and self._wanted != (item.id or positional_id(position)):
+            return False
+        self._wanted, self._wanted_by = item.parent, position
+        self._restart = self._held_end
+        return True
+
+
+def _is_whole(held: list[tuple[int, Item | Flaw | None]]) -> bool:
+    """True for the lines of one complete append, newest first: nearly always."""
+    return [getattr(item, "more", None) for _position, item in held] == list(range(len(held)))
+
+
+def _complete(held: list[tuple[int, Item | Flaw | None]]) -> list[tuple[int, Item | Flaw | None]]:
+    chain = Chain()
+    counted = {
+        line[0]
+        for position, item in reversed(held)
+        for line in chain.add(position, 0, item).counted
+    }
+    return [line for line in held if line[0] in counted]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import FORMAT_VERSION
-from holdfast.core.log.chain import ends_chain
 from holdfast.core.log.damage import Finding, Flaw, was_repaired
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.listing import Facts, title_of
@@ -24,10 +23,10 @@ from holdfast.core.log.records import (
     Header,
     Record,
     User,
+    tool_calls,
 )
-from holdfast.core.log.replay import Boundaries, Live, SeenCalls, without_doubles
-from holdfast.core.log.speakers import user_text
-from holdfast.core.log.tree import Outline, settled_ids
+from holdfast.core.log.replay import Boundaries, Live, SeenCalls, user_text, without_doubles
+from holdfast.core.log.tree import Outline, ends_chain, settled_ids
 from holdfast.core.log.walk import (
     hold,
     identify,
@@ -42,7 +41,7 @@ from holdfast.core.log.walk import (
 from holdfast.errors import NoSuchRecord, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.walk import LogLine, OpenLog
@@ -390,3 +389,35 @@ def _header_notes(position: int, first: Record | None) -> list[Finding]:
     if first.version > FORMAT_VERSION:
         return [Finding("newer-version", position, 0, f"version {first.version}")]
     return []
+
+
+MESSAGE_KEY: Final = "key"
+"""The field of a `user` record that holds the key."""
+
+
+def key_of(record: object) -> str:
+    """Return the key of a user's message; empty where it has none."""
+    key = record.extra.get(MESSAGE_KEY) if type(record) is User else None
+    return key if isinstance(key, str) else ""
+
+
+def find_keyed(log: OpenLog, key: str) -> Record | None:
+    """Return the newest message with a key, on whichever branch; one that was never stored whole
+    does not count."""
+    found = None
+    for entry in read_entries(log):
+        if entry.standing in ("path", "branch") and key_of(entry.record) == key:
+            found = entry.record
+    return found
+
+
+def find_answer(records: Iterable[Record]) -> Assistant | None:
+    """Return the last reply of the turn that the first of `records` began or joined; None where it
+    has none yet."""
+    answer = None
+    for record in islice(records, 1, None):
+        if isinstance(record, Assistant) and not tool_calls(record.content):
+            answer = record
+        elif isinstance(record, User) and answer is not None:
+            break
+    return answer

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
-from holdfast.core.log.backtrack import Backtrack
 from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import Record
-from holdfast.core.log.tree import Outline, Place
+from holdfast.core.log.tree import Backtrack, Outline, Place
 from holdfast.errors import AmbiguousName, NoSuchRecord
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.memory.estimates import estimate
-from holdfast.core.memory.search_terms import is_identifier
+from holdfast.core.memory.search_terms import estimate, is_common, is_identifier, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -375,3 +374,60 @@ def _spread(
         order.append(Ranked(one.id, -value))
         shown[one.source] += 1
     return order
+
+
+_COMMON_WEIGHT: Final = 0.2
+_EXACT_TERMS_MAX: Final = 6
+"""A longer query is a question, and no passage has to hold all of its words."""
+
+
+def query_terms(query: str) -> dict[str, float]:
+    """The terms of a query and what each is worth. What is said twice is worth a little more."""
+    return {
+        term: (_COMMON_WEIGHT if is_common(term) else 1.0) * 2 * count / (count + 1)
+        for term, count in Counter(terms(query)).items()
+    }
+
+
+def essential(query: str) -> tuple[str, ...]:
+    """The terms that an exact hit holds next to each other, in order; none where a query is long.
+
+    What an identifier consists of is not asked for again beside the identifier itself.
+    """
+    found = [term for term in terms(query) if not is_common(term)]
+    if not found or len(found) > _EXACT_TERMS_MAX:
+        return ()
+    return tuple(found)
+
+
+_SAID_OFTEN: Final = 2
+_TERMS_OF_LEADER: Final = 40
+_TELLING_TERMS: Final = 20
+"""Bounds on terms of leading sources: occurrences of a term, terms weighed, terms asked for."""
+
+
+def often_said(found: Iterable[str]) -> dict[str, int]:
+    """The terms that a source says again and again, and how often."""
+    counted = Counter(term for term in found if not is_common(term))
+    often = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:_TERMS_OF_LEADER]
+    return {term: count for term, count in often if count >= _SAID_OFTEN}
+
+
+def telling(
+    said: Sequence[tuple[float, Mapping[str, int]]], holding: Mapping[str, int], total: int
+) -> dict[str, float]:
+    """Return the terms that set leading sources apart, each with its weight.
+
+    `said` is the share of each leader with its terms; `holding`, how many of all passages hold a
+    term. A long source has no more to say in this than a short one.
+    """
+    worth: defaultdict[str, float] = defaultdict(float)
+    for share, counts in said:
+        weighed = {
+            term: (1 + math.log(count)) * rarity(holding.get(term, 0), total)
+            for term, count in counts.items()
+        }
+        length = math.hypot(*weighed.values()) or 1.0
+        for term, value in weighed.items():
+            worth[term] += share * value / length
+    return dict(sorted(worth.items(), key=lambda one: (-one[1], one[0]))[:_TELLING_TERMS])

@@ -17,7 +17,7 @@ from holdfast.core.checkpoint.told import ToldLine, ToldLines, tell_lines
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.log.records import Header
 from holdfast.core.log.replay import with_ids
-from holdfast.core.refusals.left_out import as_sent, read_left_out
+from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import tag_text
 from holdfast.core.text.typed import decode_typed

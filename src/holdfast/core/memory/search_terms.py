@@ -1,9 +1,7 @@
 """The terms of a text: what a search compares.
 
-A word counts by its stem, so that "deployed" finds "deploys". An identifier counts whole and by its
-parts, so that both `parse_config` and "config parser" find it. Scripts that put no spaces between
-words count by characters and pairs of them. Case and accents do not count. The same text gives
-the same terms always, in one pass over it.
+The words of a query have a worth each. The terms of the sources that answer best are asked for once
+more, and meaning that is not known yet is estimated from words.
 """
 
 from __future__ import annotations
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
 
 JOINER: Final = "_"
 """Between the parts of an identifier that counts whole, whatever joined them in the text."""
@@ -210,3 +209,28 @@ _COMMON_WORDS: Final = """
 COMMON: Final = frozenset(map(stem, _COMMON_WORDS.split()))
 """Words that hardly tell one text from another, or that questions about the past are made with, as
 they are after stemming. They count for less."""
+
+
+_UNKNOWN_RATIO: Final = 0.5
+"""Half as near in meaning as in words, if nothing is known both ways."""
+
+
+def estimate(known: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:
+    """Return what is known, and for the other keys of `words` what can be expected of them.
+
+    The ratio between the two is that of the keys for which both are known (least squares). Nothing
+    is expected to be better than the best that is known.
+    """
+    most, most_words = (max(values.values(), default=0.0) for values in (known, words))
+    if most <= 0 or most_words <= 0:
+        return {**dict.fromkeys(words, 0.0), **known}
+    both = [
+        (words[key] / most_words, max(0.0, value) / most)
+        for key, value in known.items()
+        if words.get(key, 0.0) > 0
+    ]
+    square = sum(x * x for x, _y in both)
+    ratio = sum(x * y for x, y in both) / square if square > 0 else _UNKNOWN_RATIO
+    scale = ratio / most_words
+    expected = {key: most * min(1.0, max(0.0, value) * scale) for key, value in words.items()}
+    return {**expected, **known}

@@ -16,7 +16,7 @@ from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.refs import IN_BLOCK, note_of, original_of
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.strings import is_too_deep
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.core.log.records import Assistant
-from holdfast.core.models.lifetimes import NOT_CACHED
+from holdfast.core.models.prices import NOT_CACHED
 from holdfast.core.models.usage import read_usage
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.generation import ModelTraits
-    from holdfast.core.models.lifetimes import CacheLifetime
-    from holdfast.core.models.prices import Price
+    from holdfast.core.models.prices import CacheLifetime, Price
 
 READ_SHARE: Final = 0.1
 """The price of a cached token as a share of a plain one, where a model's own is not known."""

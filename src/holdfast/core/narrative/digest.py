@@ -24,7 +24,7 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
-from holdfast.core.log.speakers import client_summary, is_from_program, user_text
+from holdfast.core.log.replay import client_summary, is_from_program, user_text
 from holdfast.core.models.messages import Other, Text, Thinking, ToolCall, read_blocks
 from holdfast.core.narrative.calls import call_line, one_line
 from holdfast.core.text.cut import cut, ellipsis, scrub

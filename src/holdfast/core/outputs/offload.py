@@ -41,11 +41,10 @@ from holdfast.core.log.refs import (
     with_leaf,
     without_refs,
 )
-from holdfast.core.media.kinds import decode, kind_of
-from holdfast.core.media.pictures import is_whole
+from holdfast.core.media import decode, is_whole, kind_of
 from holdfast.core.models.messages import Image, read_blocks
 from holdfast.core.outputs.preview import preview
-from holdfast.core.refusals.unsendable import is_above_limits
+from holdfast.core.refusals import is_above_limits
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.outputs.describe.describe import shape_of
-from holdfast.core.outputs.describe.samples import size_of
+from holdfast.core.outputs.describe import shape_of, size_of
 from holdfast.core.text.cut import count_of, cut, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.outputs.describe.describe import Kind
+    from holdfast.core.outputs.describe import Kind
 
 _BODY_CHARS_MIN: Final = 200
 """With less room than this beside the frame, the preview is the end of the text alone."""

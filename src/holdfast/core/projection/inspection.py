@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User
-from holdfast.core.log.speakers import ORIGINAL_PROMPT
+from holdfast.core.log.replay import ORIGINAL_PROMPT
 from holdfast.core.models.messages import (
     Image,
     Other,
@@ -20,14 +20,14 @@ from holdfast.core.models.messages import (
     ToolCall,
     text_of_blocks,
 )
-from holdfast.core.models.spending import (
+from holdfast.core.models.totals import (
     Spent,
     bill_for,
     call_cost,
     calls_before_cuts,
+    is_call,
     total_of,
 )
-from holdfast.core.models.totals import is_call
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
-    from holdfast.core.models.spending import PriceFor
-    from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.models.totals import PriceFor, SessionTotals
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 KINDS: Final = (

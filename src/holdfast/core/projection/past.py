@@ -18,7 +18,7 @@ from holdfast.core.narrative.carryover import carry_digests, prose_of
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY, is_opaque
 from holdfast.core.projection.view import opening_of, turn_records
-from holdfast.core.refusals.left_out import as_sent, read_left_out
+from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.core.projection.units import is_opaque, opaque_in
-from holdfast.core.refusals.left_out import is_media, name_file
+from holdfast.core.refusals import is_media, name_file
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.tokens.counting import Estimator
 

@@ -24,8 +24,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.messages import ToolAnswer, arguments_json
 from holdfast.core.narrative.digest import arguments_text, digest_record
-from holdfast.core.refusals.left_out import is_media
-from holdfast.core.refusals.unsendable import pages_of
+from holdfast.core.refusals import is_media, pages_of
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (

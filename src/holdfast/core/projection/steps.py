@@ -18,7 +18,7 @@ from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.extract.shell_commands import has_failed
 from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
-from holdfast.core.log.speakers import is_from_program
+from holdfast.core.log.replay import is_from_program
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
@@ -36,15 +36,14 @@ from holdfast.core.models.messages import (
 from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
-from holdfast.core.refusals.left_out import as_sent, is_media, is_refusal, write_note
-from holdfast.core.refusals.unsendable import mend_file
+from holdfast.core.refusals import as_sent, is_media, is_refusal, mend_file, write_note
 from holdfast.core.text.cut import cut, has_lone_surrogates
 from holdfast.core.text.fences import fence_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holdfast.core.refusals.left_out import LeftOut
+    from holdfast.core.refusals import LeftOut
 
 Flaw = Literal[
     "orphan-result",

@@ -42,7 +42,7 @@ from holdfast.core.projection.units import (
     messages_of,
     open_with_user,
 )
-from holdfast.core.refusals.left_out import REFUSED, read_left_out
+from holdfast.core.refusals import REFUSED, read_left_out
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 

@@ -25,7 +25,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import window_in
-from holdfast.core.refusals.left_out import REFUSED
+from holdfast.core.refusals import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

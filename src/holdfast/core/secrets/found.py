@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 import msgspec
 
 from holdfast.core.limits import FOUND_SCAN_CHARS, FOUND_VALUE_CHARS_MIN, FOUND_VALUES_MAX
-from holdfast.core.log.keys import MESSAGE_KEY
+from holdfast.core.log.views import MESSAGE_KEY
 from holdfast.core.secrets.patterns import field_kind
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import PAYLOAD_HEAD_CHARS, SHORT_TEXT_CHARS, Redactor

@@ -22,7 +22,7 @@ from holdfast.core.secrets.plausible import (
     is_sample,
 )
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.spans import Span
+from holdfast.core.text.strings import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,7 @@ from holdfast.core.secrets.encodings import disguises
 from holdfast.core.secrets.patterns import PRIVATE_KEY, PRIVATE_KEY_CHARS
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.spans import Replacement, Span, places, replace
-from holdfast.core.text.strings import rewritten
+from holdfast.core.text.strings import Replacement, Span, places, replace, rewritten
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from holdfast.core.secrets.encodings import encodings_of, escaped_forms
 from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.spans import Replacement, replace
-from holdfast.core.text.strings import SIGNATURES, rewritten
+from holdfast.core.text.strings import SIGNATURES, Replacement, replace, rewritten
 from holdfast.errors import BadSetting, SecretLost
 
 if TYPE_CHECKING:

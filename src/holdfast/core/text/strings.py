@@ -1,18 +1,138 @@
 """Every string of a JSON-like value, rewritten: deep, keys included, neighbours together.
 
-What a model wrote in pieces stands in blocks next to each other, so a text that is split over
-them is rewritten as one. What was not changed comes back as the same object.
+Places in texts take something else instead. The depth of a value is measured level by level.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import msgspec
 
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+class Span(NamedTuple):
+    """A place in a text, with its name if known, and the kind of thing that it looks like."""
+
+    start: int
+    end: int
+    name: str = ""
+    kind: str = ""
+
+
+class Replacement(NamedTuple):
+    """A place, and the words that are put there."""
+
+    start: int
+    end: int
+    words: str
+
+
+def places(text: str, form: str, name: str) -> Iterator[Span]:
+    """Yield the places of a form in a text; two that overlap are one place."""
+    place = text.find(form)
+    while place >= 0:
+        end = place + len(form)
+        again = text.find(form, place + 1)
+        while 0 <= again < end:  # `abab` twice in `ababab`
+            end = again + len(form)
+            again = text.find(form, again + 1)
+        yield Span(place, end, name)
+        place = again
+
+
+def replace(
+    pieces: Sequence[str], found: Sequence[Replacement], *, keeps_lines: bool = True
+) -> list[str]:
+    """The pieces of a text with words in place of what was found, by its place in all of them.
+
+    The words stand where a place begins. `keeps_lines` leaves every line break in its piece, so
+    that what follows has the line number it had. The replacements are in order and do not overlap.
+    """
+    made: list[str] = []
+    base = 0
+    waiting = list(reversed(found))
+    for piece in pieces:
+        kept: list[str] = []
+        place, stop = base, base + len(piece)
+        while waiting and waiting[-1].start < stop:
+            start, end, words = waiting[-1]
+            kept.append(piece[place - base : max(start, place) - base])
+            if start >= base:
+                kept.append(words)
+            place = min(end, stop)
+            if keeps_lines:
+                kept.append("\n" * piece.count("\n", max(start, base) - base, place - base))
+            if end > stop:
+                break
+            waiting.pop()
+        made.append("".join((*kept, piece[place - base :])) if kept else piece)
+        base = stop
+    return made
+
+
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_are_plain: Final = _PLAIN.issuperset
+_LONG_BYTES: Final = 16 * 1024  # to count brackets in more takes longer than to look at the value
+_CONTAINERS: Final = (dict, list, tuple, msgspec.Struct)
+
+
+def is_too_deep(value: object, levels: int = NESTING_MAX) -> bool:
+    """True where lists and objects stand in each other on more than `levels` levels.
+
+    Looks at every part once. The value must be a tree, as parsed JSON is.
+    """
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(levels):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer if type(outer) is list else _inside(outer))
+            if type(inner) not in _PLAIN and isinstance(inner, _CONTAINERS)
+        ]
+    return bool(level)
+
+
+def is_shallow(value: Any) -> bool:
+    """True for a text, a number, or a list or an object of these, three levels at most.
+
+    These are the blocks of a message, with the arguments of a tool. It is asked at every append and
+    every read, so it calls no function in Python.
+    """
+    kind = type(value)
+    if not value or kind in _PLAIN:
+        return True
+    for item in value if kind is list else value.values() if kind is dict else (value,):
+        if type(item) is not dict:
+            if type(item) not in _PLAIN:
+                return False
+        elif not _are_plain(map(type, item.values())):
+            for inner in item.values():
+                if not inner or type(inner) in _PLAIN:
+                    continue
+                if not (type(inner) is dict and _are_plain(map(type, inner.values()))):
+                    return False
+    return True
+
+
+def may_be_deep(data: bytes, levels: int, lines: int = 1) -> bool:
+    """False for most JSON, or lines of it, without decoding it: a level is a bracket."""
+    brackets_max = levels + lines - 1
+    return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return msgspec.structs.astuple(value) if isinstance(value, msgspec.Struct) else value
+
 
 SIGNATURES: Final = frozenset(
     ("signature", "thinkingSignature", "thoughtSignature", "thought_signature")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 
-from holdfast.core.media.kinds import decode
-from holdfast.core.media.pdf import read_pdf
+from holdfast.core.media import decode, read_pdf
 from holdfast.core.models.messages import (
     Image,
     Other,

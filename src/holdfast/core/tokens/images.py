@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.media.kinds import HEAD_CHARS, decode_head, kind_of
+from holdfast.core.media import HEAD_CHARS, decode_head, kind_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
-"""A summary written ahead, as a flow of its own: while a session waits for its tools or its user,
-a model summarises what the next cut will take.
+"""A summary written ahead, as a flow of its own: while a session waits for its tools or its user.
 
-The flow reads the log and calls a model. It appends nothing and holds no lease, so a turn neither
-waits for it nor sees any of it before a cut takes the draft.
+The draft is kept, and belongs to the cut that needs it.
 """
 
 from __future__ import annotations
@@ -12,8 +10,14 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.flow.effects import Emit, Now, Read
 from holdfast.core.flow.events import BackgroundSummary
 from holdfast.core.log.records import MESSAGES, Assistant
-from holdfast.core.turn.drafts import SummaryDraft, is_true_of, newest_cut
-from holdfast.core.turn.run import POOR_SUMMARIES_MAX, RunState, cut_in
+from holdfast.core.turn.run import (
+    POOR_SUMMARIES_MAX,
+    RunState,
+    SummaryDraft,
+    cut_in,
+    is_true_of,
+    newest_cut,
+)
 from holdfast.core.turn.summarise import Summariser
 from holdfast.core.turn.tool_results import open_calls
 from holdfast.errors import CannotFit

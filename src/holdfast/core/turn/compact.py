@@ -26,10 +26,9 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
 from holdfast.core.models.usage import add_up
 from holdfast.core.projection.view import turn_records
-from holdfast.core.turn.drafts import is_true_of
 from holdfast.core.turn.epochs import account_for
 from holdfast.core.turn.flush import NoteFlush
-from holdfast.core.turn.run import POOR_SUMMARIES_MAX, Bounds, cut_in
+from holdfast.core.turn.run import POOR_SUMMARIES_MAX, Bounds, cut_in, is_true_of
 from holdfast.core.turn.summarise import Summariser
 from holdfast.core.turn.tool_results import close_open_calls
 

@@ -14,7 +14,7 @@ from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, Undo
-from holdfast.core.refusals.left_out import is_refusal
+from holdfast.core.refusals import is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

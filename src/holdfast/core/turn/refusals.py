@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.registry import render_body
-from holdfast.core.failures.fields import find_named_field
+from holdfast.core.failures.numbers import find_named_field
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Epoch, Undo
 from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Reply
-from holdfast.core.refusals.left_out import REFUSAL, REFUSED, is_media
-from holdfast.core.refusals.unanswered import find_given_up, find_unanswered, new_records, turn_of
+from holdfast.core.refusals import (
+    REFUSAL,
+    REFUSED,
+    find_given_up,
+    find_unanswered,
+    is_media,
+    new_records,
+    turn_of,
+)
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import msgspec
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Epoch, Mode, ModelChange
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.lifetimes import AUTOMATIC, LIFETIMES
 from holdfast.core.models.pace import CacheOffer, Pace, offer_of
+from holdfast.core.models.prices import AUTOMATIC, LIFETIMES
 from holdfast.core.models.window import budget_for, largest_prompt, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache, policy_of
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.refusals.left_out import (
+from holdfast.core.refusals import (
     REFUSED,
     as_sent,
     read_left_out,
@@ -24,7 +24,6 @@ from holdfast.core.refusals.left_out import (
 )
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
-from holdfast.core.turn.drafts import DraftState
 from holdfast.core.turn.options import RunOptions
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
@@ -33,12 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.dialects.prefix import SentRequest
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.lifetimes import CacheLifetime
     from holdfast.core.models.messages import Tool
-    from holdfast.core.models.prices import Price
-    from holdfast.core.models.spending import PriceFor
+    from holdfast.core.models.prices import CacheLifetime, Price
+    from holdfast.core.models.totals import PriceFor
     from holdfast.core.outputs.offload import Room
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import Pressure
@@ -374,3 +372,64 @@ def without_refused(
     """Return records without what the model refused by the `log`, for texts from them."""
     target = run.settings.target
     return as_sent(records, read_left_out(log, target.provider, target.model))
+
+
+_TRIES_MAX: Final = 2
+"""Drafts between two cuts: a second one where the first is out of date or was not usable."""
+
+
+class SummaryDraft(msgspec.Struct, frozen=True):
+    """A model's summary of the view as it was."""
+
+    text: str
+    last: str
+    """The newest record that it stands for."""
+    boundary: str = ""
+    """The newest compaction before it. After another one, the next cut will take more than it
+    stands for."""
+
+
+class DraftState:
+    """The draft of a session, and what drafts have cost since its newest cut."""
+
+    def __init__(self) -> None:
+        self.draft: SummaryDraft | None = None
+        self.is_running = False
+        """A model is writing one now."""
+        self.calls = 0
+        self.usages: list[Json] = []
+        self.costs: list[float] = []
+        self._boundary: str | None = None
+        self._tries = 0
+
+    def begin(self, boundary: str) -> bool:
+        """Count a try after this boundary; False where there were enough."""
+        if boundary != self._boundary:
+            self._boundary, self._tries = boundary, 0
+        self._tries += 1
+        return self._tries <= _TRIES_MAX
+
+    def charge(self, calls: int, usage: Json | None, cost: float | None) -> None:
+        """Add the cost of a draft, used or not, to that of the next cut."""
+        self.calls += calls
+        self.usages += [usage] if usage else []
+        self.costs += [cost] if cost is not None else []
+
+    def settle(self) -> None:
+        """Forget the draft and its cost: a cut is in the log with both."""
+        self.draft = None
+        self.calls = 0
+        self.usages, self.costs = [], []
+
+
+def newest_cut(records: Sequence[Record]) -> str:
+    """The id of the newest compaction; empty where there is none."""
+    return next((rec.id for rec in reversed(records) if isinstance(rec, Compaction)), "")
+
+
+def is_true_of(draft: SummaryDraft, records: Sequence[Record], last: str) -> bool:
+    """True if a draft still stands for all that a cut up to the record `last` takes."""
+    places = {record.id: place for place, record in enumerate(records)}
+    if draft.last not in places or last not in places:
+        return False
+    return places[last] <= places[draft.last]

@@ -8,11 +8,12 @@ continues: calls that never got a result are answered as interrupted, once, and 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.core.flow.arguments import (
+    check_argument,
     check_content,
     check_fields,
     check_flag,
@@ -22,6 +23,7 @@ from holdfast.core.flow.arguments import (
     shorten,
 )
 from holdfast.core.flow.effects import (
+    AcquireTurn,
     Append,
     Cancelled,
     Emit,
@@ -29,6 +31,7 @@ from holdfast.core.flow.effects import (
     Outcome,
     Read,
     SearchMemory,
+    Sleep,
     StoredMessage,
 )
 from holdfast.core.flow.events import (
@@ -38,20 +41,15 @@ from holdfast.core.flow.events import (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    TurnWaiting,
 )
 from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX, MESSAGE_KEY_CHARS_MAX
-from holdfast.core.log.keys import MESSAGE_KEY, key_of
-from holdfast.core.log.records import (
-    Assistant,
-    InjectedContext,
-    ToolResult,
-    User,
-    text_of,
-)
+from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, User, text_of
+from holdfast.core.log.views import MESSAGE_KEY, key_of
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
-from holdfast.core.turn.drafts import newest_cut
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
+from holdfast.core.turn.run import newest_cut
 from holdfast.core.turn.tool_results import (
     append_one,
     close_open_calls,
@@ -62,7 +60,7 @@ from holdfast.core.turn.tool_results import (
     run_tools,
     store,
 )
-from holdfast.errors import HoldfastError, ToolLoop, UsageError
+from holdfast.errors import HoldfastError, ToolLoop, TurnInProgress, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,6 +71,38 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.core.turn.run import RunState
+
+
+T = TypeVar("T")
+
+_PAUSE_MIN_SECONDS: Final = 0.002
+_PAUSE_MAX_SECONDS: Final = 0.03
+"""Between two looks at a lease: short after a short turn, and cheap during a long one."""
+_PAUSE_SHARE: Final = 0.05
+"""Of the time waited so far."""
+
+
+def hold_turn(flow: Flow[T], wait_seconds: float) -> Flow[T]:
+    """Run a flow while no other turn of the session runs, in whichever process.
+
+    Raises `TurnInProgress` where the other turn takes longer than `wait_seconds`. Until the flow
+    begins, nothing is stored.
+    """
+    check_argument("wait", wait_seconds, int | float, "a number of seconds")
+    acquire = AcquireTurn(is_queued=wait_seconds > 0)
+    busy: TurnInProgress | None = yield acquire
+    if busy is not None and wait_seconds > 0:
+        yield Emit(TurnWaiting(busy.holder, busy.since, wait_seconds))
+    waited = 0.0
+    while busy is not None:
+        if waited >= wait_seconds:
+            raise TurnInProgress(busy.session, busy.holder, busy.since, waited)
+        pause = min(max(_PAUSE_MIN_SECONDS, _PAUSE_SHARE * waited), _PAUSE_MAX_SECONDS)
+        yield Sleep(min(pause, wait_seconds - waited))
+        waited += pause
+        busy = yield acquire
+    return (yield from flow)
+
 
 _SAME_CALLS_MAX: Final = 3
 _CALLS_WATCHED: Final = 6

@@ -1,24 +1,31 @@
 """The gateway of one process: takes messages into the inbox, and answers them.
 
-A message is durable before it is acknowledged. It is answered under its key, so that the log has it
-once and answered once, whichever process does it and however often it is tried. Several processes
-share the work of one database; in a folder one process does all of it.
+There is one for one folder: the second is refused, and learns the process of the first. Services
+beside it receive messages from channels.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
+import logging
 import os
+import random
 import secrets
 import socket
 import time
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
+from holdfast.core.flow.effects import Cancelled
+from holdfast.core.flow.events import EpochBegun, SessionReset, TroubleNoticed
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import (
     ANY_OWNER,
     NO_OWNER,
@@ -27,28 +34,354 @@ from holdfast.core.owners import (
     owner_of,
     owner_text,
 )
-from holdfast.engine.gateway.audit import PromptAudit
-from holdfast.engine.gateway.live import LiveFeed
-from holdfast.engine.gateway.open_sessions import OpenSessions
-from holdfast.engine.gateway.options import GatewayOptions
-from holdfast.engine.gateway.turns import MessageTurns, session_key
+from holdfast.core.queues import ResetReason, next_try, reason_of, reason_to_set_aside, reset_reason
+from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.errors import HoldfastError, TooManyWaiting, UsageError
+from holdfast.errors import (
+    BadSetting,
+    HoldfastError,
+    NoSuchSession,
+    StoreUnavailable,
+    TooManyWaiting,
+    UsageError,
+)
 from holdfast.ports import FINISHED, NewMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.replies import Reply
     from holdfast.core.owners import Owner
-    from holdfast.core.queues.resets import ResetReason
-    from holdfast.engine.gateway.services import Service
     from holdfast.engine.session.async_session import AsyncSession
-    from holdfast.ports import Clock, QueuedMessage, SessionStore
+    from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore
+
+
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of a gateway. Times are in seconds."""
+
+    turns_max: int = 32
+    """Turns that run at the same time in one process."""
+    turn_seconds: float = 1_800.0
+    """The longest turn; after it, the turn is cancelled and its message set aside."""
+    waiting_max: int = 100
+    """Messages that may wait in one session; more are refused until some are answered."""
+    owner_waiting_max: int = 1_000
+    """Messages that may wait for one owner."""
+    sessions_max: int = 128
+    """Sessions kept open; those used longest ago are closed, and opened again when a message comes.
+    An open one holds its records in memory."""
+    idle_seconds: float = 900.0
+    """After which a session that nobody uses is closed."""
+    claim_seconds: float = 30.0
+    """After which another process takes over the message of one that died or was stopped, and the
+    turn with it, if it is shorter than a turn's lease (30 s)."""
+    poll_seconds: float = 1.0
+    """Between two looks for messages that other processes put."""
+    drain_seconds: float = 30.0
+    """Time that running turns get to end when the gateway stops; then others go on with them."""
+    keep_seconds: float = 7 * 86_400.0
+    """After which messages that are done are forgotten; the logs keep what was said."""
+    reset_idle_seconds: float = 0.0
+    """Start a fresh session, with a checkpoint of the old one, after so long without a message;
+    0 for never."""
+    reset_daily_hour: int | None = None
+    """Start a fresh session with the first message after this hour (UTC) of each day."""
+
+    def __post_init__(self) -> None:
+        for name in ("turns_max", "waiting_max", "owner_waiting_max", "sessions_max"):
+            if getattr(self, name) < 1:
+                raise BadSetting(f"`{name}` cannot be {getattr(self, name)}", hint="give 1 or more")
+        for name in ("turn_seconds", "claim_seconds", "poll_seconds"):
+            if not getattr(self, name) > 0:
+                raise BadSetting(f"`{name}` cannot be {getattr(self, name)}", hint="give seconds")
+        hour = self.reset_daily_hour
+        if hour is not None and not 0 <= hour < 24:
+            raise BadSetting(f"`reset_daily_hour` cannot be {hour}", hint="give 0 to 23")
+
+
+_FILE: Final = "gateway.lock"
+
+
+@contextmanager
+def only_gateway(folder: str | None) -> Iterator[None]:
+    """Hold the folder for this process. The lock ends with the process, however it ends.
+
+    Stores that are no folder are shared: there is nothing to hold.
+    """
+    if folder is None:
+        yield
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(os.path.join(folder, _FILE), flags, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StoreUnavailable(
+                f"another gateway serves `{os.path.abspath(folder)}`: process {pid}",
+                hint="stop it first; for several processes use a PostgreSQL store",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+ServiceState = Literal["starting", "running", "standby", "failed", "stopped"]
+"""`standby`: another process does the work over the same store, and this one takes over after it.
+`failed`: it is tried again later."""
+
+
+class ServiceStatus(msgspec.Struct, frozen=True):
+    """The state of a service, for an operator."""
+
+    name: str
+    state: ServiceState
+    detail: str = ""
+    """The work it does, or the problem and the way out."""
+    since: float = 0.0
+
+
+class Service(Protocol):
+    """Receives messages for a gateway, and sends its answers. The gateway starts and stops it."""
+
+    @property
+    def status(self) -> ServiceStatus:
+        """The state, now."""
+
+    async def start(self) -> None:
+        """Begin to receive. A service that cannot work says so in its status."""
+
+    async def stop(self) -> None:
+        """Receive nothing more. The turns of the gateway end after this."""
+
+    async def close(self) -> None:
+        """Send what the last turns answered, for a while, and end."""
+
+
+class PromptAudit:
+    """The turns of this process: epochs, reasoning that was not accepted, missed caches."""
+
+    def __init__(self) -> None:
+        self.epochs: Counter[str] = Counter()
+        """Epochs that neither a compaction nor a prune began, by cause."""
+        self.reasoning: Counter[tuple[str, str]] = Counter()
+        """Blocks by state, `dropped` or `allowed`, and the provider's reason."""
+        self.cache_misses: Counter[str] = Counter()
+        """Misses by the provider's reason."""
+
+    def take(self, event: Event) -> None:
+        """Count an event, where it says something about a prompt."""
+        match event:
+            case EpochBegun(cause=cause):
+                self.epochs[cause] += 1
+            case TroubleNoticed(kind="reasoning-dropped", reasoning=blocks):
+                self.reasoning.update(
+                    ("dropped" if block.is_dropped else "allowed", block.reason) for block in blocks
+                )
+            case TroubleNoticed(kind="cache-missed", detail=reason):
+                self.cache_misses[reason] += 1
+            case _:  # every other event is about something else
+                pass
+
+
+_TURN_WAIT_SECONDS: Final = 5.0
+"""For a turn of another program on the same session; the message is then tried again."""
+_RENEWALS: Final = 6
+"""Renewals in the time of one claim. A message that is dropped meanwhile is noticed by one."""
+_JITTER: Final = 0.2
+"""The share by which waits differ, so that messages that failed together do not come together."""
+
+log = logging.getLogger(__name__)
+
+
+class _ClaimLost(Exception):
+    """The message was dropped, or another process has taken it over."""
+
+
+class MessageTurns:
+    """Runs the turns of claimed messages."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._options = gateway.options
+
+    async def run(self, message: QueuedMessage) -> None:
+        """Answer a claimed message. Every outcome but the end of the process is stored."""
+        key = session_key(message)
+        self._gateway.publish(message)
+        limit = asyncio.timeout(self._options.turn_seconds)
+        try:
+            if reason := reason_to_set_aside(message):
+                await self._fail(message, reason)
+                return
+            async with self._keep_claim(message):
+                async with limit:
+                    reply = await self._answer(message, key)
+                channel = self._gateway.channels.get(str(message.body.get("channel", "")))
+                if channel is not None:
+                    await channel.on_answer(message, reply)
+            await self._finish(message, "answered", record=reply.record)
+        except _ClaimLost:
+            await self._publish_state(message)
+        except asyncio.CancelledError:
+            await self._give_back(message)
+            raise
+        except Cancelled:
+            await self._finish(message, "dropped", reason="cancelled")
+        except TimeoutError as error:
+            if not limit.expired():
+                await self._try_again(message, error)
+                return
+            minutes = self._options.turn_seconds / 60
+            await self._fail(message, f"the turn took longer than {minutes:g} minutes")
+        except NoSuchSession as error:
+            await self._fail(message, reason_of(error))
+        except Exception as error:  # a tool, a channel or a bug: the lane must go on
+            await self._try_again(message, error)
+
+    async def _answer(self, message: QueuedMessage, key: SessionKey) -> Reply:
+        gateway = self._gateway
+        async with gateway.sessions.use(key) as session:
+            reason = await self._reset_reason(session, message)
+        if reason:
+            await self._reset(key, message, reason)
+        async with gateway.sessions.use(key) as session:
+            removers = [
+                session.on(lambda event: gateway.live.publish(key, event)),
+                session.on(gateway.audit.take),
+            ]
+            try:
+                return await session.say(
+                    message.body.get("content", ""),
+                    key=message.key,
+                    extra=message.body.get("extra"),
+                    on_delta=lambda delta: gateway.live.publish(key, delta),
+                    wait=_TURN_WAIT_SECONDS,
+                )
+            finally:
+                for remove in removers:
+                    remove()
+
+    async def _reset_reason(self, session: AsyncSession, message: QueuedMessage) -> ResetReason:
+        options = self._options
+        if not options.reset_idle_seconds and options.reset_daily_hour is None:
+            return ""
+        store, key = session.store, session.key
+        info = await run_in_thread(store.info, key)
+        stored = await run_in_thread(store.find_message, key, message.key)
+        if stored is not None or not info.messages:
+            return ""
+        return reset_reason(
+            info.last_active,
+            self._gateway.now(),
+            idle_seconds=options.reset_idle_seconds,
+            daily_hour=options.reset_daily_hour,
+        )
+
+    async def _reset(self, key: SessionKey, message: QueuedMessage, reason: ResetReason) -> None:
+        """Begin a fresh session. It is announced before: after a crash both are done again."""
+        sessions = self._gateway.sessions
+        channel = self._gateway.channels.get(str(message.body.get("channel", "")))
+        if channel is not None:
+            await channel.on_reset(message, reason)
+        async with sessions.use(key) as session:
+            old = session.key
+            fresh = await session.reset(moves_name=True)
+        await sessions.forget(key)
+        self._gateway.live.publish(key, SessionReset(old.session, fresh.key.session, reason))
+
+    @contextlib.asynccontextmanager
+    async def _keep_claim(self, message: QueuedMessage) -> AsyncIterator[None]:
+        """Renew the claim while the block runs; where it is lost, the block is cancelled."""
+        task = asyncio.current_task()
+        assert task is not None
+        lost = False
+
+        async def renew() -> None:
+            nonlocal lost
+            seconds = self._options.claim_seconds
+            while True:
+                await asyncio.sleep(seconds / _RENEWALS)
+                try:
+                    queues = self._gateway.store.queues
+                    is_held = await run_in_thread(queues.renew, message, seconds)
+                except HoldfastError as error:  # the next renewal may work
+                    log.warning("cannot renew a claim: %s", error)
+                    continue
+                if not is_held:
+                    lost = True
+                    task.cancel()
+                    return
+
+        renewal = asyncio.create_task(renew())
+        try:
+            yield
+        except (asyncio.CancelledError, Cancelled) as error:
+            if lost:
+                task.uncancel()
+                raise _ClaimLost from error
+            raise
+        finally:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+
+    async def _finish(
+        self, message: QueuedMessage, state: MessageState, *, reason: str = "", record: str = ""
+    ) -> None:
+        assert state in ("answered", "failed", "dropped")
+        result = {"record": record} if record else None
+        queues = self._gateway.store.queues
+        if await run_in_thread(queues.finish, message, state, reason=reason, result=result):
+            self._gateway.publish(msgspec.structs.replace(message, state=state, reason=reason))
+        else:
+            await self._publish_state(message)
+
+    async def _fail(self, message: QueuedMessage, reason: str) -> None:
+        log.warning("message %d of %s failed: %s", message.id, message.session, reason)
+        channel = self._gateway.channels.get(str(message.body.get("channel", "")))
+        if channel is not None:
+            await channel.on_failure(message, reason)
+        await self._finish(message, "failed", reason=reason)
+
+    async def _try_again(self, message: QueuedMessage, error: Exception) -> None:
+        again, reason = next_try(error, message.tries), reason_of(error)
+        if again is None:
+            await self._fail(message, reason)
+            return
+        seconds = again.seconds * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+        queues = self._gateway.store.queues
+        await run_in_thread(
+            lambda: queues.postpone(message, seconds, reason=reason, is_counted=again.is_counted)
+        )
+        asyncio.get_running_loop().call_later(seconds, self._gateway.wake)
+        await self._publish_state(message)
+
+    async def _give_back(self, message: QueuedMessage) -> None:
+        queues = self._gateway.store.queues
+        with contextlib.suppress(HoldfastError):
+            await asyncio.shield(
+                run_in_thread(lambda: queues.postpone(message, 0, is_counted=False))
+            )
+
+    async def _publish_state(self, message: QueuedMessage) -> None:
+        found = await run_in_thread(self._gateway.store.queues.message, message.id)
+        if found is not None:
+            self._gateway.publish(found)
+
+
+def session_key(message: QueuedMessage) -> SessionKey:
+    """Return the session that a message is for."""
+    agent, _, session = message.session.partition("/")
+    return SessionKey(agent, session)
+
 
 INBOX: Final = "inbox"
 """The queue of messages that wait for a turn."""

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from holdfast.core.queues.retries import SUSPECT_SECONDS, choose_suspect, is_suspect
+from holdfast.core.queues import SUSPECT_SECONDS, choose_suspect, is_suspect
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 

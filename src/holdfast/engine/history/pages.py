@@ -24,7 +24,7 @@ from holdfast.core.history.sanitise import (
 )
 from holdfast.core.limits import HISTORY_SEARCH_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolUse, tool_calls
-from holdfast.core.refusals.left_out import as_told, tell_back
+from holdfast.core.refusals import as_told, tell_back
 from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:

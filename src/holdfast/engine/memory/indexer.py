@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.core.history.access import Gate, readable_owners, subject_of
-from holdfast.core.log.speakers import assistant_text, user_text
-from holdfast.core.memory.passages import passages
+from holdfast.core.log.replay import assistant_text, user_text
+from holdfast.core.memory.hits import passages
 from holdfast.core.memory.search_terms import terms
 from holdfast.core.owners import ANY_OWNER, owner_of
-from holdfast.core.refusals.left_out import as_told, reaches_back
+from holdfast.core.refusals import as_told, reaches_back
 from holdfast.errors import HoldfastError
 from holdfast.ports.side_stores import IndexPassage
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Caller, Subject
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.memory.note_types import Note
+    from holdfast.core.memory.note_files import Note
     from holdfast.ports import Notes, SessionInfo, SessionStore
     from holdfast.ports.side_stores import IndexSource, Role, SearchIndex, SourceKind
 

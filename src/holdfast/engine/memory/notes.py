@@ -1,8 +1,4 @@
-"""From the log to the files of notes, and what the newest ones are.
-
-The log comes first: a flush is a record before its notes are in a file. So whatever happens in
-between, the record is there to be carried over again, as often as one likes.
-"""
+"""From the log to the files of notes, what the newest ones are, and the running summary."""
 
 from __future__ import annotations
 
@@ -12,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Flush
-from holdfast.core.memory.note_types import RefusedNote, SavedNotes
+from holdfast.core.memory.note_files import RefusedNote, SavedNotes
+from holdfast.core.memory.running_summary import Sidecar, advance
+from holdfast.core.refusals import reaches_back
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -20,8 +18,46 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.memory.note_types import Note
-    from holdfast.ports import Notes
+    from holdfast.core.memory.note_files import Note
+    from holdfast.ports import Notes, SessionStore
+
+
+_RECORDS_MAX: Final = 2_000
+"""Newest records that a summary is made from where none is stored; it keeps 60 items of them."""
+
+
+def refresh(
+    store: SessionStore,
+    key: SessionKey,
+    *,
+    known: Sidecar | None = None,
+) -> Sidecar:
+    """The summary as of now, kept in the store for the next time.
+
+    `known` is one that the caller still holds; it saves reading the file.
+    """
+    before = known or store.summaries.load(key) or Sidecar()
+    after = _advance_from_store(store, key, before)
+    if after != before:
+        store.summaries.save(key, after)
+    return after
+
+
+def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
+    """Read the path back to where the summary ends, or as far as one that is begun anew goes."""
+    newest: list[Record] = []
+    for record in store.back(key):
+        newest.append(record)
+        if record.id == before.upto:
+            if reaches_back(newest[-2::-1]):
+                before = Sidecar()
+                continue
+            return advance(before, newest[::-1])
+        if len(newest) == _RECORDS_MAX:
+            anew = advance(Sidecar(), newest[::-1])
+            return msgspec.structs.replace(anew, has_more=True)
+    return advance(before, newest[::-1])  # the whole path: a rewind left behind what it knew
+
 
 _NOT_YET: Final = float("-inf")
 """Sorts a note without a time before those of the same day that have one."""

@@ -3,32 +3,169 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.memory.leading_terms import often_said, telling
-from holdfast.core.memory.query_terms import essential, query_terms
+import msgspec
+
+from holdfast.core.limits import RECALL_TURN_CHARS_MAX, RECALL_TURNS_MAX
+from holdfast.core.memory.hits import NeighbourTurn, cite_record
 from holdfast.core.memory.ranking import (
     NOTE_WEIGHTS,
     Alike,
     Candidate,
     Ranked,
     Weights,
+    essential,
     is_rare_identifier,
     leaders,
+    often_said,
+    query_terms,
     rank,
     rarity,
+    telling,
     weight,
     words_of_sources,
 )
 from holdfast.core.memory.search_terms import is_common, terms
+from holdfast.core.memory.superseded import DatedStatement, find_superseded
+from holdfast.core.text.cut import cut
 from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
+from holdfast.ports.side_stores import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.core.text.cut import Keep
     from holdfast.engine.memory.question_dates import Span
     from holdfast.engine.memory.vectors import IndexVectors
     from holdfast.ports.side_stores import FoundPassage, IndexSource, Matches, SearchIndex
+
+
+_NOTES_EVERY: Final = 3
+"""In a search of everything, at least every third hit is a note, as long as there are any."""
+COMPARED: Final = 40
+"""Best hits among which statements of the same fact are looked for, whatever the limit."""
+
+
+def merge_kinds(
+    lists: Sequence[Sequence[tuple[Ranked, FoundPassage]]],
+) -> Iterator[tuple[Ranked, FoundPassage]]:
+    """Notes and sessions in one list, by score, with a note at least at every third place."""
+    notes, sessions = (list(reversed(ranks)) for ranks in lists)
+    since_note = 0
+    while notes or sessions:
+        is_due = since_note >= _NOTES_EVERY - 1
+        is_note = bool(notes) and (
+            not sessions or is_due or notes[-1][0].score >= sessions[-1][0].score
+        )
+        since_note = 0 if is_note else since_note + 1
+        yield (notes if is_note else sessions).pop()
+
+
+def find_replaced(
+    query: str, rows: Iterable[FoundPassage], speaker_of: Callable[[FoundPassage], str]
+) -> dict[int, int]:
+    """The passages that no longer hold, each with the latest one that states the fact anew.
+
+    Only where there may be any, the speakers are looked up: what one person said of their own is
+    not replaced by what another did.
+    """
+    said = [(row, row.ts) for row in rows if row.role != "assistant" and row.ts is not None]
+    if not find_superseded([DatedStatement(row.id, row.text, ts) for row, ts in said], query):
+        return {}
+    statements = [DatedStatement(row.id, row.text, ts, speaker_of(row)) for row, ts in said]
+    return find_superseded(statements, query)
+
+
+def newest_first(
+    ranked: Sequence[tuple[Ranked, FoundPassage]], replaced: Mapping[int, int]
+) -> Iterator[tuple[Ranked, FoundPassage]]:
+    """The same passages; one that replaced another right before it, if it was further down."""
+    places = {row.id: place for place, (_rank, row) in enumerate(ranked)}
+    shown: set[int] = set()
+    for place, (ranked_hit, row) in enumerate(ranked):
+        newer = replaced.get(row.id)
+        if newer is not None and places[newer] > place and newer not in shown:
+            shown.add(newer)
+            yield msgspec.structs.replace(ranked_hit, id=newer), ranked[places[newer]][1]
+        if row.id not in shown:
+            shown.add(row.id)
+            yield ranked_hit, row
+
+
+def distinct_texts(
+    found: Iterable[tuple[Ranked, FoundPassage]],
+) -> Iterator[tuple[Ranked, FoundPassage]]:
+    """Each text once: a fork has the words of its parent."""
+    seen: set[str] = set()
+    for ranked_hit, row in found:
+        if row.text not in seen:
+            seen.add(row.text)
+            yield ranked_hit, row
+
+
+_REACH: Final = 12
+"""Passages read on either side. In the middle of a longer message a hit has no turn beside it."""
+
+
+class Neighbours:
+    """The passages around the hits of one search."""
+
+    def __init__(
+        self,
+        index: SearchIndex,
+        rows: Sequence[FoundPassage],
+        before: float | None,
+        redactor: Redactor,
+    ) -> None:
+        """`rows` are the hits; turns that are not older than `before` are left out."""
+        ids = {id_ for row in rows for step in (1, -1) for id_ in _ids(row, step)}
+        found = index.passages(sorted(ids)) if ids else []
+        self._rows: Mapping[int, FoundPassage] = {
+            row.id: row for row in found if before is None or row.ts is None or row.ts < before
+        }
+        self._mask = redactor.text
+
+    def before(self, row: FoundPassage, session: str) -> tuple[NeighbourTurn, ...]:
+        """The end of each turn before a hit, the nearest last."""
+        turns = [self._show(session, said[::-1], "tail") for said in self._turns(row, -1)]
+        return tuple(reversed(turns))
+
+    def after(self, row: FoundPassage, session: str) -> tuple[NeighbourTurn, ...]:
+        """The beginning of each turn after a hit, the nearest first."""
+        return tuple(self._show(session, said, "head") for said in self._turns(row, 1))
+
+    def _turns(self, row: FoundPassage, step: int) -> list[list[FoundPassage]]:
+        """The passages of the next other records in a direction, nearest first."""
+        beside = (
+            passage for passage in self._walk(_ids(row, step)) if passage.record != row.record
+        )
+        turns = groupby(beside, key=lambda passage: passage.record)
+        return [list(said) for _record, said in islice(turns, RECALL_TURNS_MAX)]
+
+    def _walk(self, ids: Iterable[int]) -> Iterator[FoundPassage]:
+        """The passages that were read, up to one that is missing."""
+        for id_ in ids:
+            if id_ not in self._rows:
+                return
+            yield self._rows[id_]
+
+    def _show(self, session: str, said: Sequence[FoundPassage], keep: Keep) -> NeighbourTurn:
+        text = self._mask("".join(passage.text for passage in said))
+        shown = cut(text, RECALL_TURN_CHARS_MAX, keep=keep).text
+        return NeighbourTurn(said[0].role, cite_record(session, said[0].record), shown)
+
+
+def _ids(row: FoundPassage, step: int) -> Iterator[int]:
+    """The ids beside a passage in a direction, nearest first, within its source."""
+    for distance in range(1, _REACH + 1):
+        id_ = row.id + step * distance
+        if id_ < 0 or source_of(id_) != row.source:
+            return
+        yield id_
+
 
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""

@@ -26,7 +26,7 @@ from holdfast.core.limits import (
     RECALL_QUERY_CHARS_MAX,
 )
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.speakers import assistant_text, user_text
+from holdfast.core.log.replay import assistant_text, user_text
 from holdfast.core.memory.hits import (
     Hit,
     NoteCitation,
@@ -41,19 +41,17 @@ from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.turn.options import check_word
 from holdfast.engine.memory.accesses import MemoryAccesses
-from holdfast.engine.memory.background import VectorWorker
-from holdfast.engine.memory.hit_order import (
+from holdfast.engine.memory.indexer import Indexer, Scope
+from holdfast.engine.memory.ranker import (
     COMPARED,
+    Neighbours,
+    Ranker,
     distinct_texts,
     find_replaced,
     merge_kinds,
     newest_first,
 )
-from holdfast.engine.memory.indexer import Indexer, Scope
-from holdfast.engine.memory.masked_embedder import mask_embedder
-from holdfast.engine.memory.neighbours import Neighbours
-from holdfast.engine.memory.ranker import Ranker
-from holdfast.engine.memory.vectors import IndexVectors
+from holdfast.engine.memory.vectors import IndexVectors, VectorWorker, mask_embedder
 from holdfast.engine.redactor import redactor as default_redactor
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnavailable, UsageError
 from holdfast.stores.opening import open_store

@@ -1,22 +1,61 @@
-"""The vectors of a search index: making them, and comparing passages and sources by meaning."""
+"""The vectors of a search index: making them, and comparing passages and sources by them.
+
+They are made in the background, in small batches, while nobody searches. An embedder is given no
+secrets: the model may be on another machine.
+"""
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.side_stores import VectorRun, places_of, source_of
-from holdfast.providers.embeddings import Vectors, sum_of, widen
+from holdfast.providers.embedders import as_embedder
+from holdfast.providers.embeddings import MiniLM, Vectors, sum_of, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports.side_stores import IndexSource, SearchIndex
+    from holdfast.providers.callable_embedder import EmbedTexts
     from holdfast.providers.embeddings import Embedder
+
+
+class MaskedEmbedder:
+    """Masks texts before it gives them to another embedder, which keeps its name."""
+
+    def __init__(self, embedder: Embedder, redactor: Redactor) -> None:
+        self._embedder = embedder
+        self._redactor = redactor
+        if hasattr(embedder, "batch_size"):
+            self.batch_size = embedder.batch_size
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """One vector for each text, with its secrets masked."""
+        return self._embedder.embed([self._redactor.text(text) for text in texts])
+
+
+def mask_embedder(given: Embedder | EmbedTexts | str | None, redactor: Redactor) -> Embedder | None:
+    """Return an embedder for a name, a function or an embedder, to which no secret is given.
+
+    The model of the extra `vectors` runs in this process, and needs no mask.
+    """
+    found = as_embedder(given)
+    if found is None or isinstance(found, MiniLM | MaskedEmbedder):
+        return found
+    return MaskedEmbedder(found, redactor)
+
 
 _EMBED_BATCH: Final = 32
 """Passages that are embedded at once. An interruption loses the vectors of one batch."""
@@ -322,3 +361,109 @@ def _units(rows: NDArray[Any]) -> Any:
     import numpy
 
     return rows / numpy.maximum(numpy.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+
+
+_BATCH: Final = 8
+"""Passages that are embedded at once: a search waits for one batch at the most."""
+
+
+class VectorWorker:
+    """Makes the vectors that searches of one index have missed, in a thread.
+
+    The thread lives while there is something to do, and rests while a search runs. It works for the
+    sources that it was given, and for no others: those that a caller may search. Several processes
+    may do the same for one index; each vector counts once.
+    """
+
+    def __init__(self, index: SearchIndex, embedder: Embedder) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._batch = max(1, int(getattr(embedder, "batch_size", _BATCH)))
+        self._changed = threading.Condition()
+        self._wanted: dict[int, str] = {}
+        """The sources that lack vectors, by id, with their names."""
+        self._searches = 0
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self.made = 0
+        """The number of vectors made so far."""
+        self.error = ""
+        """The reason why it stopped before all were made, if it did; the next search starts it
+        again."""
+
+    def want(self, sources: Collection[IndexSource]) -> None:
+        """Make the vectors of these sources when there is time."""
+        with self._changed:
+            if self._is_closed or not sources:
+                return
+            self._wanted.update((source.id, source.name) for source in sources)
+            if self._thread is None or not self._thread.is_alive():  # a fork leaves it behind
+                self._thread = threading.Thread(
+                    target=self._run, name="holdfast-vectors", daemon=True
+                )
+                self._thread.start()
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Begin no batch during a block: somebody waits for an answer."""
+        with self._changed:
+            self._searches += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._searches -= 1
+                self._changed.notify_all()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all that is wanted is made; False if it took longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._thread is None, seconds)
+
+    def close(self) -> None:
+        """Stop after the batch that is being made. Nothing is made afterwards."""
+        with self._changed:
+            self._is_closed = True
+            self._wanted.clear()
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while self._is_wanted():
+            made, error = 0, ""
+            try:
+                made = self._make_batch()
+            except Exception as failed:  # vectors only help: nobody waits for them
+                error = str(failed)
+            with self._changed:
+                self.made += made
+                self.error = error
+                if error:
+                    self._wanted.clear()
+
+    def _is_wanted(self) -> bool:
+        """Wait until no search runs. Where nothing is left to do, the thread ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._searches or self._is_closed)
+            if not self._wanted:
+                self._thread = None
+                self._changed.notify_all()
+                return False
+            return True
+
+    def _make_batch(self) -> int:
+        with self._changed:
+            wanted = dict(self._wanted)
+        # An index that is made again gives its ids to other sources.
+        current = {source.id: source.name for source in self._index.sources()}
+        sources = [id_ for id_, name in wanted.items() if current.get(id_) == name]
+        made = embed_missing(
+            self._index, self._embedder, sources, limit=self._batch, batch=self._batch
+        )
+        if made < self._batch:  # that was all of them
+            with self._changed:
+                for id_ in wanted:
+                    self._wanted.pop(id_, None)
+        return made

@@ -5,8 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.headers import READABLE_ENCODINGS
+from holdfast.core.proxy.endpoints import READABLE_ENCODINGS, ProxyProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

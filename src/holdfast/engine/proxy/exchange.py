@@ -10,8 +10,7 @@ import msgspec
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import CallFailure
 from holdfast.core.proxy.branches import ROUND_FIELD
-from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.headers import without_compression, without_encoding
+from holdfast.core.proxy.endpoints import ProxyProblem, without_compression, without_encoding
 from holdfast.core.turn.replies import assistant_record
 from holdfast.engine.proxy.exchange_log import ExchangeLog
 from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.core.proxy.branches import ChainPlace
-    from holdfast.core.proxy.headers import Headers
+    from holdfast.core.proxy.endpoints import Headers
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.reply_reading import ChunkState
     from holdfast.engine.proxy.request import ClientRequest

@@ -10,7 +10,7 @@ from holdfast.core.dialects.common.digests import extend_chain
 from holdfast.core.dialects.prefix import SentRequest
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
-from holdfast.core.refusals.left_out import REFUSAL
+from holdfast.core.refusals import REFUSAL
 from holdfast.core.turn.replies import assistant_record
 from holdfast.errors import HoldfastError
 

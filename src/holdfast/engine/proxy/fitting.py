@@ -24,7 +24,7 @@ from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items, is_in_order, without_stale
-from holdfast.core.refusals.left_out import REFUSED
+from holdfast.core.refusals import REFUSED
 from holdfast.core.turn.options import Limits
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_record

@@ -13,10 +13,13 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, ModelChange
 from holdfast.core.owners import NO_OWNER
 from holdfast.core.proxy.branches import TERMS_FIELD, ChainPlace
-from holdfast.core.proxy.error_body import ProxyProblem
-from holdfast.core.proxy.identity import session_name
-from holdfast.core.proxy.resumed import can_be_known, is_one_conversation
-from holdfast.core.proxy.terms import REQUEST_FIELD
+from holdfast.core.proxy.endpoints import ProxyProblem
+from holdfast.core.proxy.identity import (
+    REQUEST_FIELD,
+    can_be_known,
+    is_one_conversation,
+    session_name,
+)
 from holdfast.core.window import window_argument
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.fields import without_fields
-from holdfast.core.failures.fields import find_named_field
+from holdfast.core.failures.numbers import find_named_field
 
 if TYPE_CHECKING:
     from holdfast.core.failures.classify import Failure

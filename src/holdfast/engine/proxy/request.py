@@ -10,8 +10,7 @@ from holdfast.core.dialects.common.client_body import OUTPUT_FIELDS
 from holdfast.core.dialects.common.digests import digest_of, extend_chain, start_chain
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.messages import read_tools
-from holdfast.core.proxy.identity import find_client_id, stable_system
-from holdfast.core.proxy.terms import text_of_system
+from holdfast.core.proxy.identity import find_client_id, stable_system, text_of_system
 from holdfast.engine.proxy.request_body import RequestBody
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.dialects.registry import all_dialects, find_dialect
-from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.core.proxy.endpoints import ProxyProblem
 from holdfast.core.proxy.known_prefix import KnownPrefix  # noqa: TC001  (a struct's field)
 from holdfast.core.text.cut import scrub_deep
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.strings import is_too_deep
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json

@@ -11,11 +11,11 @@ from holdfast.core.secrets.found import SecretWatch as SecretWatch
 from holdfast.core.secrets.found import secrets_of as secrets_of
 from holdfast.core.secrets.vault import Vault as Vault
 from holdfast.core.turn.compact import compact as compact
-from holdfast.core.turn.lease import hold_turn as hold_turn
 from holdfast.core.turn.turn import add_result as add_result
 from holdfast.core.turn.turn import add_user as add_user
 from holdfast.core.turn.turn import answer_once as answer_once
 from holdfast.core.turn.turn import emit as emit
+from holdfast.core.turn.turn import hold_turn as hold_turn
 from holdfast.core.turn.turn import inject_context as inject_context
 from holdfast.core.turn.turn import resume as resume
 from holdfast.core.turn.turn import turn as turn

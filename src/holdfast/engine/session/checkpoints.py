@@ -16,11 +16,11 @@ from holdfast.core.checkpoint.capture import capture
 from holdfast.core.checkpoint.enrich import SYSTEM, ask, read_enrichment
 from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import Bad, Loaded, State, newest, read_state, to_json
-from holdfast.core.compaction.summary_input import parts
+from holdfast.core.compaction.summary_request import parts
 from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.core.narrative.digest import digest_record
-from holdfast.core.refusals.left_out import as_told, reaches_back, refusals_in
+from holdfast.core.refusals import as_told, reaches_back, refusals_in
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD

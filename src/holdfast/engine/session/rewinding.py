@@ -19,7 +19,7 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.core.log.views import last_written
-from holdfast.core.refusals.left_out import REFUSED
+from holdfast.core.refusals import REFUSED
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.flow.effects import StoredMessage
-from holdfast.core.log.keys import find_answer
 from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
+from holdfast.core.log.views import find_answer
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.outputs import payload_of

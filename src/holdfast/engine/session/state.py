@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
-from holdfast.core.models.spending import bill_for
+from holdfast.core.models.totals import bill_for
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
 from holdfast.core.owners import UNKNOWN_OWNER, owner_of

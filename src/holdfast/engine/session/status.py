@@ -11,8 +11,7 @@ from holdfast.core.window import Window  # noqa: TC001 - the schema of an answer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.models.spending import Spent
-    from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.models.totals import SessionTotals, Spent
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import ContextUnit
 

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.evaluation.baseline import compare, read_baseline, write_baseline
 from holdfast.core.evaluation.losses import CutNote, LossTracker, ObservedCall
 from holdfast.core.evaluation.needs import NeedCatalog
 from holdfast.core.evaluation.report import Evaluation, Figures, SessionEvaluation, sum_figures
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, Compaction, Header, Prune, User
 from holdfast.core.log.refs import restore
-from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text, with_ids
 from holdfast.core.owners import ANY_OWNER
-from holdfast.core.projection.policy import Policy, PolicyName, policy_of
+from holdfast.core.projection.policy import POLICIES, Policy, PolicyName, policy_of
 from holdfast.core.window import Window, as_window
 from holdfast.engine.outputs import payload_of
+from holdfast.engine.simulation.policies import read_policy
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
 from holdfast.engine.simulation.simulate import STATIC_TOKENS, PolicyReplay, rules_for, terms_for
 from holdfast.engine.simulation.transcripts import Transcript
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
     EvaluationProgress = Callable[[str, int, int], None]
     """(session, calls done, calls in all)"""
+
 
 EVALUATION_WINDOW: Final = Window(200_000, "simulated")
 """The window where the caller states none: that of most models in use."""
@@ -266,3 +269,56 @@ def session_source(store: SessionStore, name: str) -> EvaluationSource:
     payload = payload_of(store.blobs)
     records = [restore(rec, payload) for rec in store.read(key) if not isinstance(rec, Header)]
     return EvaluationSource(str(key), records, "", str(key))
+
+
+class EvaluationSettings(msgspec.Struct, frozen=True):
+    """The settings of a test run; empty texts are not set."""
+
+    root: str
+    """The folder that relative paths of the settings start from."""
+    window: str = ""
+    policy: str = ""
+    baseline: str = ""
+    saves: bool = False
+    """Write the baseline instead of comparing with it."""
+
+    def evaluate(self, *sources: Any, **options: Any) -> tuple[Evaluation, str]:
+        """Return the report, and in words what is worse than the baseline."""
+        baseline = options.pop("baseline", None) or self.baseline
+        if self.window:
+            options.setdefault("window", _window(self.window))
+        if self.policy:
+            options.setdefault("policy", self._policy())
+        report = evaluate_sessions(*sources, **options)
+        if not baseline:
+            return report, ""
+        path = Path(self.root, baseline)
+        if self.saves:
+            path.write_bytes(write_baseline(report))
+            return report, ""
+        if not path.exists():
+            raise UsageError(
+                f"there is no baseline `{path}`",
+                hint="write it with `pytest --holdfast-save-baseline`",
+            )
+        compared = compare(report, read_baseline(path.read_bytes(), str(path)))
+        if not compared.worse:
+            return report, ""
+        lines = ["worse than the baseline:", *compared.worse]
+        if compared.new_losses:
+            lines += ["new losses:", report.describe(compared.new_losses)]
+        return report, "\n".join(lines)
+
+    def _policy(self) -> Policy:
+        path = os.path.join(self.root, self.policy)
+        is_name = self.policy in POLICIES and not os.path.exists(path)
+        return POLICIES[self.policy] if is_name else read_policy(path)
+
+
+def _window(text: str) -> Window:
+    try:
+        return Window(int(text.replace("_", "").replace(",", "")), "simulated")
+    except ValueError as error:
+        raise UsageError(
+            f"`holdfast_window = {text}` is no number", hint="write the tokens: 64000"
+        ) from error

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.models.lifetimes import CacheLifetime
     from holdfast.core.models.pace import CacheOffer
-    from holdfast.core.models.prices import Price
+    from holdfast.core.models.prices import CacheLifetime, Price
     from holdfast.core.tokens.counting import Counter
     from holdfast.core.window import StatedWindow, Window
     from holdfast.engine.simulation.policies import Plays, PolicyRequest

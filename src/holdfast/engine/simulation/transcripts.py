@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never, overload
 import msgspec
 
 from holdfast.core.dialects.registry import target
-from holdfast.core.evaluation.facts import facts_in
+from holdfast.core.evaluation.needs import facts_in
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
-from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import user_text
+from holdfast.core.log.replay import user_text, with_ids
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.sizes import Correction

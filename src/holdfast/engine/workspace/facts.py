@@ -16,10 +16,10 @@ import msgspec
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.catalog import family_of
-from holdfast.core.models.spending import Spent, bill_for
+from holdfast.core.models.totals import Spent, bill_for
 from holdfast.core.models.usage import Usage, read_usage
 from holdfast.core.models.window import likely_window, model_in, turn_window
-from holdfast.core.proxy.terms import is_proxied, newest_terms
+from holdfast.core.proxy.identity import is_proxied, newest_terms
 from holdfast.engine.memory.indexer import session_stamp
 from holdfast.providers.known_models.lookup import price_of, window_of
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Action, Caller
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.engine.memory.background import VectorWorker
+    from holdfast.engine.memory.vectors import VectorWorker
     from holdfast.engine.workspace.context import ContextSettings, TermsOf
     from holdfast.ports import Clock, Notes, SessionInfo, SessionStore
     from holdfast.providers.embeddings import Embedder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.log.records import Compaction, User
-from holdfast.core.log.speakers import META
+from holdfast.core.log.replay import META
 from holdfast.importers.apis.chat import carry_message, tools_of
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (

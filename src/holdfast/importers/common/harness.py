@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.speakers import CLIENT_SUMMARY, META, ORIGINAL_PROMPT
+from holdfast.core.log.replay import CLIENT_SUMMARY, META, ORIGINAL_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

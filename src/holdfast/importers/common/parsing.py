@@ -18,7 +18,7 @@ from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Json, Record, from_json
 from holdfast.core.text.cut import cut, ellipsis, scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.strings import is_too_deep
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from holdfast.core.log.records import (
     decode,
     encode,
 )
-from holdfast.core.text.nesting import is_shallow, is_too_deep
+from holdfast.core.text.strings import is_shallow, is_too_deep
 from holdfast.core.text.typed import decoder_of
 from holdfast.errors import BadItem, BadRecord, HoldfastError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.names import read_model_name
+from holdfast.core.models.generation import read_model_name
 from holdfast.providers.known_models.rows import DatedPrice, KnownModel, NameTest
 
 if TYPE_CHECKING:

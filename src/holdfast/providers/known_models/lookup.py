@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.models.catalog import ASSUMED_WINDOW_TOKENS, family_of
-from holdfast.core.models.names import read_model_name
+from holdfast.core.models.generation import read_model_name
 from holdfast.core.window import Window
 from holdfast.providers.known_models import package
 from holdfast.providers.known_models.gaps import AS_OF, GAPS, SOURCE

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.memory.query_terms import query_terms
-from holdfast.core.memory.ranking import Candidate, Weights, rank, rarity, weight
+from holdfast.core.memory.ranking import Candidate, Weights, query_terms, rank, rarity, weight
 from holdfast.core.memory.search_terms import is_common, terms
-from holdfast.core.sentences.split import split_sentences
+from holdfast.core.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

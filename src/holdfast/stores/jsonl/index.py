@@ -24,11 +24,10 @@ import msgspec
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import IdOrder, SessionKey
-from holdfast.core.log.keys import MESSAGE_KEY, key_of
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import Header, Label, decode
 from holdfast.core.log.tree import Outline
-from holdfast.core.log.views import opening
+from holdfast.core.log.views import MESSAGE_KEY, key_of, opening
 from holdfast.core.log.walk import outline_lines, record_at, records_that_count
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import filter_text
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator
 
-    from holdfast.core.log.chain import Stands
     from holdfast.core.log.records import Record
+    from holdfast.core.log.tree import Stands
     from holdfast.core.owners import OwnerFilter
     from holdfast.stores.changes import Changes
     from holdfast.stores.seed import SeedLabels

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import FORMAT_VERSION, READ_BLOCK_BYTES
-from holdfast.core.log.chain import ends_chain
 from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.records import FORMAT, Header, Record, decode
 from holdfast.core.log.refs import possible_hashes
-from holdfast.core.log.tree import Outline
+from holdfast.core.log.tree import Outline, ends_chain
 from holdfast.core.log.views import head, header_or_none
 from holdfast.core.log.walk import SUGGESTED_IDS_MAX, outline_lines, records_that_count
 from holdfast.errors import AmbiguousName, ForeignLog, LogBusy, NoSuchRecord, PathRejected

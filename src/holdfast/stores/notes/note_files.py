@@ -24,8 +24,13 @@ from holdfast.core.limits import (
     NOTE_FILES_MAX,
     READ_BLOCK_BYTES,
 )
-from holdfast.core.memory.note_files import DAY, bytes_to_append, check_path, erase_from_file
-from holdfast.core.memory.note_types import NoteFile
+from holdfast.core.memory.note_files import (
+    DAY,
+    NoteFile,
+    bytes_to_append,
+    check_path,
+    erase_from_file,
+)
 from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, NamedOwner
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import NoSuchNote, PathRejected, UsageError
@@ -50,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from holdfast.core.memory.note_types import NoteKind
+    from holdfast.core.memory.note_files import NoteKind
     from holdfast.core.owners import Owner, UnknownOwner
 
 

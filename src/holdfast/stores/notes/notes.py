@@ -20,6 +20,10 @@ import msgspec
 from holdfast.core.log.ids import check_name
 from holdfast.core.memory.note_files import (
     DAY,
+    Note,
+    NotePassage,
+    RefusedNote,
+    SavedNotes,
     check_path,
     entries,
     inert,
@@ -28,7 +32,6 @@ from holdfast.core.memory.note_files import (
     same_note,
     without_provenance,
 )
-from holdfast.core.memory.note_types import Note, NotePassage, RefusedNote, SavedNotes
 from holdfast.core.owners import NO_OWNER, NamedOwner, owner_text
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, ellipsis
@@ -40,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from holdfast.core.memory.note_files import NoteEntry
-    from holdfast.core.memory.note_types import NoteFile, NoteKind
+    from holdfast.core.memory.note_files import NoteEntry, NoteFile, NoteKind
     from holdfast.core.owners import Owner
     from holdfast.ports import Clock
     from holdfast.stores.notes.note_files import NoteFiles, OpenNotes

@@ -14,8 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.core.limits import NOTE_DEPTH_MAX, NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
-from holdfast.core.memory.note_files import bytes_to_append, erase_from_file
-from holdfast.core.memory.note_types import NoteFile
+from holdfast.core.memory.note_files import NoteFile, bytes_to_append, erase_from_file
 from holdfast.errors import NoSuchNote, PathRejected
 from holdfast.stores.notes.note_files import TRASH
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from holdfast.core.memory.note_types import NoteKind
+    from holdfast.core.memory.note_files import NoteKind
     from holdfast.ports import Clock
 
 _MARKS: Final = ".flushed"

@@ -6,9 +6,16 @@ from random import randint
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import NamedOwner, filter_text, owner_text
-from holdfast.core.queues.bodies import encode_body, is_same
-from holdfast.core.queues.copies import as_copy, compare_copy
-from holdfast.core.queues.messages import ID_STEP_MAX, MESSAGE_COLUMNS, MESSAGE_TEXTS, read_message
+from holdfast.core.queues import (
+    ID_STEP_MAX,
+    MESSAGE_COLUMNS,
+    MESSAGE_TEXTS,
+    as_copy,
+    compare_copy,
+    encode_body,
+    is_same,
+    read_message,
+)
 from holdfast.errors import KeyReused
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
@@ -20,8 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.owners import Owner, OwnerFilter
-    from holdfast.core.queues.copies import MessageCopy
-    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
+    from holdfast.core.queues import MessageCopy, MessageState, NewMessage, QueuedMessage
     from holdfast.stores.postgres.connections import Connections
 
 

@@ -10,10 +10,10 @@ import msgspec
 
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.damage import Flaw
-from holdfast.core.log.keys import key_of
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.records import Compaction, Header, Label
 from holdfast.core.log.tree import Outline
+from holdfast.core.log.views import key_of
 from holdfast.core.models.totals import ModelTotals, SessionTotals
 from holdfast.core.text.cut import scrub
 from holdfast.stores.changes import this_process
@@ -21,8 +21,8 @@ from holdfast.stores.changes import this_process
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.log.chain import Stands
     from holdfast.core.log.records import Record
+    from holdfast.core.log.tree import Stands
 
 COUNTS: Final = ("turns", "calls", "tools", "unknown")
 """The totals that nearly every append changes: columns, which are cheaper to add to."""

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.history.access import Access, bound
 from holdfast.core.limits import BLOB_GRACE_SECONDS, SIDECAR_BYTES_MAX
-from holdfast.core.memory.note_types import NoteFile
+from holdfast.core.memory.note_files import NoteFile
 from holdfast.core.memory.running_summary import Sidecar, read_sidecar
 from holdfast.core.owners import owner_text
 from holdfast.core.text.typed import decoder_of

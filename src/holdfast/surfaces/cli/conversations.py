@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Tool, read_tools
-from holdfast.core.models.spending import total_of
+from holdfast.core.models.totals import total_of
 from holdfast.core.models.window import model_in
 from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy

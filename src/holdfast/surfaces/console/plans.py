@@ -23,7 +23,7 @@ from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.models.spending import Spent
+    from holdfast.core.models.totals import Spent
     from holdfast.engine.workspace.facts import SessionFacts
     from holdfast.ports import SessionStore
     from holdfast.surfaces.console.html import Html

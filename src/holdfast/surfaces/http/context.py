@@ -14,7 +14,7 @@ from holdfast.core.window import window_argument
 from holdfast.engine.operations.context import CompactContext
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.engine.simulation.policy_files import policy_from
+from holdfast.engine.simulation.policies import policy_from
 from holdfast.errors import HoldfastError
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem

@@ -10,8 +10,7 @@ from holdfast import __version__
 from holdfast.core.owners import ANY_OWNER
 
 if TYPE_CHECKING:
-    from holdfast.engine.gateway.audit import PromptAudit
-    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.gateway.gateway import Gateway, PromptAudit
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.flow.arguments import check_message
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.owners import is_wanted, owner_of
-from holdfast.engine.gateway.turns import session_key
+from holdfast.engine.gateway.gateway import session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import HoldfastError

@@ -9,10 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.proxy.endpoints import OWN_PATH, find_endpoint, guess_client
-from holdfast.core.proxy.error_body import ProxyProblem, error_json
-from holdfast.core.proxy.headers import (
+from holdfast.core.proxy.endpoints import (
+    OWN_PATH,
     READABLE_ENCODINGS,
+    ProxyProblem,
+    error_json,
+    find_endpoint,
+    guess_client,
     request_headers,
     response_headers,
 )

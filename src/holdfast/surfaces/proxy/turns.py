@@ -8,8 +8,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from holdfast.core.proxy.error_body import ProxyProblem, error_event
-from holdfast.core.proxy.headers import request_headers, response_headers, without_size
+from holdfast.core.proxy.endpoints import (
+    ProxyProblem,
+    error_event,
+    request_headers,
+    response_headers,
+    without_size,
+)
 from holdfast.engine.proxy.encodings import decode_body
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.session.drivers.awaiting import run_in_thread

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from holdfast.config import names_network_proxy
-from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.core.proxy.endpoints import ProxyProblem
 from holdfast.surfaces.http.guard import LOOPBACK
 from holdfast.surfaces.proxy.connections import ConnectionPool
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.memory.note_types import Note
+    from holdfast.core.memory.note_files import Note
     from holdfast.surfaces.answers import CommandAnswer, StyledLine
     from holdfast.surfaces.chat_context import ChatContext
 

@@ -16,8 +16,7 @@ from holdfast.core.owners import ANY_OWNER
 from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
-from holdfast.engine.gateway.gateway import INBOX
-from holdfast.engine.gateway.services import ServiceStatus
+from holdfast.engine.gateway.gateway import INBOX, ServiceStatus
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
@@ -31,8 +30,7 @@ from holdfast.surfaces.telegram.updates import read_update, update_number
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.engine.gateway.gateway import Gateway
-    from holdfast.engine.gateway.services import ServiceState
+    from holdfast.engine.gateway.gateway import Gateway, ServiceState
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel
     from holdfast.surfaces.telegram.settings import TelegramSettings

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.owners import owner_of, owner_text
-from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
+from holdfast.core.queues import next_try, reason_of, reason_to_set_aside
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import ANY_OWNER
-from holdfast.core.queues.retries import (
+from holdfast.core.queues import (
     RETRY_SECONDS,
     TRIES_MAX,
     NextTry,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Reply
     from holdfast.core.owners import Owner
-    from holdfast.core.queues.resets import ResetReason
+    from holdfast.core.queues import ResetReason
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import QueuedMessage, SessionStore
 

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.engine.gateway.services import ServiceStatus
+    from holdfast.engine.gateway.gateway import ServiceStatus
     from holdfast.surfaces.telegram.channel import TelegramChannel
 
 RETRY_SECONDS: Final = 300.0

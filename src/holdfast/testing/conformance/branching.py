@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Compaction, Header, Label, Rewind, Undo, User
-from holdfast.core.log.speakers import META
+from holdfast.core.log.replay import META
 from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.core.window import ANY_WINDOW, Window
 from holdfast.errors import NoSuchRecord, SessionExists

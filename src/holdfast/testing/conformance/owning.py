@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, owner_of, owner_text
-from holdfast.core.queues.messages import NewMessage
+from holdfast.core.queues import NewMessage
 from holdfast.errors import NoSuchSession
 from holdfast.testing.conformance.samples import KEY
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
-from holdfast.core.queues.copies import as_copy, is_equal
+from holdfast.core.queues import as_copy, is_equal
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
 from holdfast.testing.conformance.samples import raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX
-from holdfast.core.memory.query_terms import query_terms
+from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
 from holdfast.ports.side_stores import IndexPassage, places_of, source_of
 from holdfast.testing.conformance.samples import KEY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.engine.adoption import homes
+from tests.engine import homes
 
 if TYPE_CHECKING:
     from pathlib import Path

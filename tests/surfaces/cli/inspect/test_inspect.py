@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scripts.console_screenshots import CHROMIUM, open_browser
-from tests.engine.adoption import homes
+from tests.engine import homes
 from tests.importers import planted_homes
 from tests.support.cli import run_in_process
 

@@ -13,8 +13,8 @@ from tests.support.runs import is_whole
 from tests.surfaces.cli.telegram.bot_processes import bot_process
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.keys import key_of
 from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.views import key_of
 from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.stores.jsonl.store import JsonlStore

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from holdfast.core.dialects.common.values import as_text
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.strings import is_too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

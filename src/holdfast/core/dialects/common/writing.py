@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.media.kinds import kind_of
+from holdfast.core.media import kind_of
 from holdfast.core.models.dialects import COMMON_IMAGES
 from holdfast.core.models.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 from holdfast.core.tokens.images import is_image

@@ -35,7 +35,7 @@ from holdfast.core.flow.effects import (
 )
 from holdfast.engine.pictures import scale_picture
 from holdfast.engine.session.drivers.lease import TurnScope
-from holdfast.engine.session.drivers.switching import frequent_switches
+from holdfast.engine.session.drivers.waiting import frequent_switches
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
     TOOLS_AT_ONCE,

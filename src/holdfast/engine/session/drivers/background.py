@@ -20,9 +20,9 @@ from holdfast.core.turn.background import (
     is_draft_due,
     run_beside,
 )
-from holdfast.engine.session.drivers.alarms import set_alarm
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.drivers.lease import TurnScope
+from holdfast.engine.session.drivers.waiting import set_alarm
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import HoldfastWarning
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.core.flow.effects import Flow
-    from holdfast.core.turn.drafts import DraftState
-    from holdfast.core.turn.run import RunState
+    from holdfast.core.turn.run import DraftState, RunState
     from holdfast.engine.session.drivers.world import World
     from holdfast.ports import AsyncModel, Model
 

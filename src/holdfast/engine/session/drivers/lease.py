@@ -25,7 +25,7 @@ from holdfast.core.flow.effects import (
     StartTools,
 )
 from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
-from holdfast.core.turn.lease import hold_turn
+from holdfast.core.turn.turn import hold_turn
 from holdfast.engine.session.drivers.waiting import LINE, QUEUE_SECONDS
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime

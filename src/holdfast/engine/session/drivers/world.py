@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled, FailedCall
-from holdfast.engine.session.drivers.conversation import LogConversation
+from holdfast.core.history.backends import before_newest
+from holdfast.core.history.reseed import reseed
+from holdfast.engine.redactor import redactor
 from holdfast.engine.session.prepare import render_valid
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
@@ -18,18 +20,37 @@ from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from holdfast.core.failures.classify import Rule
     from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage
     from holdfast.core.flow.events import Event
-    from holdfast.core.log.records import Json
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Delta
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.session_log import SessionLog
     from holdfast.engine.tools import Toolbox
     from holdfast.ports import BlobStore, Clock, OnDelta
+
+
+class LogConversation:
+    """The conversation in a log. What is retold goes to another program, so secrets are masked."""
+
+    def __init__(self, log: SessionLog) -> None:
+        self._log = log
+
+    @property
+    def name(self) -> str:
+        return str(self._log.key)
+
+    def back(self) -> Iterator[Record]:
+        return self._log.store.back(self._log.key)
+
+    def retell(self, chars: int) -> str:
+        records = before_newest(self._log.store.live(self._log.key).records)
+        return reseed(records, chars, source=self.name, redactor=redactor()).text
+
 
 TOOLS_AT_ONCE: Final = 8
 """Threads or tasks for the tools of one reply: enough for what models ask for in one step."""

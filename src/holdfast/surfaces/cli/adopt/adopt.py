@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from holdfast.core.log.records import Json
-    from holdfast.engine.adoption.home import AdoptedTranscript, AdoptionReport
+    from holdfast.engine.adoption import AdoptedTranscript, AdoptionReport
 
 _EXAMPLE: Final = """examples:
   holdfast adopt --dry-run                what every agent on this machine has
@@ -61,7 +61,7 @@ def _add_adopt(parser: argparse.ArgumentParser) -> None:
 
 
 def _adopt(args: argparse.Namespace, app: App) -> int:
-    from holdfast.engine.adoption.home import HomeAdopter
+    from holdfast.engine.adoption import HomeAdopter
     from holdfast.importers.homes import scan
 
     if args.tool is not None and args.tool not in _TOOLS:

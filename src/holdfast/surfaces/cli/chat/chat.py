@@ -119,7 +119,7 @@ def _options(args: argparse.Namespace, app: App) -> SessionOptions:
     from holdfast.core.secrets.found import Secrets
     from holdfast.core.turn.options import Summary
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.engine.simulation.policy_files import read_policy
+    from holdfast.engine.simulation.policies import read_policy
     from holdfast.surfaces.cli.chat.tools import FolderTools
 
     tools = [] if args.no_tools else FolderTools(".").tools(can_write=args.allow_write)

@@ -17,7 +17,7 @@ from holdfast.engine.simulation.evaluate import (
     EvaluationTerms,
     evaluate,
 )
-from holdfast.engine.simulation.policy_files import read_policy
+from holdfast.engine.simulation.policies import read_policy
 from holdfast.engine.simulation.sessions import NAMED_POLICIES, SessionReplay
 from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row

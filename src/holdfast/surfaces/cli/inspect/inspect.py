@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from holdfast.core.models.spending import PriceFor
+    from holdfast.core.models.totals import PriceFor
 
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)

@@ -62,8 +62,7 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
             f"`holdfast mcp` needs a package that is not installed: {error.name or error}",
             hint="pip install 'holdfast[mcp]'",
         ) from error
-    from holdfast.engine.memory.background import VectorWorker
-    from holdfast.engine.memory.masked_embedder import mask_embedder
+    from holdfast.engine.memory.vectors import VectorWorker, mask_embedder
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.context import ContextSettings
     from holdfast.engine.workspace.workspace import CallerWorkspace

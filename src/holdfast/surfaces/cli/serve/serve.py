@@ -206,7 +206,7 @@ def _demo_store(stack: ExitStack, app: App) -> SessionStore:
 def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) -> None:
     import uvicorn
 
-    from holdfast.engine.gateway.alone import only_gateway
+    from holdfast.engine.gateway.gateway import only_gateway
     from holdfast.surfaces.listening import AnnouncingServer, make_protocol
 
     server = build_server(
@@ -294,8 +294,7 @@ def build_server(
 ) -> HttpServer:
     """Put the gateway, the routes, the console, MCP and the bot together."""
     from holdfast.engine.gateway.gateway import Gateway
-    from holdfast.engine.memory.background import VectorWorker
-    from holdfast.engine.memory.masked_embedder import mask_embedder
+    from holdfast.engine.memory.vectors import VectorWorker, mask_embedder
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.surfaces.cli.serve.vector_service import VectorService

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.engine.gateway.services import ServiceStatus
+from holdfast.engine.gateway.gateway import ServiceStatus
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 
 if TYPE_CHECKING:
-    from holdfast.engine.memory.background import VectorWorker
+    from holdfast.engine.memory.vectors import VectorWorker
 
 
 class VectorService:

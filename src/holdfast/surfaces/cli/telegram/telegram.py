@@ -88,7 +88,7 @@ def _telegram(args: argparse.Namespace, app: App) -> int:
             f"`holdfast telegram` needs a package that is not installed: {error.name or error}",
             hint="pip install 'holdfast[telegram]'",
         ) from error
-    from holdfast.engine.gateway.alone import only_gateway
+    from holdfast.engine.gateway.gateway import only_gateway
 
     with only_gateway(app.store.local_folder):
         asyncio.run(_run(args, app, settings))

@@ -96,7 +96,7 @@ def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, rec
 
 def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
     from holdfast.core.memory.running_summary import render as shown
-    from holdfast.engine.memory.running_summary import refresh
+    from holdfast.engine.memory.notes import refresh
 
     found = refresh(app.store, key)
     redactor = _redactor(args, app)

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import encode
-from holdfast.engine.adoption.sessions import SessionAdopter
+from holdfast.engine.adoption import SessionAdopter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.adopt.first_turn import first_turn_notice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.core.adoption.growth import ORIGIN
+from holdfast.core.adoption import ORIGIN
 from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import NEED_KINDS
 from holdfast.core.evaluation.report import describe_cut

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune, Rewind
-from holdfast.core.models.spending import call_cost
-from holdfast.core.models.totals import is_call
+from holdfast.core.models.totals import call_cost, is_call
 from holdfast.core.models.usage import Usage, read_usage
 from holdfast.core.models.window import window_in
 from holdfast.providers.known_models.lookup import price_of

@@ -1,1 +1,0 @@
-"""The comparison of a session with the source that it came from."""

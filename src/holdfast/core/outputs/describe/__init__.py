@@ -1,1 +1,0 @@
-"""Describing the structure of an output: JSON, logs, tables, test failures, outlines."""

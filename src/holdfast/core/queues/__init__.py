@@ -1,1 +1,0 @@
-"""Decisions about messages in queues."""

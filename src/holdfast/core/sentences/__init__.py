@@ -1,1 +1,0 @@
-"""Sentences: where they end, in whatever language."""

@@ -1,1 +1,0 @@
-"""Sessions, notes, outputs and checkpoints of other tools, brought into a store."""
