@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting, HoldfastWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _NUMBERS: Final = lazy_pattern(r"\d+")
 _checked: Final[set[str]] = set()
@@ -87,6 +92,30 @@ def require(name: str) -> None:
             HoldfastWarning,
             stacklevel=3,
         )
+
+
+def classes_on_use(module: str, adapter: str, classes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module whose classes are made on first use.
+
+    `classes` has the place of each, as `module:Class`. The base that it is made over is a class of
+    the framework: its `framework_base`, of the same form.
+    """
+
+    @cache
+    def find(name: str) -> Any:
+        if name not in classes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        require(adapter)
+        own = _import(f"holdfast.integrations.{classes[name]}")
+        about = {"__doc__": own.__doc__, "__module__": module}
+        return type(name, (own, _import(own.framework_base)), about)
+
+    return find
+
+
+def _import(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _look_up(known: Integration) -> Integration:

@@ -12,10 +12,9 @@ session of the agent has it. `HoldfastAsyncMemoryTool` is the same for `AsyncAnt
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast.engine.adapters import require
+from holdfast.engine.adapters import classes_on_use
 from holdfast.engine.memory.anthropic_tool import memory_tool
 from holdfast.integrations.common.home import PeerHome, read_in_thread, write_in_thread
 
@@ -84,6 +83,8 @@ class MemoryToolMethods(_Notes):
     a model deletes goes to the trash; `delete` says what `clear_all_memory` of a program does.
     """
 
+    framework_base: ClassVar = "anthropic.lib.tools:BetaAbstractMemoryTool"
+
     def view(self, command: Any) -> str:
         """Show a file or a folder."""
         return self._run(command)
@@ -115,6 +116,8 @@ class MemoryToolMethods(_Notes):
 
 class AsyncMemoryToolMethods(_Notes):
     """The memory tool, kept in any store. A `BetaAsyncAbstractMemoryTool` of the SDK."""
+
+    framework_base: ClassVar = "anthropic.lib.tools:BetaAsyncAbstractMemoryTool"
 
     async def view(self, command: Any) -> str:
         """Show a file or a folder."""
@@ -150,22 +153,14 @@ if TYPE_CHECKING:
     HoldfastAsyncMemoryTool = AsyncMemoryToolMethods
 
 
-def __getattr__(name: str) -> Any:
-    """Make a class on first use: its base is a class of the SDK."""
-    if name in __all__:
-        return _tool_class(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-@cache
-def _tool_class(name: str) -> type:
-    require("anthropic_memory")
-    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
-
-    bases: tuple[type, ...] = (MemoryToolMethods, BetaAbstractMemoryTool)
-    if name == "HoldfastAsyncMemoryTool":
-        bases = (AsyncMemoryToolMethods, BetaAsyncAbstractMemoryTool)
-    return type(name, bases, {"__doc__": bases[0].__doc__, "__module__": __name__})
+__getattr__ = classes_on_use(
+    __name__,
+    "anthropic_memory",
+    {
+        "HoldfastMemoryTool": "anthropic_memory:MemoryToolMethods",
+        "HoldfastAsyncMemoryTool": "anthropic_memory:AsyncMemoryToolMethods",
+    },
+)
 
 
 def _arguments(command: Any) -> Mapping[str, Any]:

@@ -12,7 +12,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.engine.adapters import classes_on_use
 
 if TYPE_CHECKING:
     from holdfast.integrations.google_adk.bounded_requests import PluginMethods as BoundedRequests
@@ -26,18 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["BoundedRequests", "HoldfastMemoryService", "HoldfastSessionService"]
 
 
-def __getattr__(name: str) -> Any:
-    """Make a class on first use: its base is a class of ADK."""
-    if name == "HoldfastSessionService":
-        from holdfast.integrations.google_adk.session_service import service_class
-
-        return service_class()
-    if name == "HoldfastMemoryService":
-        from holdfast.integrations.google_adk.memory_service import memory_class
-
-        return memory_class()
-    if name == "BoundedRequests":
-        from holdfast.integrations.google_adk.bounded_requests import plugin_class
-
-        return plugin_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = classes_on_use(
+    __name__,
+    "google_adk",
+    {
+        "HoldfastSessionService": "google_adk.session_service:SessionServiceMethods",
+        "HoldfastMemoryService": "google_adk.memory_service:MemoryServiceMethods",
+        "BoundedRequests": "google_adk.bounded_requests:PluginMethods",
+    },
+)

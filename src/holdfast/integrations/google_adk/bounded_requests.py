@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.dialects.common.writing import SILENT
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import ToolResult, Unknown, encode
 from holdfast.core.models.messages import Image, Text, Thinking, Tool, ToolAnswer, ToolCall
-from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common.base import Draft
@@ -45,6 +43,8 @@ class PluginMethods:
     words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
     cut. `plan` is the plan of the newest request.
     """
+
+    framework_base: ClassVar = "google.adk.plugins.base_plugin:BasePlugin"
 
     def __init__(
         self,
@@ -124,19 +124,6 @@ class PluginMethods:
         finally:
             llm_request.contents = sent
         return None if contents == sent else contents
-
-
-@cache
-def plugin_class() -> type:
-    """Return `BoundedRequests`, made on first use."""
-    require("google_adk")
-    from google.adk.plugins.base_plugin import BasePlugin
-
-    return type(
-        "BoundedRequests",
-        (PluginMethods, BasePlugin),
-        {"__doc__": PluginMethods.__doc__, "__module__": "holdfast.integrations.google_adk"},
-    )
 
 
 async def _ask_again(callback_context: Any, llm_request: Any) -> Any:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.history.access import Caller
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.text.timestamps import iso_utc
-from holdfast.engine.adapters import require
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.redactor import redactor
 from holdfast.errors import BadItem, NoSuchRecord, NoSuchSession
@@ -46,6 +44,8 @@ class MemoryServiceMethods:
     Sessions of a `HoldfastSessionService` over the same store are found without being added, as
     long as they are not deleted. `add_session_to_memory` stores those of another service.
     """
+
+    framework_base: ClassVar = "google.adk.memory.base_memory_service:BaseMemoryService"
 
     def __init__(
         self,
@@ -148,22 +148,6 @@ class MemoryServiceMethods:
                 caller=Caller(home.agent, None, owner=home.owner, visibility="agent"),
             )
         return self._memories[whose]
-
-
-@cache
-def memory_class() -> type:
-    """Return `HoldfastMemoryService`, made on first use."""
-    require("google_adk")
-    from google.adk.memory.base_memory_service import BaseMemoryService
-
-    return type(
-        "HoldfastMemoryService",
-        (MemoryServiceMethods, BaseMemoryService),
-        {
-            "__doc__": MemoryServiceMethods.__doc__,
-            "__module__": "holdfast.integrations.google_adk",
-        },
-    )
 
 
 def _event_ids(home: PeerHome, name: PeerName) -> set[str]:

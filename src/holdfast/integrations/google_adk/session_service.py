@@ -12,13 +12,11 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
 from holdfast.core.log.records import Header, Unknown
-from holdfast.engine.adapters import require
 from holdfast.errors import BadItem, LogConflict, NoSuchSession, SessionExists
 from holdfast.integrations.common.home import (
     PeerHome,
@@ -561,6 +559,8 @@ class SessionServiceMethods:
     `delete="erase"` it is gone, with everything made from it.
     """
 
+    framework_base: ClassVar = "google.adk.sessions.base_session_service:BaseSessionService"
+
     _apply_temp_state: Callable[[Any, Any], None]
     _trim_temp_delta_state: Callable[[Any], Any]
     _commit_event_to_session: Callable[[Any, Any], Any]
@@ -660,22 +660,6 @@ class SessionServiceMethods:
     def close(self) -> None:
         """Release the store. Using the service afterwards is a `RuntimeError`."""
         self._logs.close()
-
-
-@cache
-def service_class() -> type:
-    """Return `HoldfastSessionService`, made on first use."""
-    require("google_adk")
-    from google.adk.sessions.base_session_service import BaseSessionService
-
-    return type(
-        "HoldfastSessionService",
-        (SessionServiceMethods, BaseSessionService),
-        {
-            "__doc__": SessionServiceMethods.__doc__,
-            "__module__": "holdfast.integrations.google_adk",
-        },
-    )
 
 
 def _name(app: str, user: str, session: str) -> SessionName:

@@ -8,7 +8,9 @@ agent = create_agent(model, tools, middleware=[HoldfastMiddleware(window=128_000
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.engine.adapters import classes_on_use
 
 if TYPE_CHECKING:
     from holdfast.integrations.langchain.chat_history import (
@@ -19,14 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["HoldfastChatMessageHistory", "HoldfastMiddleware"]
 
 
-def __getattr__(name: str) -> Any:
-    """Make a class on first use: its base is a class of LangChain."""
-    if name == "HoldfastChatMessageHistory":
-        from holdfast.integrations.langchain.chat_history import history_class
-
-        return history_class()
-    if name == "HoldfastMiddleware":
-        from holdfast.integrations.langchain.middleware import middleware_class
-
-        return middleware_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = classes_on_use(
+    __name__,
+    "langchain",
+    {
+        "HoldfastChatMessageHistory": "langchain.chat_history:ChatHistoryMethods",
+        "HoldfastMiddleware": "langchain.middleware:MiddlewareMethods",
+    },
+)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from holdfast.engine.adapters import require
 from holdfast.integrations.common.home import PeerHome, clear_path, read_in_thread, write_in_thread
 from holdfast.integrations.common.langchain_messages import (
     messages_from_record,
@@ -34,6 +32,8 @@ class ChatHistoryMethods:
 
     `root` is the address of a store, `store` an open one.
     """
+
+    framework_base: ClassVar = "langchain_core.chat_history:BaseChatMessageHistory"
 
     def __init__(
         self,
@@ -94,19 +94,6 @@ class ChatHistoryMethods:
     def close(self) -> None:
         """Release the store. Using the history afterwards is a `RuntimeError`."""
         self._home.close()
-
-
-@cache
-def history_class() -> type:
-    """Return `HoldfastChatMessageHistory`, made on first use."""
-    require("langchain")
-    from langchain_core.chat_history import BaseChatMessageHistory
-
-    return type(
-        "HoldfastChatMessageHistory",
-        (ChatHistoryMethods, BaseChatMessageHistory),
-        {"__doc__": ChatHistoryMethods.__doc__, "__module__": "holdfast.integrations.langchain"},
-    )
 
 
 def _record(message: Any) -> Record:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.dialects.common.block_atoms import THINKING
 from holdfast.core.dialects.common.writing import SILENT, data_uri
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
-from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
 from holdfast.integrations.common.bounded import ListBounds, NextRequest, Refusals, name_records
 from holdfast.integrations.common.langchain_messages import record_from_message
@@ -39,6 +37,8 @@ class MiddlewareMethods:
     words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
     cut. `plan` is the plan of the newest request.
     """
+
+    framework_base: ClassVar = "langchain.agents.middleware:AgentMiddleware"
 
     def __init__(
         self,
@@ -134,19 +134,6 @@ class MiddlewareMethods:
         except CannotFit:
             return None
         return None if fitted.messages == before else found
-
-
-@cache
-def middleware_class() -> type:
-    """Return `HoldfastMiddleware`, made on first use."""
-    require("langchain")
-    from langchain.agents.middleware import AgentMiddleware
-
-    return type(
-        "HoldfastMiddleware",
-        (MiddlewareMethods, AgentMiddleware),
-        {"__doc__": MiddlewareMethods.__doc__, "__module__": "holdfast.integrations.langchain"},
-    )
 
 
 def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:

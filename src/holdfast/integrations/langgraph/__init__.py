@@ -11,7 +11,9 @@ hold it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.engine.adapters import classes_on_use
 
 if TYPE_CHECKING:
     from holdfast.integrations.langgraph.saver import AsyncSaverMethods as HoldfastSaver
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["HoldfastSaver"]
 
 
-def __getattr__(name: str) -> Any:
-    """Make the class on first use: its base is a class of LangGraph."""
-    if name == "HoldfastSaver":
-        from holdfast.integrations.langgraph.saver import saver_class
-
-        return saver_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = classes_on_use(
+    __name__, "langgraph", {"HoldfastSaver": "langgraph.saver:AsyncSaverMethods"}
+)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.limits import TURN_WAIT_SECONDS
-from holdfast.engine.adapters import require
 from holdfast.engine.session.drivers.lease import hold_lease
 from holdfast.errors import BadItem, UsageError
 from holdfast.integrations.common.home import PeerHome, hold_turn, read_in_thread, write_in_thread
@@ -382,6 +380,8 @@ class AsyncSaverMethods(SaverMethods):
     what `delete_thread` does: a thread in the trash can be restored, an erased one not.
     """
 
+    framework_base: ClassVar = "langgraph.checkpoint.base:BaseCheckpointSaver"
+
     async def aget_tuple(self, config: Any) -> Any:
         """Return a checkpoint, as `get_tuple` does."""
         return await read_in_thread(lambda: self.get_tuple(config))
@@ -433,16 +433,3 @@ class AsyncSaverMethods(SaverMethods):
         return await read_in_thread(
             lambda: self.get_delta_channel_history(config=config, channels=channels)
         )
-
-
-@cache
-def saver_class() -> type:
-    """Return `HoldfastSaver`, made on first use: its base is a class of LangGraph."""
-    require("langgraph")
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-
-    return type(
-        "HoldfastSaver",
-        (AsyncSaverMethods, BaseCheckpointSaver),
-        {"__doc__": AsyncSaverMethods.__doc__, "__module__": "holdfast.integrations.langgraph"},
-    )

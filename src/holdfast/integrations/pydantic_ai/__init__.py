@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.engine.adapters import classes_on_use
 from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
@@ -32,14 +33,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Make a class on first use: its base is a class of Pydantic AI."""
-    if name == "HoldfastConversationStore":
-        from holdfast.integrations.pydantic_ai.conversation_store import store_class
-
-        return store_class()
-    if name == "BoundedRequests":
-        from holdfast.integrations.pydantic_ai.bounded_history import requests_class
-
-        return requests_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = classes_on_use(
+    __name__,
+    "pydantic_ai",
+    {
+        "HoldfastConversationStore": "pydantic_ai.conversation_store:ConversationStoreMethods",
+        "BoundedRequests": "pydantic_ai.bounded_history:RequestBounds",
+    },
+)

@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 from base64 import b64decode
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.dialects.registry import target
@@ -275,6 +275,8 @@ class RequestBounds:
     plan of the newest request.
     """
 
+    framework_base: ClassVar = "pydantic_ai.capabilities:AbstractCapability"
+
     def __init__(
         self,
         model: str = "",
@@ -319,16 +321,3 @@ class RequestBounds:
     def get_serialization_name(cls) -> str | None:
         """Return None: it is made in a program."""
         return None
-
-
-@cache
-def requests_class() -> type:
-    """Return `BoundedRequests`, made on first use."""
-    require("pydantic_ai")
-    from pydantic_ai.capabilities import AbstractCapability
-
-    return type(
-        "BoundedRequests",
-        (RequestBounds, AbstractCapability),
-        {"__doc__": RequestBounds.__doc__, "__module__": "holdfast.integrations.pydantic_ai"},
-    )

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
 from holdfast.core.text.typed import decode_typed
-from holdfast.engine.adapters import require
 from holdfast.errors import BadItem, LogConflict, NoSuchSession
 from holdfast.integrations.common.home import (
     PeerHome,
@@ -436,6 +435,8 @@ class ConversationStoreMethods:
     with `delete="erase"` it is gone, with everything made from it.
     """
 
+    framework_base: ClassVar = "pydantic_ai.conversation_store:ConversationStore"
+
     def __init__(
         self,
         *,
@@ -495,19 +496,3 @@ class ConversationStoreMethods:
     def close(self) -> None:
         """Release the store. Using it afterwards is a `RuntimeError`."""
         self._home.close()
-
-
-@cache
-def store_class() -> type:
-    """Return `HoldfastConversationStore`, made on first use."""
-    require("pydantic_ai")
-    from pydantic_ai.conversation_store import ConversationStore
-
-    return type(
-        "HoldfastConversationStore",
-        (ConversationStoreMethods, ConversationStore),
-        {
-            "__doc__": ConversationStoreMethods.__doc__,
-            "__module__": "holdfast.integrations.pydantic_ai",
-        },
-    )

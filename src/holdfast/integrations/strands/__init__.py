@@ -13,7 +13,10 @@ agent = Agent(session_manager=RepositorySessionManager("thread-1", repository))
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.engine.adapters import classes_on_use
+from holdfast.integrations.strands.storage import HoldfastStorage
 
 if TYPE_CHECKING:
     from holdfast.integrations.strands.conversation_manager import (
@@ -22,23 +25,15 @@ if TYPE_CHECKING:
     from holdfast.integrations.strands.repository import (
         RepositoryMethods as HoldfastSessionRepository,
     )
-    from holdfast.integrations.strands.storage import HoldfastStorage
 
 __all__ = ["HoldfastConversationManager", "HoldfastSessionRepository", "HoldfastStorage"]
 
 
-def __getattr__(name: str) -> Any:
-    """Make a class on first use: its base is a class of Strands."""
-    if name == "HoldfastConversationManager":
-        from holdfast.integrations.strands.conversation_manager import manager_class
-
-        return manager_class()
-    if name == "HoldfastSessionRepository":
-        from holdfast.integrations.strands.repository import repository_class
-
-        return repository_class()
-    if name == "HoldfastStorage":
-        from holdfast.integrations.strands.storage import HoldfastStorage
-
-        return HoldfastStorage
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = classes_on_use(
+    __name__,
+    "strands",
+    {
+        "HoldfastConversationManager": "strands.conversation_manager:ManagerMethods",
+        "HoldfastSessionRepository": "strands.repository:RepositoryMethods",
+    },
+)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import copy
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
-from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
 from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
 from holdfast.integrations.strands.messages import records_from_message
@@ -48,6 +46,10 @@ class ManagerMethods:
     made smaller until it fits; what it refuses of media or words is left out, and so is reasoning
     that a model binds to what stood before a cut. `plan` is the plan of the newest request.
     """
+
+    framework_base: ClassVar = (
+        "strands.agent.conversation_manager.conversation_manager:ConversationManager"
+    )
 
     removed_message_count: int
 
@@ -200,19 +202,6 @@ class ManagerMethods:
                 self._opening.append({"role": "assistant", "content": [{"text": _READ}]})
             kept = [*copy.deepcopy(self._opening), *kept]
         messages[:] = kept
-
-
-@cache
-def manager_class() -> type:
-    """Return `HoldfastConversationManager`, made on first use."""
-    require("strands")
-    from strands.agent.conversation_manager.conversation_manager import ConversationManager
-
-    return type(
-        "HoldfastConversationManager",
-        (ManagerMethods, ConversationManager),
-        {"__doc__": ManagerMethods.__doc__, "__module__": "holdfast.integrations.strands"},
-    )
 
 
 def _without_reasoning(message: Any) -> Any:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.log.records import Unknown
 from holdfast.core.owners import owner_of
 from holdfast.core.text.timestamps import iso_utc
-from holdfast.engine.adapters import require
 from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSession
 from holdfast.integrations.common.home import PeerHome, RecentValues, move_head
 from holdfast.integrations.common.originals import (
@@ -339,6 +337,8 @@ class RepositoryMethods(SessionMethods):
     `delete="erase"` it is gone, with everything made from it.
     """
 
+    framework_base: ClassVar = "strands.session.session_repository:SessionRepository"
+
     def create_agent(self, session_id: str, session_agent: Any, **_options: Any) -> None:
         """Make an agent of a session. Raises `SessionException` where there is one already."""
         self._check_session(session_id)
@@ -419,19 +419,6 @@ class RepositoryMethods(SessionMethods):
     def _put_agent(self, session_id: str, session_agent: Any) -> None:
         state = state_record("agent", session_agent.to_dict())
         self._logs.append(_name_of(session_id, session_agent.agent_id), [state])
-
-
-@cache
-def repository_class() -> type:
-    """Return `HoldfastSessionRepository`, made on first use."""
-    require("strands")
-    from strands.session.session_repository import SessionRepository
-
-    return type(
-        "HoldfastSessionRepository",
-        (RepositoryMethods, SessionRepository),
-        {"__doc__": RepositoryMethods.__doc__, "__module__": "holdfast.integrations.strands"},
-    )
 
 
 def _name_of(session_id: str, agent_id: str) -> PeerName:
