@@ -5,8 +5,8 @@ pause that it outlives. Which one is cheaper depends on how often such pauses co
 is charged for the calls that were made, and the cheapest is taken. Recent calls count more. Nothing
 is foreseen: the pause before a call is over when the call is made.
 
-A session that has no past is charged for one pause to come. Most sessions have one, and by then
-everything that was written for a few minutes is lost. With each call that belief counts for less.
+A session begins with the lifetime that is cheapest to write. Its first long pause costs a rewrite,
+and a program that never pauses pays for no pause.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ READ_SHARE: Final = 0.1
 _FADE: Final = 0.99
 """The weight of a call, relative to the one after it: a long tool loop must not make the pauses
 before it forgotten, and a new habit must win within a day's work."""
-_MARGIN: Final = 1.1
+_MARGIN: Final = 1.05
 """A lifetime is left once it was dearer than the cheapest by this factor."""
 _GROWTH: Final = 1 / 16
 """The share of a request that is new, where no size was reported."""
-_BELIEF_CALLS: Final = 2
-"""Calls after which the pause that every session is charged for counts for half."""
 
 
 class PastCall(NamedTuple):
@@ -55,20 +53,9 @@ class CacheOffer(msgspec.Struct, frozen=True):
 
     @property
     def start(self) -> CacheLifetime | None:
-        """Return the lifetime before anything is known of the pace: the cheapest to write with one
-        pause to come, and the longest of those."""
-        paid = dict(zip(self.lifetimes, self.next_losses(), strict=True))
+        """Return the lifetime that is the cheapest to write, and the longest of those."""
         sold = [each for each in self.lifetimes if each.seconds > 0]
-        return min(sold, key=lambda each: (each.write + paid[each], -each.seconds), default=None)
-
-    def next_losses(self) -> list[float]:
-        """Return what one more pause would cost with each lifetime, as a share of the request: the
-        longer a lifetime is, the rarer are the pauses that outlive it."""
-        shortest = min((each.seconds for each in self.lifetimes if each.seconds > 0), default=0.0)
-        return [
-            (each.write - self.read) * shortest / max(each.seconds, shortest, 1.0)
-            for each in self.lifetimes
-        ]
+        return min(sold, key=lambda each: (each.write, -each.seconds), default=None)
 
 
 def offer_of(traits: ModelTraits, price: Price | None, *, is_simulated: bool = False) -> CacheOffer:
@@ -107,7 +94,6 @@ class Pace:
     def __init__(self, offer: CacheOffer) -> None:
         self._offer = offer
         self._terms = [(each.seconds, each.write) for each in offer.lifetimes]
-        self._losses = offer.next_losses()
         self._shortest = min((each.seconds for each in offer.lifetimes if each.seconds), default=0)
         self._begin("")
 
@@ -172,8 +158,6 @@ class Pace:
         size = float(call.tokens or before.tokens or 1)
         old = float(before.tokens or size * (1 - _GROWTH))
         read = old * self._offer.read
-        calls = state.calls + 1
-        belief = size * _BELIEF_CALLS / (_BELIEF_CALLS + calls)
         costs: list[float] = []
         for (seconds, write), cost in zip(terms, state.costs, strict=True):
             # A prefix that has gone cold is written again, and so is one that was shortened. What
@@ -181,13 +165,12 @@ class Pace:
             is_lost = not seconds or pause > seconds or (size < old and pause <= self._shortest)
             paid = size * write if is_lost else read + max(0.0, size - old) * write
             costs.append(_FADE * cost + paid)
-        totals = [paid + belief * loss for paid, loss in zip(costs, self._losses, strict=True)]
-        least, chosen = min(totals), state.chosen
-        if totals[chosen] > _MARGIN * least:
-            best = len(totals) - 1 - totals[::-1].index(least)  # of equal ones the longest
+        least, chosen = min(costs), state.chosen
+        if costs[chosen] > _MARGIN * least:
+            best = len(costs) - 1 - costs[::-1].index(least)  # of equal ones the longest
             if best < chosen or pause > terms[chosen][0]:
                 chosen = best
-        return _Charged(tuple(costs), chosen, calls)
+        return _Charged(tuple(costs), chosen)
 
 
 class _Charged(NamedTuple):
@@ -196,4 +179,3 @@ class _Charged(NamedTuple):
 
     costs: tuple[float, ...]
     chosen: int
-    calls: int = 0
