@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import Session
-from holdfast.core.dialects.registry import DIALECTS, IMITATED
+from holdfast import Session, model
+from holdfast.core.dialects.registry import DIALECTS
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -62,6 +62,26 @@ REPLIES: dict[str, tuple[str, Json, list[Json]]] = {
         },
         [SEARCH, NOVEL],
     ),
+    "openai-chat": (
+        "command-x",
+        {
+            "choices": [
+                {
+                    "message": {
+                        "role": "assistant",
+                        "content": [
+                            {"type": "text", "text": "one"},
+                            NOVEL,
+                            {"type": "text", "text": "two"},
+                        ],
+                    },
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+        },
+        [NOVEL],
+    ),
     "gemini": (
         "gemini-3.1-pro-preview",
         {
@@ -103,8 +123,7 @@ def answering(reply: Json, requests: list[Json]) -> Callable[[Json], Json]:
 
 
 def test_every_dialect_has_a_reply_here() -> None:
-    """In Chat Completions hosts differ: a part that one made is a note for the next."""
-    assert set(REPLIES) == set(DIALECTS) - {IMITATED}
+    assert set(REPLIES) == set(DIALECTS)
 
 
 @pytest.mark.parametrize("dialect", REPLIES)
@@ -126,3 +145,19 @@ def test_what_nobody_knows_goes_back_as_it_came(
     first, second = (numbered(wanted, number) for number in range(2))
     assert pieces(requests[1], first) == first
     assert pieces(requests[2], [*first, *second]) == [*first, *second]
+
+
+def test_a_host_of_the_same_api_gets_a_note_of_what_another_made() -> None:
+    """Hosts that imitate Chat Completions know their own kinds of parts only."""
+    name, reply, _wanted = REPLIES["openai-chat"]
+    requests: list[Json] = []
+    with MemoryStore() as store:
+        for host in ("one", "two"):
+            client = model(
+                f"openai-chat:{name}", provider=host, api_key="any", base_url="http://localhost:1"
+            )
+            with Session.open("s", store=store, model=client, window=100_000) as session:
+                session.add_user("Question")
+                session.call(answering(reply, requests))
+    assert not pieces(requests[1], [NOVEL])
+    assert "novel_thing" in json.dumps(requests[1])

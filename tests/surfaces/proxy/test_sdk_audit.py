@@ -133,7 +133,7 @@ class Anthropic(Package):
             for block in blocks:
                 what = block.get("text") or block.get("id") or block.get("tool_use_id")
                 if "thinking" not in block["type"]:
-                    yield Part(message["role"], block["type"], what)
+                    yield Part(message["role"], block["type"], str(what))
 
 
 class Chat(Package):

@@ -93,6 +93,8 @@ class Other(_Value, frozen=True, tag="other"):
     raw: dict[str, Any]
     dialect: str = ""
     """The API of the reply that it is from, which gets it back unchanged; empty for others."""
+    provider: str = ""
+    """The host that made it, like `dialect`."""
 
     @property
     def words(self) -> str:
@@ -277,7 +279,7 @@ def _read(block: Json, provider: str, model: str, dialect: str = "") -> Block | 
         case "image" | "image_url" | "input_image":
             return _read_image(block)
         case kind:
-            return Other(str(kind or "?"), _clean(block), dialect)
+            return Other(str(kind or "?"), _clean(block), dialect, provider if dialect else "")
 
 
 def _read_text(block: Json, dialect: str) -> Text | Other | None:

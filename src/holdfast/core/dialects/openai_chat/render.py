@@ -18,7 +18,14 @@ from holdfast.core.dialects.common.writing import (
 )
 from holdfast.core.models.dialects import CallIds, wire_name
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
+from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,19 +115,31 @@ def _messages(message: Message, ids: CallIds, target: Target) -> Iterator[Json]:
 
 def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     calls = [block for block in blocks if isinstance(block, ToolCall)]
-    words = "\n\n".join(
-        part if isinstance(part, str) else f"[An image: {part.media_type or 'image'}]"
-        for part in (plain(block, target.dialect) for block in blocks)
-        if part is not None
-    )
+    parts = list(_said(blocks, target))
+    words = "\n\n".join(part for part in parts if isinstance(part, str))
     thought = "\n\n".join(block.text for block in blocks if isinstance(block, Thinking))
     silent = "" if target.variant in _PLAIN_TEXT else None
     spoken = _text(words, target) if words else (silent if calls else SILENT)
+    if len(parts) > sum(isinstance(part, str) for part in parts):
+        spoken = [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
     said: Json = {"role": "assistant", "content": spoken}
     said = _assistant_message(said, thought, target)
     if calls:
         said["tool_calls"] = [_call(call, ids, target) for call in calls]
     return said
+
+
+def _said(blocks: Sequence[Block], target: Target) -> Iterator[str | Json]:
+    """The words of a reply, and parts of kinds that only the host which made them knows."""
+    here = (target.dialect.name, target.provider)
+    for block in blocks:
+        part = plain(block, target.dialect)
+        if isinstance(block, Other) and (block.dialect, block.provider) == here:
+            yield block.raw
+        elif isinstance(part, Image):
+            yield f"[An image: {part.media_type or 'image'}]"
+        elif part is not None:
+            yield part
 
 
 def _assistant_message(said: Json, thought: str, target: Target) -> Json:
