@@ -115,7 +115,7 @@ def _messages(message: Message, ids: CallIds, target: Target) -> Iterator[Json]:
 
 def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     calls = [block for block in blocks if isinstance(block, ToolCall)]
-    parts = list(_said(blocks, target))
+    parts = list(_own_parts(blocks, target))
     words = "\n\n".join(part for part in parts if isinstance(part, str))
     thought = "\n\n".join(block.text for block in blocks if isinstance(block, Thinking))
     silent = "" if target.variant in _PLAIN_TEXT else None
@@ -129,7 +129,7 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     return said
 
 
-def _said(blocks: Sequence[Block], target: Target) -> Iterator[str | Json]:
+def _own_parts(blocks: Sequence[Block], target: Target) -> Iterator[str | Json]:
     """The words of a reply, and parts of kinds that only the host which made them knows."""
     here = (target.dialect.name, target.provider)
     for block in blocks:
