@@ -121,7 +121,9 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     silent = "" if target.variant in _PLAIN_TEXT else None
     spoken = _text(words, target) if words else (silent if calls else SILENT)
     if len(parts) > sum(isinstance(part, str) for part in parts):
-        spoken = [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
+        spoken = [
+            {"type": "text", "text": part} if isinstance(part, str) else part for part in parts
+        ]
     said: Json = {"role": "assistant", "content": spoken}
     said = _assistant_message(said, thought, target)
     if calls:
