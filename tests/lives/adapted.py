@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.lives.lives import FAULTS, MODELS, Fail, Fork, Life, Pause, Resume, Rewind, Say, Switch
 from tests.lives.living import Provider, fetch, words
-from tests.lives.oracle import Fault, Sent, epochs_of, judge
+from tests.lives.oracle import FORGOTTEN, Fault, Sent, epochs_of, judge
 
 from holdfast.integrations.common.bounded import BoundedView, ListBounds
 
@@ -480,7 +480,11 @@ class Adapted:
                 pass  # what no framework lets its user do
 
     def _open(self) -> None:
+        """Make the adapter again. One that fits no request before it is refused has forgotten then
+        which replies were made behind a cut."""
         self.opened += 1
+        if self.epochs and not self.kind.edits_history:
+            self.epochs = (FORGOTTEN,)
         self.driver.open()
 
     def _say(self, step: Say) -> None:

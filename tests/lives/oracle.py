@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.testing import Received
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
+FORGOTTEN = "forgotten"
+"""The epoch of a conversation whose cuts were forgotten with the process that made them."""
 
 
 def epoch_cause(record: Record) -> str | None:
@@ -71,7 +73,7 @@ def judge(sent: Sequence[Sent]) -> list[Fault]:
         faults += [
             Fault("dropped for its prefix", f"{where}: {item.path}")
             for item in reasoning.dropped
-            if item.reason == "prefix_binding_mismatch"
+            if item.reason == "prefix_binding_mismatch" and FORGOTTEN not in one.epochs
         ]
         if one.is_side:
             continue
