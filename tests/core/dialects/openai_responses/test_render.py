@@ -11,6 +11,7 @@ from tests.providers.cases import Case, Json, case_id, to, with_, without
 from holdfast.core.dialects.openai_responses.render import ENCRYPTED, render
 from holdfast.core.dialects.openai_responses.rules import RULES
 from holdfast.core.dialects.openai_responses.validate import validate
+from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Text, Thinking, ToolAnswer, ToolCall
 
 PLAIN = to("openai-responses", provider=PROVIDER, model=MODEL)
@@ -386,3 +387,17 @@ def test_text_longer_than_a_string_may_be_goes_in_parts() -> None:
     assert "".join(part["text"] for part in body["input"][0]["content"]) == LONG
     assert "".join(part["text"] for part in body["input"][4]["output"]) == LONG
     assert "".join(item["content"] for item in body["input"][1:3]) == LONG
+
+
+@pytest.mark.parametrize(
+    ("model", "is_marked"), [("gpt-5", False), ("gpt-5.6-sol", True), ("gpt-6.2-sol", True)]
+)
+def test_instructions_end_a_block_that_the_host_marks(model: str, is_marked: bool) -> None:
+    """Where writing is charged for, a developer's message comes first: the host marks its end."""
+    prompt = Prompt((Message("user", (Text("Well?"),)),), "Be brief.", (), 500)
+    body = render(prompt, target("openai-responses", provider="openai", model=model))
+    content = [{"type": "input_text", "text": "Be brief."}]
+    first = {"type": "message", "role": "developer", "content": content}
+    assert (body["input"][0] == first) is is_marked
+    assert ("instructions" in body) is not is_marked
+    assert len(body["input"]) == 1 + is_marked

@@ -55,17 +55,28 @@ def render(prompt: Prompt, target: Target) -> Json:
     body |= cache_fields(target)
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
-    if prompt.system.strip():
-        body["instructions"] = prompt.system
-    body["input"] = [item for items in write_messages(prompt, target) for item in items]
+    items = [item for items in write_messages(prompt, target) for item in items]
+    for system in _system(prompt, target):
+        body |= system if "instructions" in system else {}
+        items[:0] = [] if "instructions" in system else [system]
+    body["input"] = items
     return body
 
 
 def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     """The instructions and the tools, which stand before every item."""
-    del target
-    system = [{"instructions": prompt.system}] if prompt.system.strip() else []
-    return system, [_tool(tool) for tool in prompt.tools]
+    return _system(prompt, target), [_tool(tool) for tool in prompt.tools]
+
+
+def _system(prompt: Prompt, target: Target) -> list[Json]:
+    """The instructions. A host that charges for writing marks the end of a developer's message that
+    comes first: it is read again after a cut, and by other sessions."""
+    if not prompt.system.strip():
+        return []
+    if not traits_of(target.provider, target.model).charges_writes:
+        return [{"instructions": prompt.system}]
+    content = [{"type": "input_text", "text": prompt.system}]
+    return [{"type": "message", "role": "developer", "content": content}]
 
 
 def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
