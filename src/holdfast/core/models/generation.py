@@ -155,9 +155,6 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     """False if temperature and its kin are refused."""
     mid_system_messages: bool = False
     """True if a message of the operator may stand amid the conversation."""
-    late_tools: Literal["deferred", "item", ""] = ""
-    """The way to add a tool without a change of the prefix: declared with `defer_loading`; as an
-    item of the conversation; none."""
 
     reasoning: Reasoning = "unbound"
     returns: Returns = ""
@@ -309,7 +306,6 @@ def _claude(name: ModelName, platform: str) -> ModelTraits:
         takes_forced_choice=line == "haiku" or not is_bound,
         takes_sampling=version < (4, 7),
         mid_system_messages=_takes_system_messages(line, version, is_top=is_top),
-        late_tools="deferred" if is_bound or (version >= (4, 5) and line != "haiku") else "",
         reasoning=("bound" if is_bound else "must_return") if reasons else "none",
         returns="with_results" if reasons else "",
         stale=_stale(name) if is_bound else "",
@@ -429,7 +425,6 @@ def _gpt(name: ModelName, platform: str) -> ModelTraits:
         chat_tools=_chat_tools(line, version) if is_gpt_5 else "yes",
         takes_sampling=not reasons,
         mid_system_messages=True,
-        late_tools="item" if is_gpt_5 and version >= (6, 0) else "",
         reasoning=("bound" if is_bound else "unbound") if reasons else "none",
         stale="dropped" if is_bound else "",
         account_bound=reasons,
