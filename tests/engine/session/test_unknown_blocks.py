@@ -157,7 +157,7 @@ def test_a_host_of_the_same_api_gets_a_note_of_what_another_made() -> None:
                 f"openai-chat:{name}", provider=host, api_key="any", base_url="http://localhost:1"
             )
             with Session.open("s", store=store, model=client, window=100_000) as session:
-                session.add_user("Question")
-                session.call(answering(reply, requests))
+                session.own_loop.add_user("Question")
+                session.own_loop.call(answering(reply, requests))
     assert not pieces(requests[1], [NOVEL])
     assert "novel_thing" in json.dumps(requests[1])
