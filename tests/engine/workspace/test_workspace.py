@@ -19,7 +19,7 @@ from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.ranker import Neighbours
-from holdfast.engine.operations import context
+from holdfast.engine.operations import context, inbox, sessions
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
 from holdfast.engine.operations.registry import OPERATIONS
@@ -48,7 +48,9 @@ ABOUT_SESSIONS = {
     operation.__name__: operation
     for operation in OPERATIONS
     if "session_key" in operation.__struct_fields__
+    and operation.__module__ not in (sessions.__name__, inbox.__name__)
 }
+"""Those of persons alone are walked over HTTP (`tests/surfaces/http/test_owners`)."""
 
 
 def ask_about(

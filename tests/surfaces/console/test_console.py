@@ -220,7 +220,7 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
     written = notes.data(file.path)
     fields = {
         "content": "x",
-        "key": "k",
+        "idempotencyKey": "k",
         "record": "cut0",
         "reason": "x",
         "text": "x",
@@ -469,7 +469,7 @@ def test_send_answer_and_retry(store: SessionStore) -> None:
             assert last is not None
             for _again in range(2):
                 sent = await client.post(
-                    f"{here}/send", content="content=hi+there&key=once", headers=post
+                    f"{here}/send", content="content=hi+there&idempotencyKey=once", headers=post
                 )
                 assert sent.status_code == 303, sent.text
             for _look in range(600):
@@ -749,10 +749,10 @@ def test_forms_that_make_no_sense(store: SessionStore) -> None:
                 assert is_html(answer)
                 read(answer.text, of=address)
             post = {**FORM, "origin": BASE}
-            for content in ("", "content=", "content=x", "colour=x"):
+            for content in ("", "content=", "colour=x"):
                 answer = await client.post(f"{here}/send", content=content, headers=post)
                 assert answer.status_code == 400, content
-            answer = await client.post(f"{here}/send", json={"content": "x", "key": "k"})
+            answer = await client.post(f"{here}/send", json={"content": "x", "idempotencyKey": "k"})
             assert answer.status_code == 415
 
     run(scenario)

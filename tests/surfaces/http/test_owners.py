@@ -31,12 +31,12 @@ from tests.surfaces.test_owners_commands import (
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Mode, ToolResult, User
 from holdfast.core.owners import ANY_OWNER
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.http.openapi import document
-from holdfast.surfaces.http.route import HttpCall
 from holdfast.surfaces.http.server import ROUTES
 from holdfast.surfaces.serve_settings import ServeSettings
 
@@ -414,13 +414,16 @@ def test_feeds_show_the_own_messages_alone() -> None:
     assert hidden == absent
 
 
-def _any_session(call: HttpCall, *, to_change: bool = False) -> SessionKey:
-    return SessionKey(call.path["agent"], call.path["session"])
+def _any_session(
+    _workspace: CallerWorkspace, session: str, *, to_change: bool = False
+) -> tuple[SessionKey, str]:
+    agent, _, name = session.partition("/")
+    return SessionKey(agent, name), "Allowed: everybody."
 
 
 BREAKS: dict[str, tuple[Any, str, Any]] = {
-    "sessions are opened for everybody": (HttpCall, "session", _any_session),
-    "lists ignore the owner": (HttpCall, "owner", ANY_OWNER),
+    "sessions are opened for everybody": (CallerWorkspace, "resolve", _any_session),
+    "lists ignore the owner": (CallerWorkspace, "owner", ANY_OWNER),
 }
 
 
@@ -433,7 +436,7 @@ def test_the_walk_notices_a_leak(broken: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_feeds_notice_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HttpCall, "owner", ANY_OWNER)
+    monkeypatch.setattr(CallerWorkspace, "owner", ANY_OWNER)
     assert "bob" in asyncio.run(feeds_of_ann())["/v1/events"][1]
 
 

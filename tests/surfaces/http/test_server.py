@@ -16,6 +16,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import NamedOwner
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.gateway.gateway import Gateway
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
@@ -24,6 +25,7 @@ from holdfast.surfaces.http.server import HttpServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from holdfast.core.history.access import Caller
     from holdfast.errors import HoldfastError
     from holdfast.ports import SessionStore
 
@@ -412,8 +414,8 @@ def _idle_gateway(store: SessionStore) -> Gateway:
     return Gateway(store, open_session)
 
 
-def _no_workspace(_caller: object) -> Any:
-    return None
+def _no_workspace(caller: Caller) -> CallerWorkspace:
+    return CallerWorkspace(MemoryStore(), caller)
 
 
 @asynccontextmanager

@@ -37,6 +37,8 @@ class SessionLookup:
         self._store = store
         self._caller = caller
         self._agent = agent
+        self.is_exact = False
+        """Only `agent/id` in full is a name: no label, and no beginning of an id."""
 
     def resolve(self, name: Any) -> tuple[SessionKey, AccessDecision]:
         """The session of that name, if the caller may read it. Raises `RequestRefused`."""
@@ -56,6 +58,8 @@ class SessionLookup:
             found = self.find(key)
             if found is not None:
                 return found
+        if self.is_exact:
+            return None
         visible = self.visible()
         try:
             key = resolve(name, (Named(info.key, info.label) for info in visible))

@@ -83,6 +83,8 @@ class AuditedReplies:
         self._redactor = redactor
         self._clock = clock
         self._cap = max_bytes
+        self.asker = ""
+        """The name of the client, behind the reason in the audit log."""
 
     def give(self, action: Action, target: Any, give: Callable[[], GivenReply[T]]) -> T:
         """The answer that `give` makes with the reason why it may. Raises `RequestRefused`."""
@@ -97,31 +99,39 @@ class AuditedReplies:
         except (HoldfastError, OSError, RecursionError) as error:
             refused = RequestRefused(*self._explain(error), error)
         reason = refused.error if refused is not None else found.reason if found else ""
-        access = Access(
-            ts=self._clock(),
-            action=action,
-            agent=self._caller.agent,
-            session=self._caller.session,
-            owner=owner_text(self._caller.owner),
-            target=self._redactor.text((found and found.target) or shorten(target)),
-            is_allowed=found is not None,
-            reason=self._redactor.text(reason),
-            bytes=len(encode(found.value)) if found is not None else 0,
-            hits=found.hits if found is not None else None,
-            shown=tuple(map(self._redactor.text, found.shown)) if found is not None else (),
-        )
         try:
-            self._audit.note(access)
+            self.note(action, target, reason, found, encode(found.value) if found else b"")
         except (StoreError, OSError) as error:
             if self._caller != OPERATOR:
                 raise RequestRefused("error", _UNRECORDED) from error
             warnings.warn(f"not in the audit log: {error}", HoldfastWarning, stacklevel=3)
         if refused is not None:
             raise RequestRefused(
-                refused.status, self._redactor.text(reason), refused.cause
+                refused.status, self._redactor.text(reason), refused.cause, code=refused.code
             ) from refused
         assert found is not None
         return found.value
+
+    def note(
+        self, action: Action, target: Any, reason: str, found: GivenReply[Any] | None, given: bytes
+    ) -> None:
+        """Write the line of the audit log; `found` is None where nothing may be given."""
+        mask = self._redactor.text
+        self._audit.note(
+            Access(
+                ts=self._clock(),
+                action=action,
+                agent=self._caller.agent,
+                session=self._caller.session,
+                owner=owner_text(self._caller.owner),
+                target=mask((found and found.target) or shorten(target)),
+                is_allowed=found is not None,
+                reason=mask(f"{reason} {self.asker}".rstrip()),
+                bytes=len(given),
+                hits=found.hits if found is not None else None,
+                shown=tuple(map(mask, found.shown)) if found is not None else (),
+            )
+        )
 
     def _explain(self, error: Exception) -> tuple[RefusalStatus, str]:
         """The status and reason of an error. Only the operator learns details about the store."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-RefusalStatus = Literal["forbidden", "not_found", "invalid", "conflict", "error"]
+RefusalStatus = Literal["forbidden", "not_found", "invalid", "conflict", "not_allowed", "error"]
 
 
 class RequestRefused(Exception):
@@ -13,11 +13,20 @@ class RequestRefused(Exception):
     `forbidden` never tells whether the thing exists; `error` is a failure on our side.
     """
 
-    def __init__(self, status: RefusalStatus, error: str, cause: Exception | None = None) -> None:
+    def __init__(
+        self,
+        status: RefusalStatus,
+        error: str,
+        cause: Exception | None = None,
+        *,
+        code: str = "",
+    ) -> None:
         super().__init__(error)
         self.status, self.error = status, error
         self.cause = cause
         """The error of the engine behind it."""
+        self.code = code
+        """A name for programs."""
 
 
 def sentence_of(error: Exception) -> str:

@@ -28,7 +28,7 @@ from holdfast.core.window import window_argument
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.history.reseed import reseed
-from holdfast.engine.operations.operation import Operation
+from holdfast.engine.operations.operation import LiveOperation, Operation
 from holdfast.engine.operations.parameters import (
     TEXT_CHARS_MAX,
     CharLimit,
@@ -40,15 +40,15 @@ from holdfast.engine.operations.parameters import (
 )
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.session import checkpoints
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.status import Status
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import NoSuchOutput, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
 _WAIT_SECONDS: Final = 10.0
@@ -261,7 +261,7 @@ class ReadContext(Operation[Result], frozen=True):
         return self._operation().answer(workspace)
 
 
-class CompactContext(Operation[CompactionReport], frozen=True):
+class CompactContext(LiveOperation[CompactionReport], frozen=True):
     """Compact the context of a session: older messages give way to a summary.
 
     The log keeps every message, and a compaction can be taken back. With `preview` nothing
@@ -281,22 +281,37 @@ class CompactContext(Operation[CompactionReport], frozen=True):
     preview: Annotated[bool, Meta(description="Only report what would be done.")] = False
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[CompactionReport]:
-        return self.report(
-            workspace,
-            lambda key: workspace.context.open(key).compact(
-                self.focus, preview=self.preview, wait=_WAIT_SECONDS
-            ),
-        )
-
-    def report(
-        self, workspace: CallerWorkspace, compact: Callable[[SessionKey], CompactionFinished]
-    ) -> GivenReply[CompactionReport]:
-        """Return the answer with what `compact` has done in place of the workspace, which asks no
-        model unless it was given one."""
         key, reason = workspace.resolve(self.session_key, to_change=not self.preview)
-        result = compact(key)
-        answer = CompactionReport(**msgspec.structs.asdict(result), session_key=str(key))
-        return GivenReply(workspace.fit(answer, "summary"), reason)
+        return self._compact(workspace, key, reason, _WAIT_SECONDS)
+
+    async def act(
+        self, workspace: CallerWorkspace, gateway: Gateway
+    ) -> GivenReply[CompactionReport]:
+        """Compact as the turns of the session do it, with their model, where the settings name its
+        agent. A preview asks no model."""
+        key, reason = await run_in_thread(
+            lambda: workspace.resolve(self.session_key, to_change=not self.preview)
+        )
+        terms = await run_in_thread(workspace.context.turn_terms, key)
+        if self.preview or terms is None or not terms.is_stated:
+            return await run_in_thread(self._compact, workspace, key, reason, 0.0)
+        async with gateway.sessions.use(key) as session:
+            result = await session.compact(self.focus, wait=0)
+        return await run_in_thread(_report, workspace, key, reason, result)
+
+    def _compact(
+        self, workspace: CallerWorkspace, key: SessionKey, reason: str, wait: float
+    ) -> GivenReply[CompactionReport]:
+        session = workspace.context.open(key)
+        result = session.compact(self.focus, preview=self.preview, wait=wait)
+        return _report(workspace, key, reason, result)
+
+
+def _report(
+    workspace: CallerWorkspace, key: SessionKey, reason: str, result: CompactionFinished
+) -> GivenReply[CompactionReport]:
+    answer = CompactionReport(**msgspec.structs.asdict(result), session_key=str(key))
+    return GivenReply(workspace.fit(answer, "summary"), reason)
 
 
 class StoreCheckpoint(Operation[CheckpointText], frozen=True):

@@ -14,8 +14,12 @@ import msgspec
 
 from holdfast.core.history.access import Action
 from holdfast.core.history.answers import Result
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.history.replies import GivenReply
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
@@ -46,6 +50,8 @@ class Operation(
     """The name that models and clients of MCP call it by; empty where they are not offered it."""
     right: ClassVar[Right] = "read"
     """The right that it takes."""
+    is_for_operator: ClassVar[bool] = False
+    """It shows what belongs to all owners."""
     is_idempotent: ClassVar[bool] = True
     """The same call again changes nothing more."""
     place: ClassVar[tuple[str, ...]] = ()
@@ -76,6 +82,33 @@ class Operation(
     @abstractmethod
     def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:
         """Return the answer and the reason why the caller may have it."""
+
+
+class LiveOperation(Operation[R], frozen=True, kw_only=True):
+    """An operation that the gateway has a part in, on its event loop."""
+
+    async def run(self, workspace: CallerWorkspace, gateway: Gateway) -> R:
+        """Return the answer, which is in the audit log. Raises `RequestRefused`."""
+        failure: Exception | None = None
+        try:
+            found = await self.act(workspace, gateway)
+        except (HoldfastError, RequestRefused) as error:
+            failure = error
+
+        def give() -> GivenReply[R]:
+            if failure is not None:
+                raise failure
+            return found
+
+        return await run_in_thread(workspace.audit, self.word, self.target, give)
+
+    async def act(self, workspace: CallerWorkspace, gateway: Gateway) -> GivenReply[R]:  # noqa: ARG002
+        """Return the answer and the reason why the caller may have it."""
+        return await run_in_thread(self.answer, workspace)
+
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:  # noqa: ARG002
+        """Refuse what takes a gateway."""
+        raise RequestRefused("error", "no gateway runs here that could do that")
 
 
 def describe(operation: type[Operation[Any]]) -> str:

@@ -24,10 +24,22 @@ NOTE_CHARS_MAX: Final = 8_000
 """A note is one statement; some list the steps of a recipe."""
 WINDOW_TOKENS_MAX: Final = 100_000_000
 """Fifty times the largest window there is."""
+PAGE_ROWS_MAX: Final = 200
 _LINES_CHARS_MAX: Final = 50
 _OFFSET_MAX: Final = 2**53
 """The largest whole number that every client reads exactly."""
 
+NAME_RULE: Final = Meta(
+    min_length=1,
+    max_length=ID_CHARS_MAX,
+    # As text: msgspec would compile a pattern of its own at every start.
+    extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},
+)
+Name = Annotated[str, NAME_RULE]
+"""An id of an agent or a session. A door checks its characters, and so does the store."""
+PageLimit = Annotated[
+    int, Meta(description="The largest number of rows on the page.", ge=1, le=PAGE_ROWS_MAX)
+]
 SessionName = Annotated[
     str, Meta(description="The session: its id, agent/id, its label, or `current`.")
 ]

@@ -13,12 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.history.access import decide_change
+from holdfast.core.history.access import OPERATOR, decide_change
 from holdfast.core.history.answers import Result
 from holdfast.core.history.capped_json import fit_text
 from holdfast.core.history.page import scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.core.log.ids import is_name
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.lookup import SessionLookup
 from holdfast.engine.history.replies import AuditedReplies, GivenReply
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.history.access import Action, Caller
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.owners import OwnerFilter
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.memory.vectors import VectorWorker
     from holdfast.engine.workspace.context import ContextSettings, TermsOf
@@ -78,7 +80,7 @@ class CallerWorkspace:
         self.context = WorkspaceContext(store, clock, context, terms_of)
         self._embedder = embedder
         self._worker = worker
-        self._replies = AuditedReplies(
+        self.replies = AuditedReplies(
             caller, store.audit, redactor=self.redactor, clock=clock, max_bytes=max_bytes
         )
 
@@ -91,7 +93,16 @@ class CallerWorkspace:
             is_open = isinstance(found.value, Result) and not found.is_masked
             return found._replace(value=self.mask(found.value)) if is_open else found
 
-        return self._replies.give(action, target, give_masked)
+        return self.replies.give(action, target, give_masked)
+
+    @property
+    def owner(self) -> OwnerFilter:
+        """The owner whose things are listed: any, for an operator. An agent lists none of them."""
+        if self.caller == OPERATOR:
+            return ANY_OWNER
+        if self.caller.agent:
+            raise RequestRefused("not_allowed", "only a person, and no agent, may ask for that")
+        return self.caller.owner
 
     def sessions(self) -> list[SessionInfo]:
         """The sessions that the caller may read, the most recently active first; audited."""

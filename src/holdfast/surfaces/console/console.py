@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from holdfast.surfaces.console import health, inbox, memory, sessions
-from holdfast.surfaces.console.layout import problem_page
+from holdfast.surfaces.console.layout import page_route
 from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.console.session_pages import (
     branches,
@@ -68,14 +68,6 @@ def _give(name: str) -> Callable[[HttpCall], HttpAnswer]:
 def static_routes() -> tuple[Route, ...]:
     """Return a route for each file."""
     return tuple(
-        Route(
-            "GET",
-            f"/static/{name}",
-            name,
-            _give(name),
-            media_type,
-            is_open=True,
-            problem_page=problem_page,
-        )
+        page_route("GET", f"/static/{name}", name, _give(name), media_type, is_open=True)
         for name, media_type in _TYPES.items()
     )

@@ -19,7 +19,7 @@ from holdfast.surfaces.console.layout import (
     moment,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     table,
 )
@@ -260,15 +260,6 @@ def health_routes(server: HttpServer) -> tuple[Route, ...]:
         return show_health(call, server.metrics)
 
     return (
-        Route(
-            "GET",
-            "/health",
-            "Health",
-            show,
-            "text/html",
-            query=HealthQuery,
-            action="list",
-            problem_page=problem_page,
-        ),
+        page_route("GET", "/health", "Health", show, query=HealthQuery, action="list"),
         *verification.ROUTES,
     )

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.engine.operations.inbox import DropMessage, ListInbox, ListOutbox, RetryMessage
 from holdfast.ports import MESSAGE_STATES
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     facts,
+    form_route,
     gist,
     moment,
     number,
     page,
-    problem_page,
+    page_route,
     row,
-    see_other,
     session_path,
     table,
 )
 from holdfast.surfaces.console.sessions import select
-from holdfast.surfaces.http.route import HttpQuery, Route
-from holdfast.surfaces.http.turns import (
-    DropBody,
-    InboxQuery,
-    OutboxQuery,
-    drop_message,
-    list_inbox,
-    list_outbox,
-    retry_message,
-)
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
+    from holdfast.engine.operations.inbox import InboxMessage
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.http.turns import InboxMessage, InboxPage, OutboxPage
 
 _OPEN: Final = ("waiting", "running")
 
@@ -53,10 +44,8 @@ class InboxPageQuery(HttpQuery, frozen=True):
 def show_inbox(call: HttpCall) -> HttpAnswer:
     """Messages and their states."""
     query: InboxPageQuery = call.query
-    asked = InboxQuery(
-        state=query.state or None, session=query.session or None, before=query.before
-    )
-    found: InboxPage = list_inbox(replace(call, query=asked)).value
+    asked = ListInbox(state=query.state or None, session=query.session or None, before=query.before)
+    found = asked.answer(call.workspace).value
     counts = [
         (state, tag("a", number(count), href=f"/inbox?state={state}"))
         for state, count in found.counts.items()
@@ -91,7 +80,7 @@ def show_inbox(call: HttpCall) -> HttpAnswer:
 
 def _outbox_table(call: HttpCall) -> Html | None:
     """Answers that a channel did not take, such as Telegram for a chat that blocked the bot."""
-    found: OutboxPage = list_outbox(replace(call, query=OutboxQuery())).value
+    found = ListOutbox().answer(call.workspace).value
     if not found.messages:
         return None
     rows = [_message_row(call, message) for message in found.messages]
@@ -149,48 +138,8 @@ def _actions(message: InboxMessage) -> Html:
     )
 
 
-def retry(call: HttpCall) -> HttpAnswer:
-    """Try a message again."""
-    retry_message(call)
-    return see_other("/inbox")
-
-
-def drop(call: HttpCall) -> HttpAnswer:
-    """Set a message aside."""
-    drop_message(call)
-    return see_other("/inbox")
-
-
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/inbox",
-        "Inbox",
-        show_inbox,
-        "text/html",
-        query=InboxPageQuery,
-        action="list",
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/inbox/{message}/retry",
-        "Retry",
-        retry,
-        "text/html",
-        scope="write",
-        action="retry",
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/inbox/{message}/drop",
-        "Drop",
-        drop,
-        "text/html",
-        scope="write",
-        body=DropBody,
-        action="drop",
-        problem_page=problem_page,
-    ),
+    page_route("GET", "/inbox", "Inbox", show_inbox, query=InboxPageQuery, action="list"),
+    form_route("/inbox/{message}/retry", RetryMessage, (), lambda _call: "/inbox"),
+    form_route("/inbox/{message}/drop", DropMessage, ("reason",), lambda _call: "/inbox"),
 )

@@ -7,14 +7,20 @@ from urllib.parse import quote, urlencode
 
 from holdfast.core.text.cut import cut
 from holdfast.core.text.timestamps import iso_utc
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.console.html import Html, join, tag, text
 from holdfast.surfaces.formatting import ago, one_line
+from holdfast.surfaces.http.operations import body_of, operate
 from holdfast.surfaces.http.problems import TITLES
-from holdfast.surfaces.http.route import HttpAnswer
+from holdfast.surfaces.http.route import HttpAnswer, Route
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.http.problems import Problem
+    from holdfast.surfaces.http.route import Handler, HttpCall, Method
 
 MEDIA_TYPE: Final = "text/html; charset=utf-8"
 _NAV: Final = (
@@ -110,6 +116,31 @@ def problem_page(problem: Problem, address: str) -> HttpAnswer:
         status=problem.status,
     )
     return HttpAnswer(found.value, found.status, found.media_type, dict(problem.headers))
+
+
+def page_route(
+    method: Method, path: str, summary: str, run: Handler, answer: str = "text/html", **options: Any
+) -> Route:
+    """Return the route of a page; a form changes something, unless `options` say otherwise."""
+    scope = {"scope": "read" if method == "GET" else "write"}
+    given = scope | options
+    return Route(method, path, summary, run, answer, problem_page=problem_page, **given)
+
+
+def form_route(
+    path: str,
+    operation: type[Operation[Any]],
+    names: tuple[str, ...],
+    following: Callable[[HttpCall], str],
+) -> Route:
+    """Return the route of a form that carries out an operation, and then shows another page."""
+
+    async def run(call: HttpCall) -> HttpAnswer:
+        await operate(operation, call)
+        return see_other(await run_in_thread(following, call))
+
+    body = body_of(operation, names) if names else None
+    return page_route("POST", path, operation.title, run, body=body)
 
 
 def session_path(key: SessionKey, rest: str = "", **query: Any) -> str:

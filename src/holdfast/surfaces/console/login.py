@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from holdfast.surfaces.console.html import tag
-from holdfast.surfaces.console.layout import page, problem_page, see_other
+from holdfast.surfaces.console.layout import page, page_route, see_other
 from holdfast.surfaces.http.identity import TOKEN_COOKIE, find_client
 from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 
@@ -42,34 +42,22 @@ def login_routes(server: HttpServer) -> tuple[Route, ...]:
         return see_other(_own_page(form.next), **{"Set-Cookie": _cookie(call, token)})
 
     return (
-        Route(
+        page_route(
             "GET",
             "/login",
             "Log in",
             lambda call: _form(call.query.next),
-            "text/html",
             query=LoginQuery,
             is_open=True,
-            problem_page=problem_page,
         ),
-        Route(
-            "POST",
-            "/login",
-            "Log in",
-            let_in,
-            "text/html",
-            body=LoginForm,
-            is_open=True,
-            problem_page=problem_page,
-        ),
-        Route(
+        page_route("POST", "/login", "Log in", let_in, body=LoginForm, scope="read", is_open=True),
+        page_route(
             "POST",
             "/logout",
             "Log out",
             lambda call: see_other("/login", **{"Set-Cookie": f"{_cookie(call, '')}; Max-Age=0"}),
-            "text/html",
+            scope="read",
             is_open=True,
-            problem_page=problem_page,
         ),
     )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -23,11 +22,12 @@ from holdfast.engine.operations.parameters import NOTE_CHARS_MAX as _NOTE
 from holdfast.engine.operations.parameters import AgentName
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
+    form_route,
     gist,
     long_text,
     moment,
     page,
-    problem_page,
+    page_route,
     row,
     see_other,
     session_path,
@@ -35,12 +35,11 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import count, size_text
-from holdfast.surfaces.http.operations import body_of
-from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.operations import body_of, operate
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.memory.hits import Hit, NeighbourTurn
-    from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _HITS: Final = 12
@@ -60,9 +59,7 @@ class MemoryQuery(HttpQuery, frozen=True):
     citation: Annotated[str, msgspec.Meta(max_length=PATTERN_CHARS_MAX)] = ""
 
 
-_NoteForm: Final = body_of(SaveNote, ("agent", "text"))
 _EditForm: Final = body_of(WriteNoteFile, ("agent", "path", "text", "version"))
-_DeleteForm: Final = body_of(DeleteNoteFile, ("agent", "path", "version"))
 
 
 def show_memory(call: HttpCall) -> HttpAnswer:
@@ -150,22 +147,11 @@ def _delete_form(agent: str, path: str, version: str) -> Html:
     )
 
 
-def delete_notes(call: HttpCall) -> HttpAnswer:
-    """Move a file of notes to the trash."""
-    _operate(call, DeleteNoteFile)
-    return see_other(f"/memory?{_query(call.body.agent)}")
-
-
-def edit_notes(call: HttpCall) -> HttpAnswer:
+async def edit_notes(call: HttpCall) -> HttpAnswer:
     """Write a file of notes. A browser sends other line ends than it was given."""
     form = call.body
-    text = form.text.replace("\r\n", "\n")
-    _operate(replace(call, body=msgspec.structs.replace(form, text=text)), WriteNoteFile)
-    return see_other(f"/memory?{_query(form.agent, form.path)}")
-
-
-def _operate(call: HttpCall, operation: type[Operation[Any]]) -> None:
-    operation(**msgspec.structs.asdict(call.body)).call(call.workspace)
+    await operate(WriteNoteFile, call, text=form.text.replace("\r\n", "\n"))
+    return see_other(_address(form.agent, form.path))
 
 
 def _passage(call: HttpCall, citation: str) -> Html:
@@ -211,7 +197,7 @@ def _hits(call: HttpCall, query: MemoryQuery) -> Html:
 def _hit(agent: str, hit: Hit) -> Html:
     return tag(
         "li",
-        tag("a", gist(hit.citation, 120), href=f"/memory?{_query(agent, hit.citation)}"),
+        tag("a", gist(hit.citation, 120), href=_address(agent, hit.citation)),
         *[_turn(turn, "Before") for turn in hit.turns_before],
         tag("p", gist(hit.text, 600)),
         *[_turn(turn, "After") for turn in hit.turns_after],
@@ -240,9 +226,14 @@ def _turn(turn: NeighbourTurn, when: str) -> Html:
     return tag("p", f"{when}, {turn.role}: {gist(turn.text, 200)}", class_="dim")
 
 
-def _query(agent: str, citation: str = "") -> str:
+def _back(call: HttpCall) -> str:
+    return _address(call.body.agent)
+
+
+def _address(agent: str, citation: str = "") -> str:
     known = {"citation": citation, "agent": "" if agent == AGENT_DEFAULT else agent}
-    return urlencode({name: value for name, value in known.items() if value})
+    given = {name: value for name, value in known.items() if value}
+    return f"/memory?{urlencode(given)}"
 
 
 def _files(call: HttpCall) -> Html:
@@ -253,7 +244,7 @@ def _files(call: HttpCall) -> Html:
         return tag("p", "No notes yet. Save one here, or with `holdfast memory add`.")
     rows = [
         row(
-            tag("a", gist(file.path, 120), href=f"/memory?{_query(call.query.agent, file.path)}"),
+            tag("a", gist(file.path, 120), href=_address(call.query.agent, file.path)),
             size_text(file.size),
             numbers=(1,),
         )
@@ -262,51 +253,9 @@ def _files(call: HttpCall) -> Html:
     return join(table(("file", ">size"), rows, "Files of notes, newest first"))
 
 
-def add_note(call: HttpCall) -> HttpAnswer:
-    """Save a note."""
-    _operate(call, SaveNote)
-    return see_other(f"/memory?{_query(call.body.agent)}")
-
-
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/memory",
-        "Memory",
-        show_memory,
-        "text/html",
-        query=MemoryQuery,
-        action="list",
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/memory/notes",
-        "Save a note",
-        add_note,
-        "text/html",
-        scope="write",
-        body=_NoteForm,
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/memory/files",
-        "Edit a file of notes",
-        edit_notes,
-        "text/html",
-        scope="write",
-        body=_EditForm,
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/memory/files/delete",
-        "Move a file of notes to the trash",
-        delete_notes,
-        "text/html",
-        scope="write",
-        body=_DeleteForm,
-        problem_page=problem_page,
-    ),
+    page_route("GET", "/memory", "Memory", show_memory, query=MemoryQuery, action="list"),
+    form_route("/memory/notes", SaveNote, ("agent", "text"), _back),
+    page_route("POST", "/memory/files", "Edit a file of notes", edit_notes, body=_EditForm),
+    form_route("/memory/files/delete", DeleteNoteFile, ("agent", "path", "version"), _back),
 )

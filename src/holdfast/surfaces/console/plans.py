@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.engine.operations.sessions import row_of, session_states
 from holdfast.engine.workspace.facts import read_facts
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console.charts import small_bar
@@ -18,7 +19,6 @@ from holdfast.surfaces.console.layout import (
     tokens,
 )
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.sessions import row_of, session_states
 from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def running_text(call: HttpCall, key: SessionKey) -> Html | None:
 def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     """Return the title and the top of a page of a session."""
     found = facts_of(call, key)
-    info = row_of(found.info, call, session_states(call))
+    info = row_of(call.workspace, found.info, session_states(call.workspace))
     totals, last = found.totals, found.last
     name = gist(info.label or info.title or str(key), 100)
     used = f"{tokens(last.size)} of {tokens(last.context_window.tokens)}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.engine.operations.sessions import CreateSession, FindSessions, cursor_after
 from holdfast.surfaces.console.charts import small_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -16,7 +16,7 @@ from holdfast.surfaces.console.layout import (
     moment,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     see_other,
     session_path,
@@ -24,15 +24,14 @@ from holdfast.surfaces.console.layout import (
     tokens,
 )
 from holdfast.surfaces.console.plans import cost_text, facts_of, running_text
-from holdfast.surfaces.http.route import JsonBody, Name, Route
-from holdfast.surfaces.http.session_types import LabelText, SessionsQuery, cursor_after
-from holdfast.surfaces.http.sessions import create_session, list_sessions
+from holdfast.surfaces.http.operations import body_of, operate, query_of
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.window import Window
+    from holdfast.engine.operations.sessions import SessionRow
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.http.session_types import SessionRow, SessionsPage
 
 _PAGE_SESSIONS: Final = 25
 """Rows on a page."""
@@ -42,6 +41,7 @@ _LOOK_SESSIONS_MAX: Final = 1_000
 """Sessions that one page looks at; the link to the older ones goes on after them."""
 _FAILED_MESSAGES: Final = 1_000
 """Failed messages that are counted for their sessions."""
+_ASKED: Final = ("agent", "owner", "label", "q", "cursor")
 _BEGIN: Final = (
     ("Chat in a terminal", "holdfast chat my-first --model offline"),
     ("Adopt what another agent wrote", "holdfast import ~/.claude/projects"),
@@ -54,7 +54,7 @@ _BEGIN: Final = (
 )
 
 
-class SessionListQuery(SessionsQuery, frozen=True):
+class _ListOrder(HttpQuery, frozen=True):
     """The sessions to show, and their order."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = _PAGE_SESSIONS
@@ -64,13 +64,7 @@ class SessionListQuery(SessionsQuery, frozen=True):
     """The place of the first row in another order than by time."""
 
 
-class NewSessionForm(JsonBody, frozen=True):
-    """A session to make."""
-
-    agent: Name = "main"
-    id: Annotated[str, msgspec.Meta(max_length=128)] = ""
-    label: LabelText = ""
-    owner: Annotated[str, msgspec.Meta(max_length=200)] = ""
+SessionListQuery: Final = query_of(FindSessions, _ASKED, _ListOrder)
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -88,7 +82,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 def show_sessions(call: HttpCall) -> HttpAnswer:
     """A row for each session: its state, the use of its window, its cost, its compactions."""
-    query: SessionListQuery = call.query
+    query = call.query
     lines, following = _find_lines(call, query)
     body: list[object] = [tag("h1", "Sessions"), _search_form(call)]
     is_plain = not (query.q or query.cursor or query.state or query.agent or query.owner)
@@ -108,7 +102,7 @@ def show_sessions(call: HttpCall) -> HttpAnswer:
     return page("Sessions", *body, here="/")
 
 
-def _find_lines(call: HttpCall, query: SessionListQuery) -> tuple[list[_Line], Json]:
+def _find_lines(call: HttpCall, query: Any) -> tuple[list[_Line], Json]:
     """Return the sessions of a page, and what is different in the address of the next one.
 
     With a filter, pages are read until one is full. Another order than by time is that of the
@@ -120,8 +114,8 @@ def _find_lines(call: HttpCall, query: SessionListQuery) -> tuple[list[_Line], J
     chosen: list[SessionRow] = []
     cursor, looked = query.cursor, 0
     while looked < _LOOK_SESSIONS_MAX:
-        asked = msgspec.structs.replace(query, limit=step, cursor=cursor)
-        found: SessionsPage = list_sessions(replace(call, query=asked)).value
+        given = {name: getattr(query, name) for name in _ASKED} | {"cursor": cursor}
+        found = FindSessions(**given, limit=step).answer(call.workspace).value
         looked += step
         for info in found.sessions:
             if query.state and query.state not in _states(info, failed):
@@ -233,7 +227,7 @@ def _table(call: HttpCall, lines: list[_Line], *, with_owner: bool) -> Html:
 
 
 def _search_form(call: HttpCall) -> Html:
-    query: SessionListQuery = call.query
+    query = call.query
     return tag(
         "form",
         tag("label", "Search ", tag("input", type="search", name="q", value=query.q, id="search")),
@@ -296,32 +290,14 @@ def _new_form() -> Html:
     )
 
 
-def make_session(call: HttpCall) -> HttpAnswer:
+async def make_session(call: HttpCall) -> HttpAnswer:
     """Make a session, and show it."""
-    made: SessionRow = create_session(call).value
+    made: SessionRow = await operate(CreateSession, call)
     return see_other(session_path(SessionKey(made.agent, made.id)))
 
 
+_NewSessionForm: Final = body_of(CreateSession, ("agent", "id", "label", "owner"))
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/",
-        "Sessions",
-        show_sessions,
-        "text/html",
-        query=SessionListQuery,
-        action="list",
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        "/new",
-        "Make a session",
-        make_session,
-        "text/html",
-        scope="write",
-        body=NewSessionForm,
-        action="create",
-        problem_page=problem_page,
-    ),
+    page_route("GET", "/", "Sessions", show_sessions, query=SessionListQuery, action="list"),
+    page_route("POST", "/new", "Make a session", make_session, body=_NewSessionForm),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.engine.operations.sessions import FindSessions, cursor_after
 from holdfast.errors import NoSuchSession, StoreError
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -16,22 +16,20 @@ from holdfast.surfaces.console.layout import (
     gist,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     session_path,
     table,
 )
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.formatting import count, size_text
-from holdfast.surfaces.http.route import HttpQuery, Route
-from holdfast.surfaces.http.session_types import SessionsQuery, cursor_after
-from holdfast.surfaces.http.sessions import list_sessions
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.views import LogReport
+    from holdfast.engine.operations.sessions import SessionRow
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.http.session_types import SessionRow, SessionsPage
 
 _PAGE_SESSIONS: Final = 25
 """Sessions of one page."""
@@ -51,8 +49,8 @@ class VerifyQuery(HttpQuery, frozen=True):
 
 def show_verification(call: HttpCall) -> HttpAnswer:
     """Read some sessions whole, the most recently active first, and say which have damage."""
-    asked = SessionsQuery(limit=_PAGE_SESSIONS, cursor=call.query.cursor)
-    found: SessionsPage = list_sessions(replace(call, query=asked)).value
+    asked = FindSessions(limit=_PAGE_SESSIONS, cursor=call.query.cursor)
+    found = asked.answer(call.workspace).value
     chosen = _choose(found.sessions)
     following = found.next_cursor
     if len(chosen) < len(found.sessions):
@@ -184,23 +182,10 @@ def _command(words: str) -> Html:
 
 
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/health/verify",
-        "Verify",
-        show_verification,
-        "text/html",
-        query=VerifyQuery,
-        action="list",
-        problem_page=problem_page,
+    page_route(
+        "GET", "/health/verify", "Verify", show_verification, query=VerifyQuery, action="list"
     ),
-    Route(
-        "GET",
-        "/s/{agent}/{session}/verify",
-        "Verify a session",
-        show_session,
-        "text/html",
-        action="read",
-        problem_page=problem_page,
+    page_route(
+        "GET", "/s/{agent}/{session}/verify", "Verify a session", show_session, action="read"
     ),
 )

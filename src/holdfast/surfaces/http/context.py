@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from holdfast.core.dialects.registry import DIALECTS
-from holdfast.core.log.refs import restore
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.window import window_argument
-from holdfast.engine.operations.context import CompactContext
-from holdfast.engine.outputs import payload_of
-from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.simulation.policies import policy_from
-from holdfast.errors import HoldfastError
 from holdfast.providers.requests import render
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,
     HttpQuery,
     JsonObject,
-    LoggedRecord,
     Route,
 )
 from holdfast.surfaces.request_preview import (
@@ -34,12 +28,8 @@ from holdfast.surfaces.request_preview import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holdfast.core.flow.events import CompactionFinished
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
-    from holdfast.engine.operations.context import CompactionReport
     from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.http.route import HttpCall
     from holdfast.surfaces.request_preview import RequestFacts
@@ -135,57 +125,6 @@ def read_policy(text: str, now: Policy) -> Policy:
     return policy_from(given, now)
 
 
-async def compact(call: HttpCall) -> HttpAnswer:
-    """Compact the session in the address, or preview that."""
-    return HttpAnswer(await compact_session(call, call.body.focus, preview=call.body.preview))
-
-
-async def compact_session(call: HttpCall, focus: str, *, preview: bool = False) -> CompactionReport:
-    """Compact the session in the address. Where the settings name its agent, that is done as its
-    turns do it: with their model. A preview asks no model."""
-    key = await run_in_thread(lambda: call.session(to_change=not preview))
-    workspace = call.workspace
-    terms = await run_in_thread(workspace.context.turn_terms, key)
-
-    def make(key: SessionKey) -> CompactionFinished:
-        return workspace.context.open(key).compact(focus, preview=preview, wait=0)
-
-    is_turn = not preview and terms is not None and terms.is_stated
-    done = await _compact_as_turn(call, key, focus) if is_turn else make
-    operation = CompactContext(session_key=str(key), focus=focus, preview=preview)
-    return await run_in_thread(
-        lambda: workspace.audit(
-            operation.word, operation.target, lambda: operation.report(workspace, done)
-        )
-    )
-
-
-async def _compact_as_turn(
-    call: HttpCall, key: SessionKey, focus: str
-) -> Callable[[SessionKey], CompactionFinished]:
-    """Compact in the session that the gateway holds open; returns what gives the result."""
-    try:
-        async with call.gateway.sessions.use(key) as session:
-            result = await session.compact(focus, wait=0)
-    except HoldfastError as error:
-        refused = error  # raised where the workspace can audit it
-
-        def refuse(_key: SessionKey) -> CompactionFinished:
-            raise refused
-
-        return refuse
-    return lambda _key: result
-
-
-def _record(call: HttpCall) -> HttpAnswer:
-    key, name = call.session(), call.path["record"]
-    if not name or len(name) > 200:
-        raise Problem(404, "there is no such record")
-    record = call.store.find(key, name)
-    shown = msgspec.to_builtins(restore(record, payload_of(call.store.blobs)))
-    return HttpAnswer(call.workspace.mask({"type": record.kind, **shown}))
-
-
 _SESSION: Final = "/v1/sessions/{agent}/{session}"
 ROUTES: Final = (
     Route(
@@ -197,13 +136,5 @@ ROUTES: Final = (
         query=ContextQuery,
         action="context",
         problems=(422,),
-    ),
-    Route(
-        "GET",
-        f"{_SESSION}/records/{{record}}",
-        "One record in full",
-        _record,
-        LoggedRecord,
-        action="read",
     ),
 )

@@ -15,12 +15,13 @@ from holdfast.core.flow import events as flow_events
 from holdfast.core.models.replies import Delta
 from holdfast.core.owners import ANY_OWNER, is_wanted, owner_of
 from holdfast.engine.gateway.gateway import MessageChanged
+from holdfast.engine.operations.sessions import LoggedRecord
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import HoldfastError, NoSuchRecord
 from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, LoggedRecord, Route
+from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, Route
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -16,8 +16,9 @@ import msgspec.inspect
 from holdfast import __version__
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.operations.operation import describe
+from holdfast.engine.operations.parameters import Name
 from holdfast.surfaces.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
-from holdfast.surfaces.http.route import JsonObject, Name, NoQuery
+from holdfast.surfaces.http.route import JsonObject, NoQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +33,10 @@ _NAME: Final[Json] = msgspec.json.schema(Name)
 _PATH_WORDS: Final = {
     "agent": "The agent of the session.",
     "session": "The id of the session.",
-    "message": "The number of the message.",
-    "record": "The id of the record.",
-    "name": "The name of the session in the trash.",
 }
 _PATH: Final[dict[str, Json]] = {
     "agent": _NAME,
     "session": _NAME,
-    "message": {"type": "integer", "minimum": 1},
 }
 
 
@@ -162,7 +159,11 @@ def _operation(route: Route, known: dict[Any, Json], components: Json) -> Json:
         "operationId": _name(route),
         "tags": [route.tag],
         "description": f"{_words(route)}\n\nScope: `{route.scope}`.",
-        "parameters": [*_path_parameters(route), *_query_parameters(route, known, components)],
+        "parameters": [
+            *_path_parameters(route),
+            *_query_parameters(route, known, components),
+            *_header_parameters(route),
+        ],
         "responses": _responses(route, known),
     }
     if route.is_open:
@@ -187,17 +188,44 @@ def _name(route: Route) -> str:
 
 
 def _path_parameters(route: Route) -> list[Json]:
-    own: Json = {}
-    if route.operation is not None:
-        schema = msgspec.json.schema(route.operation)["$defs"][route.operation.__name__]
-        own = schema["properties"]
+    own = _properties(route)
     found = []
     for name, _path in _PATH_ITEM.findall(route.path):
-        shape = {**_PATH.get(name, {"type": "string", "minLength": 1}), **own.get(name, {})}
+        shape = dict(own.get(name) or _PATH.get(name, {"type": "string", "minLength": 1}))
         words = shape.pop("description", "") or _PATH_WORDS.get(name, "")
         found.append(
             {"name": name, "in": "path", "required": True, "description": words, "schema": shape}
         )
+    return found
+
+
+def _header_parameters(route: Route) -> list[Json]:
+    own = _properties(route)
+    found = []
+    for name in route.in_headers:
+        shape = dict(
+            own["".join(each.title() if at else each for at, each in enumerate(name.split("_")))]
+        )
+        words = shape.pop("description")
+        title = name.replace("_", "-").title()
+        found.append(
+            {
+                "name": title,
+                "in": "header",
+                "required": False,
+                "description": words,
+                "schema": shape,
+            }
+        )
+    return found
+
+
+def _properties(route: Route) -> Json:
+    """Return the parameters of the operation that a route is made from."""
+    if route.operation is None:
+        return {}
+    schema = msgspec.json.schema(route.operation)["$defs"][route.operation.__name__]
+    found: Json = schema["properties"]
     return found
 
 

@@ -7,20 +7,23 @@ reads or deletes, and in the body of any other.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.engine.operations import context, history, memory
-from holdfast.surfaces.http.context import compact
+from holdfast.core.text.typed import convert_typed
+from holdfast.engine.operations import context, history, inbox, memory, sessions
+from holdfast.engine.operations.operation import LiveOperation
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpAnswer, HttpQuery, JsonBody, NoQuery, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from holdfast.core.log.records import Json
     from holdfast.engine.operations.operation import Operation
-    from holdfast.surfaces.http.route import Handler, HttpCall, HttpInput, Method
+    from holdfast.surfaces.http.route import HttpCall, HttpInput, Method
 
 _SESSION: Final = "/v1/sessions/{agent}/{session}"
 
@@ -30,18 +33,20 @@ def route_of(
     path: str,
     operation: type[Operation[Any]],
     *,
-    run: Handler | None = None,
     in_query: Sequence[str] = (),
+    in_headers: tuple[str, ...] = (),
     status: int = 200,
+    status_of: Callable[[Any], int] | None = None,
+    other_status: int | None = None,
     problems: tuple[int, ...] = (),
 ) -> Route:
-    """Make the route of an operation; `run` carries it out in place of its own call.
+    """Make the route of an operation.
 
-    `in_query` names the parameters of a request with a body that belong to its address.
+    `in_query` and `in_headers` name the parameters of a request with a body that are elsewhere.
     """
     named = {name for name in operation.__struct_fields__ if f"{{{name}}}" in path}
     named |= {"session_key"} if "{session}" in path else set()
-    others = [name for name in operation.__struct_fields__ if name not in named]
+    others = [name for name in operation.__struct_fields__ if name not in (*named, *in_headers)]
     has_body = method not in ("GET", "DELETE")
     asked = [name for name in others if name in in_query or not has_body]
     sent = [name for name in others if name not in asked]
@@ -49,20 +54,25 @@ def route_of(
         method,
         path,
         operation.title,
-        run or partial(_run, operation, frozenset(named), status),
+        partial(_run, operation, status_of or (lambda _found: status)),
         operation.result,
         scope=operation.right,
         query=query_of(operation, asked) if asked else NoQuery,
         body=body_of(operation, sent) if sent else None,
+        in_headers=in_headers,
         status=status,
-        problems=problems,
+        other_status=other_status,
+        problems=(*problems, *([] if method == "GET" else [409])),
+        is_for_operator=operation.is_for_operator,
         operation=operation,
     )
 
 
-def query_of(operation: type[Operation[Any]], names: Sequence[str]) -> type[HttpQuery]:
-    """Return the parameters of an operation as those after a question mark."""
-    query: type[HttpQuery] = _input_of(operation, names, HttpQuery, "Query")
+def query_of(
+    operation: type[Operation[Any]], names: Sequence[str], base: type[HttpQuery] = HttpQuery
+) -> type[HttpQuery]:
+    """Return the parameters of an operation as those after a question mark, behind others."""
+    query: type[HttpQuery] = _input_of(operation, names, base, "Query")
     return query
 
 
@@ -94,52 +104,84 @@ def _field_of(field: msgspec.structs.FieldInfo) -> Any:
     return field.name, field.type
 
 
-def _run(
-    operation: type[Operation[Any]], named: frozenset[str], status: int, call: HttpCall
+async def _run(
+    operation: type[Operation[Any]], status_of: Callable[[Any], int], call: HttpCall
 ) -> HttpAnswer:
-    given: dict[str, Any] = {}
+    found = await operate(operation, call)
+    return HttpAnswer(found, status_of(found))
+
+
+async def operate(operation: type[Operation[Any]], call: HttpCall, **changed: Any) -> Any:
+    """Carry out an operation with the arguments of a request. Raises `RequestRefused`."""
+    asked = _read(operation, call, changed)
+    if isinstance(asked, LiveOperation):
+        return await asked.run(call.workspace, call.gateway)
+    return await run_in_thread(asked.call, call.workspace)
+
+
+def _read(operation: type[Operation[Any]], call: HttpCall, changed: Json) -> Operation[Any]:
+    given: Json = {}
     for part in (call.query, call.body):
         given |= msgspec.structs.asdict(part) if part is not None else {}
     for field in msgspec.structs.fields(operation):
-        if field.name == "session_key" and field.name in named:
-            given[field.name] = str(call.session(to_change=operation.right != "read"))
-        elif field.name in named:
+        if field.name == "session_key" and "session" in call.path:
+            given[field.name] = call.session_name
+        elif field.name in call.path:
             given[field.name] = _part_of_address(call.path[field.name], field.type)
-    return HttpAnswer(operation(**given).call(call.workspace), status)
+        elif field.name == "idempotency_key" and field.name not in given:
+            given[field.name] = call.headers.get("idempotency-key", "")
+    return operation(**{**given, **changed})
 
 
-def _part_of_address(text: str, kind: Any) -> str:
-    bounds = next(meta for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
-    if len(text) > (bounds.max_length or len(text)):
-        raise Problem(404, "there is nothing of that name", hint="a name is not that long")
-    return text
+def _part_of_address(text: str, kind: Any) -> Any:
+    try:
+        return convert_typed(text, kind, strict=False)
+    except (msgspec.ValidationError, UnicodeError):
+        raise Problem(404, "there is nothing of that name here") from None
 
 
 ROUTES: Final = (
-    route_of("GET", f"{_SESSION}/messages", history.ReadMessages),
-    route_of("GET", f"{_SESSION}/status", context.ReadStatus, problems=(422,)),
-    route_of("POST", f"{_SESSION}/compact", context.CompactContext, run=compact, problems=(409,)),
-    route_of("GET", f"{_SESSION}/checkpoint", context.ReadCheckpoint),
+    route_of("GET", "/v1/sessions", sessions.FindSessions),
+    route_of("POST", "/v1/sessions", sessions.CreateSession, status=201),
+    route_of("GET", _SESSION, sessions.ReadSession),
+    route_of("PUT", _SESSION, sessions.OpenSession),
+    route_of("PATCH", _SESSION, sessions.LabelSession),
+    route_of("POST", f"{_SESSION}/fork", sessions.ForkSession, status=201),
+    route_of("POST", f"{_SESSION}/rewind", sessions.RewindSession),
+    route_of("POST", f"{_SESSION}/undo", sessions.UndoChange),
+    route_of("DELETE", _SESSION, sessions.RemoveSession),
+    route_of("POST", f"{_SESSION}/erase", sessions.EraseSession),
+    route_of("GET", "/v1/trash", sessions.ListTrash),
+    route_of("POST", "/v1/trash/{name}/restore", sessions.RestoreSession),
+    route_of("GET", f"{_SESSION}/records/{{record}}", sessions.ReadRecord),
     route_of(
         "POST",
-        f"{_SESSION}/checkpoint",
-        context.StoreCheckpoint,
-        status=201,
-        problems=(409,),
+        f"{_SESSION}/messages",
+        inbox.SendMessage,
+        in_query=("wait",),
+        in_headers=("idempotency_key",),
+        status=202,
+        status_of=lambda message: 200 if message.state == "answered" else 202,
+        other_status=200,
     ),
+    route_of("POST", f"{_SESSION}/cancel", inbox.CancelTurn),
+    route_of("GET", "/v1/inbox", inbox.ListInbox),
+    route_of("GET", "/v1/outbox", inbox.ListOutbox),
+    route_of("GET", "/v1/inbox/{message}", inbox.ReadInboxMessage),
+    route_of("POST", "/v1/inbox/{message}/retry", inbox.RetryMessage),
+    route_of("POST", "/v1/inbox/{message}/drop", inbox.DropMessage),
+    route_of("GET", f"{_SESSION}/messages", history.ReadMessages),
+    route_of("GET", f"{_SESSION}/status", context.ReadStatus, problems=(422,)),
+    route_of("POST", f"{_SESSION}/compact", context.CompactContext),
+    route_of("GET", f"{_SESSION}/checkpoint", context.ReadCheckpoint),
+    route_of("POST", f"{_SESSION}/checkpoint", context.StoreCheckpoint, status=201),
     route_of("GET", f"{_SESSION}/outputs/{{ref}}", context.ReadOutput),
     route_of("GET", "/v1/memory/search", memory.FindPassages),
     route_of("GET", "/v1/memory/passage", memory.ReadPassage),
     route_of("GET", "/v1/notes", memory.ListNoteFiles),
     route_of("POST", "/v1/notes", memory.SaveNote, status=201),
     route_of("GET", "/v1/notes/file", memory.ReadNoteFile),
-    route_of(
-        "PUT",
-        "/v1/notes/file",
-        memory.WriteNoteFile,
-        in_query=("agent", "path"),
-        problems=(409,),
-    ),
-    route_of("DELETE", "/v1/notes/file", memory.DeleteNoteFile, problems=(409,)),
+    route_of("PUT", "/v1/notes/file", memory.WriteNoteFile, in_query=("agent", "path")),
+    route_of("DELETE", "/v1/notes/file", memory.DeleteNoteFile),
 )
 """The address of each operation."""

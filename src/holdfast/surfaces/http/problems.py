@@ -81,6 +81,7 @@ REFUSALS: Final[dict[str, int]] = {
     "not_found": 404,
     "invalid": 400,
     "conflict": 409,
+    "not_allowed": 403,
     "error": 503,
 }
 """The status of a workspace's refusals. What may not be seen is answered like what is not there."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
 
-from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.engine.history.request import RequestRefused
-from holdfast.surfaces.http.problems import REFUSALS, Problem
+from holdfast.engine.operations.parameters import NAME_RULE
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.http.problems import REFUSALS, Problem, problem_of
 
 if TYPE_CHECKING:
     from holdfast.core.history.access import Action
     from holdfast.core.owners import OwnerFilter
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.history.request import RequestRefused
     from holdfast.engine.operations.operation import Operation, Right
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-Name = Annotated[
-    str,
-    msgspec.Meta(
-        min_length=1,
-        max_length=ID_CHARS_MAX,
-        # As text: msgspec would compile a pattern of its own at every start.
-        extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},
-    ),
-]
-"""An id of an agent or a session. `HttpInput` checks its characters."""
 _DEPTH_MAX: Final = 64
 """Levels of arrays and objects in the fields of a body."""
 
@@ -62,7 +53,11 @@ class JsonBody(HttpInput, frozen=True):
 @cache
 def _name_fields(kind: type[HttpInput]) -> tuple[str, ...]:
     fields = msgspec.structs.fields(kind)
-    return tuple(field.name for field in fields if field.type in (Name, Name | None))
+    return tuple(field.name for field in fields if _is_name(field.type))
+
+
+def _is_name(kind: Any) -> bool:
+    return kind is NAME_RULE or any(map(_is_name, get_args(kind)))
 
 
 class Given(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
@@ -71,17 +66,6 @@ class Given(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 
 class JsonObject(Given, frozen=True):
     """An object whose fields the page of the subject describes."""
-
-
-class LoggedRecord(Given, frozen=True):
-    """A record of a session. It has the other fields of its type, which docs/records.md lists."""
-
-    type: str
-    """The type of the record."""
-    id: str
-    """The id of the record."""
-    ts: float | None = None
-    """The time it was written, in seconds since 1970."""
 
 
 class NoQuery(HttpQuery, frozen=True):
@@ -107,23 +91,16 @@ class HttpCall:
     @property
     def owner(self) -> OwnerFilter:
         """The owner whose things are listed."""
-        return self.client.owner
+        return self.workspace.owner
 
     def session(self, *, to_change: bool = False) -> SessionKey:
-        """Return the session in the address. Raises `Problem` where the client may not use it."""
-        agent, session = self.path["agent"], self.path["session"]
-        if not (is_name(agent) and is_name(session)):
-            raise no_session()
-        asked = SessionKey(agent, session)
-        try:
-            found, _reason = self.workspace.resolve(str(asked), to_change=to_change)
-        except RequestRefused as refused:
-            if refused.status == "error":
-                raise
-            raise no_session() from refused  # also where it could be short for several
-        if found != asked:
-            raise no_session()
-        return asked
+        """Return the session in the address. Raises `RequestRefused`."""
+        return self.workspace.resolve(self.session_name, to_change=to_change)[0]
+
+    @property
+    def session_name(self) -> str:
+        """The session in the address, `agent/id`."""
+        return f"{self.path['agent']}/{self.path['session']}"
 
 
 @dataclass(frozen=True)
@@ -160,6 +137,8 @@ class Route:
     """Another status of an answer that is no error."""
     action: Action | None = None
     """The word for the audit log; None where the workspace records the access itself."""
+    in_headers: tuple[str, ...] = ()
+    """Parameters of the operation that are headers."""
     problems: tuple[int, ...] = ()
     """Statuses beside those that every route has."""
     events: Mapping[str, type] = field(default_factory=dict)
@@ -184,11 +163,16 @@ class Route:
         return self.path.removeprefix("/v1/").split("/")[0] if "/v1/" in self.path else "server"
 
 
-def refusal(refused: RequestRefused) -> Problem:
+def refusal(refused: RequestRefused, mask: Callable[[str], str]) -> Problem:
     """Return a refusal of the engine as an answer."""
+    cause = refused.cause
     if refused.status == "forbidden":
         return no_session()
-    return Problem(REFUSALS[refused.status], refused.error)
+    if refused.status == "error" or not isinstance(cause, HoldfastError):
+        return Problem(REFUSALS[refused.status], refused.error, code=refused.code)
+    found = problem_of(cause)
+    found.detail, found.hint = mask(found.detail), found.hint and mask(found.hint)
+    return found
 
 
 def no_session() -> Problem:

@@ -17,9 +17,9 @@ from starlette.applications import Starlette
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 
-from holdfast.core.history.access import Access
-from holdfast.core.owners import NO_OWNER, filter_text
+from holdfast.core.owners import NO_OWNER
 from holdfast.core.text.typed import convert_typed, decode_typed
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
@@ -28,10 +28,7 @@ from holdfast.surfaces.http import (
     events,
     openapi,
     operations,
-    removal,
-    sessions,
     system,
-    turns,
 )
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
 from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_cookie
@@ -53,9 +50,6 @@ if TYPE_CHECKING:
 
 ROUTES: Final = (
     *system.ROUTES,
-    *sessions.ROUTES,
-    *removal.ROUTES,
-    *turns.ROUTES,
     *events.ROUTES,
     *context.ROUTES,
     *operations.ROUTES,
@@ -122,9 +116,9 @@ class HttpServer:
             ],
             lifespan=self._lifespan,
             exception_handlers={
-                404: self._not_found,
-                405: self._no_method,
-                Exception: self._on_mistake,
+                404: _not_found,
+                405: _no_method,
+                Exception: _on_mistake,
             },
         )
         inner.router.redirect_slashes = False
@@ -196,7 +190,9 @@ class HttpServer:
         except Problem as problem:
             response = _respond_failure(route, problem, request)
         except RequestRefused as refused:
-            response = _respond_failure(route, refusal(refused), request)
+            assert client is not None
+            mask = self._workspace(client).mask
+            response = _respond_failure(route, refusal(refused, mask), request)
         except HoldfastError as error:
             response = _respond_failure(route, problem_of(error), request)
         except Exception:
@@ -257,7 +253,7 @@ class HttpServer:
         body = await _read_body(request, route)
         return HttpCall(
             client=client,
-            workspace=self._workspace_of(client.caller),
+            workspace=self._workspace(client),
             gateway=self.gateway,
             path=dict(request.path_params),
             query=query,
@@ -280,36 +276,39 @@ class HttpServer:
         assert route.action is not None
         path = request.path_params
         name = f"{path['agent']}/{path['session']}" if "session" in path else request.url.path
+        is_allowed = response.status_code < 400
+        self._workspace(client).replies.note(
+            route.action,
+            name,
+            f"HTTP {response.status_code}",
+            GivenReply(None, "") if is_allowed else None,
+            bytes(getattr(response, "body", b"")),
+        )
+
+    def _workspace(self, client: Client) -> CallerWorkspace:
         workspace = self._workspace_of(client.caller)
-        self.gateway.store.audit.note(
-            Access(
-                ts=time.time(),
-                action=route.action,
-                agent="",
-                session=None,
-                owner=filter_text(client.owner) or "",
-                target=workspace.mask(name[:200]),
-                is_allowed=response.status_code < 400,
-                reason=f"HTTP {response.status_code} for {client.name}",
-                bytes=len(getattr(response, "body", b"")),
-            )
+        workspace.lookup.is_exact = True
+        workspace.replies.asker = f"for {client.name}"
+        return workspace
+
+
+async def _not_found(request: Request, _error: Exception) -> Response:
+    return _respond_problem(
+        Problem(
+            404,
+            f"there is nothing at {request.url.path[:200]}",
+            hint="GET /openapi.json lists every address",
         )
+    )
 
-    async def _not_found(self, request: Request, _error: Exception) -> Response:
-        return _respond_problem(
-            Problem(
-                404,
-                f"there is nothing at {request.url.path[:200]}",
-                hint="GET /openapi.json lists every address",
-            )
-        )
 
-    async def _no_method(self, request: Request, _error: Exception) -> Response:
-        detail = f"there is no method {request.method[:20]}"
-        return _respond_problem(Problem(405, detail, headers={"Allow": ", ".join(_METHODS[:6])}))
+async def _no_method(request: Request, _error: Exception) -> Response:
+    detail = f"there is no method {request.method[:20]}"
+    return _respond_problem(Problem(405, detail, headers={"Allow": ", ".join(_METHODS[:6])}))
 
-    async def _on_mistake(self, _request: Request, _error: Exception) -> Response:
-        return _respond_problem(_mistake())
+
+async def _on_mistake(_request: Request, _error: Exception) -> Response:
+    return _respond_problem(_mistake())
 
 
 class _KnownOnly:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from holdfast.engine.operations.sessions import RewindSession
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.html import Html, tag
-from holdfast.surfaces.console.layout import moment, number, session_path
+from holdfast.surfaces.console.layout import form_route, moment, number, page_route, session_path
 from holdfast.surfaces.console.plans import heading
-from holdfast.surfaces.http.route import JsonBody, Route
-from holdfast.surfaces.http.sessions import rewind_session
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -20,13 +17,6 @@ if TYPE_CHECKING:
 
 _BRANCHES: Final = 100
 """Branches on the page, the newest."""
-
-
-class SwitchForm(JsonBody, frozen=True):
-    """The end of the branch to go on from."""
-
-    to: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    turns: int = 1
 
 
 def show_branches(call: HttpCall) -> HttpAnswer:
@@ -77,32 +67,10 @@ def _switch_form(key: SessionKey, branch: Branch, *, may: bool) -> Html | str:
     )
 
 
-def switch_branch(call: HttpCall) -> HttpAnswer:
-    """Go on from the end of another branch."""
-    rewind_session(call)
-    return layout.see_other(session_path(call.session()))
-
-
 _SESSION: Final = "/s/{agent}/{session}/branches"
 ROUTES: Final = (
-    Route(
-        "GET",
-        _SESSION,
-        "Branches",
-        show_branches,
-        "text/html",
-        action="read",
-        problem_page=layout.problem_page,
-    ),
-    Route(
-        "POST",
-        f"{_SESSION}/switch",
-        "Switch",
-        switch_branch,
-        "text/html",
-        scope="write",
-        body=SwitchForm,
-        action="rewind",
-        problem_page=layout.problem_page,
+    page_route("GET", _SESSION, "Branches", show_branches, action="read"),
+    form_route(
+        f"{_SESSION}/switch", RewindSession, ("to",), lambda call: session_path(call.session())
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -16,16 +15,23 @@ from holdfast.core.log.records import (
     text_of,
     tool_calls,
 )
+from holdfast.engine.operations.context import CompactContext
+from holdfast.engine.operations.sessions import UndoChange
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import moment, number, session_path, tokens
+from holdfast.surfaces.console.layout import (
+    form_route,
+    moment,
+    number,
+    page_route,
+    session_path,
+    tokens,
+)
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.context import compact_session
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
-from holdfast.surfaces.http.sessions import undo_change
+from holdfast.surfaces.http.route import HttpQuery, JsonBody
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -57,12 +63,6 @@ class CompactForm(JsonBody, frozen=True):
     focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
     record: Annotated[str, msgspec.Meta(max_length=200)] = ""
     """The compaction that is undone first, so that it is made again."""
-
-
-class UndoForm(JsonBody, frozen=True):
-    """The compaction to undo."""
-
-    record: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 def show_compaction(call: HttpCall) -> HttpAnswer:
@@ -302,8 +302,10 @@ async def compact_now(call: HttpCall) -> HttpAnswer:
     form: CompactForm = call.body
     key = await run_in_thread(lambda: call.session(to_change=True))
     if form.record:
-        await run_in_thread(undo_change, replace(call, body=UndoForm(form.record)))
-    made = await compact_session(call, form.focus)
+        undo = UndoChange(session_key=str(key), record=form.record)
+        await run_in_thread(undo.call, call.workspace)
+    asked = CompactContext(session_key=str(key), focus=form.focus)
+    made = await asked.run(call.workspace, call.gateway)
     if made.outcome != "applied":
         undone = f"; the compaction `{form.record}` stays undone" if form.record else ""
         raise Problem(
@@ -314,43 +316,14 @@ async def compact_now(call: HttpCall) -> HttpAnswer:
     return layout.see_other(session_path(key, "/compaction"))
 
 
-def undo_compaction(call: HttpCall) -> HttpAnswer:
-    """Undo a compaction, and show those that are left."""
-    undo_change(call)
-    return layout.see_other(session_path(call.session(), "/compaction"))
-
-
 _SESSION: Final = "/s/{agent}/{session}/compaction"
 ROUTES: Final = (
-    Route(
-        "GET",
-        _SESSION,
-        "Compaction",
-        show_compaction,
-        "text/html",
-        query=CutQuery,
-        action="context",
-        problem_page=layout.problem_page,
-    ),
-    Route(
-        "POST",
-        f"{_SESSION}/run",
-        "Compact",
-        compact_now,
-        "text/html",
-        scope="write",
-        body=CompactForm,
-        problem_page=layout.problem_page,
-    ),
-    Route(
-        "POST",
+    page_route("GET", _SESSION, "Compaction", show_compaction, query=CutQuery, action="context"),
+    page_route("POST", f"{_SESSION}/run", "Compact", compact_now, body=CompactForm),
+    form_route(
         f"{_SESSION}/undo",
-        "Undo",
-        undo_compaction,
-        "text/html",
-        scope="write",
-        body=UndoForm,
-        action="undo",
-        problem_page=layout.problem_page,
+        UndoChange,
+        ("record",),
+        lambda call: session_path(call.session(), "/compaction"),
     ),
 )

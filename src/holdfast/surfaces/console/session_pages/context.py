@@ -18,7 +18,7 @@ from holdfast.surfaces.console.layout import (
     moment,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     session_path,
     table,
@@ -27,7 +27,7 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.http.context import terms_now
-from holdfast.surfaces.http.route import HttpQuery, NoQuery, Route
+from holdfast.surfaces.http.route import HttpQuery, NoQuery
 from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
@@ -353,16 +353,7 @@ def _repairs(call: HttpCall, plan: Plan) -> Html | None:
 
 _SESSION: Final = "/s/{agent}/{session}"
 ROUTES: Final = tuple(
-    Route(
-        "GET",
-        f"{_SESSION}/context{rest}",
-        name,
-        run,
-        "text/html",
-        query=query,
-        action="context",
-        problem_page=problem_page,
-    )
+    page_route("GET", f"{_SESSION}/context{rest}", name, run, query=query, action="context")
     for rest, name, run, query in (
         ("", "Context", show_now, NoQuery),
         ("/fate", "Fate", show_fate, FateQuery),

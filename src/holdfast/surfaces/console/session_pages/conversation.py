@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from holdfast.core.log.records import Header
-from holdfast.core.log.refs import restore
 from holdfast.engine.operations.context import ReadOutput
-from holdfast.engine.outputs import payload_of
-from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.operations.inbox import CancelTurn, SendMessage
+from holdfast.engine.operations.sessions import ReadRecord
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
+    form_route,
     fragment,
     long_text,
     page,
-    problem_page,
-    see_other,
+    page_route,
     session_path,
 )
 from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import RecordView
 from holdfast.surfaces.http.context import terms_now
 from holdfast.surfaces.http.operations import query_of
-from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
-from holdfast.surfaces.http.turns import MessageBody, SendQuery, cancel_turn, send_message
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,14 +55,6 @@ class TailQuery(HttpQuery, frozen=True):
     """The last record that the page has."""
 
     after: RecordId = ""
-
-
-class SendForm(JsonBody, frozen=True):
-    """A message to send."""
-
-    content: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000_000)]
-    key: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    """Made with the form, so that a form that is sent twice is one message."""
 
 
 def show_conversation(call: HttpCall) -> HttpAnswer:
@@ -159,7 +147,12 @@ def _send_form(key: SessionKey) -> Html:
             "form",
             tag("label", "Message", for_="content"),
             tag("textarea", id="content", name="content", rows=3, required=True),
-            tag("input", type="hidden", name="key", value=f"console-{secrets.token_hex(12)}"),
+            tag(
+                "input",
+                type="hidden",
+                name="idempotencyKey",
+                value=f"console-{secrets.token_hex(12)}",
+            ),
             tag("button", "Send"),
             method="post",
             action=session_path(key, "/send"),
@@ -189,38 +182,16 @@ def show_tail(call: HttpCall) -> HttpAnswer:
     )
 
 
-async def send(call: HttpCall) -> HttpAnswer:
-    """Put a message into the inbox, and go back to the conversation."""
-    form: SendForm = call.body
-    asked = replace(
-        call,
-        body=MessageBody(form.content),
-        query=SendQuery(),
-        headers={**call.headers, "idempotency-key": form.key},
-    )
-    await send_message(asked)
-    key = await run_in_thread(call.session)
-    return see_other(session_path(key) + "#live")
-
-
-async def cancel(call: HttpCall) -> HttpAnswer:
-    """Cancel the running turn, and go back to the conversation."""
-    await cancel_turn(call)
-    key = await run_in_thread(call.session)
-    return see_other(session_path(key) + "#live")
+def _conversation_path(call: HttpCall) -> str:
+    return session_path(call.session()) + "#live"
 
 
 def show_record(call: HttpCall) -> HttpAnswer:
     """One record: as the log has it, and its fate in the next request."""
     key, name = call.session(), call.path["record"]
-    if not name or len(name) > 200:
-        raise Problem(404, "there is no such record")
+    asked = ReadRecord(session_key=str(key), record=name)
+    masked = asked.answer(call.workspace).value
     record = call.store.find(key, name)
-    value = {
-        "type": record.kind,
-        **msgspec.to_builtins(restore(record, payload_of(call.store.blobs))),
-    }
-    masked = call.workspace.mask(value)
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     line = fates(call, key).get(record.id)
     api = f"/v1/sessions/{key.agent}/{key.session}/records/{record.id}"
@@ -274,63 +245,18 @@ def show_output(call: HttpCall) -> HttpAnswer:
 
 _SESSION: Final = "/s/{agent}/{session}"
 ROUTES: Final = (
-    Route(
-        "GET",
-        _SESSION,
-        "Conversation",
-        show_conversation,
-        "text/html",
-        query=ConversationQuery,
-        action="read",
-        problem_page=problem_page,
+    page_route(
+        "GET", _SESSION, "Conversation", show_conversation, query=ConversationQuery, action="read"
     ),
-    Route(
-        "GET",
-        f"{_SESSION}/tail",
-        "New records",
-        show_tail,
-        "text/html",
-        query=TailQuery,
-        action="read",
-        problem_page=problem_page,
-    ),
-    Route(
-        "GET",
-        f"{_SESSION}/records/{{record}}",
-        "Record",
-        show_record,
-        "text/html",
-        action="read",
-        problem_page=problem_page,
-    ),
-    Route(
+    page_route("GET", f"{_SESSION}/tail", "New records", show_tail, query=TailQuery, action="read"),
+    page_route("GET", f"{_SESSION}/records/{{record}}", "Record", show_record, action="read"),
+    page_route(
         "GET",
         f"{_SESSION}/outputs/{{ref}}",
         "Output",
         show_output,
-        "text/html",
         query=query_of(ReadOutput, ("offset", "lines", "search", "max_chars")),
-        problem_page=problem_page,
     ),
-    Route(
-        "POST",
-        f"{_SESSION}/send",
-        "Send",
-        send,
-        "text/html",
-        scope="write",
-        body=SendForm,
-        action="send",
-        problem_page=problem_page,
-    ),
-    Route(
-        "POST",
-        f"{_SESSION}/cancel",
-        "Cancel",
-        cancel,
-        "text/html",
-        scope="write",
-        action="cancel",
-        problem_page=problem_page,
-    ),
+    form_route(f"{_SESSION}/send", SendMessage, ("content", "idempotency_key"), _conversation_path),
+    form_route(f"{_SESSION}/cancel", CancelTurn, (), _conversation_path),
 )

@@ -33,7 +33,7 @@ from holdfast.surfaces.console.layout import (
     gist,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     session_path,
     table,
@@ -42,7 +42,7 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.console.plans import cost_text, heading
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.route import HttpQuery
 from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
@@ -368,23 +368,13 @@ def _loss_row(call: HttpCall, key: SessionKey, loss: Loss) -> Html:
 
 
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/s/{agent}/{session}/inspect",
-        "Inspect",
-        show_inspection,
-        "text/html",
-        action="context",
-        problem_page=problem_page,
-    ),
-    Route(
+    page_route("GET", "/s/{agent}/{session}/inspect", "Inspect", show_inspection, action="context"),
+    page_route(
         "GET",
         "/s/{agent}/{session}/evaluate",
         "Evaluate",
         show_evaluation,
-        "text/html",
         query=EvaluateQuery,
         action="context",
-        problem_page=problem_page,
     ),
 )

@@ -23,12 +23,12 @@ from holdfast.errors import CannotFit
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import number, session_path, tokens
+from holdfast.surfaces.console.layout import number, page_route, session_path, tokens
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.session_pages.context import window_picture
 from holdfast.surfaces.http.context import request_for, terms_now
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.route import HttpQuery
 from holdfast.surfaces.request_preview import next_request, preview
 
 if TYPE_CHECKING:
@@ -286,16 +286,7 @@ def _block_text(call: HttpCall, block: PromptBlock) -> str:
 
 _CONTEXT: Final = "/s/{agent}/{session}/context"
 ROUTES: Final = tuple(
-    Route(
-        "GET",
-        f"{_CONTEXT}{rest}",
-        name,
-        run,
-        "text/html",
-        query=query,
-        action="context",
-        problem_page=layout.problem_page,
-    )
+    page_route("GET", f"{_CONTEXT}{rest}", name, run, query=query, action="context")
     for rest, name, run, query in (
         ("/request", "Request", show_request, ExactQuery),
         ("/changes", "Changes", show_changes, ChangesQuery),

@@ -19,7 +19,7 @@ from holdfast.surfaces.console.layout import (
     moment,
     number,
     page,
-    problem_page,
+    page_route,
     row,
     session_path,
     table,
@@ -27,7 +27,7 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import cost_text, facts_of, heading
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -340,14 +340,12 @@ def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
 
 
 ROUTES: Final = (
-    Route(
+    page_route(
         "GET",
         "/s/{agent}/{session}/context/time",
         "Over time",
         show_time,
-        "text/html",
         query=TimeQuery,
         action="context",
-        problem_page=problem_page,
     ),
 )

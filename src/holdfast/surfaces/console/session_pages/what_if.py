@@ -17,7 +17,7 @@ from holdfast.surfaces.console.html import Html, tag
 from holdfast.surfaces.console.layout import (
     number,
     page,
-    problem_page,
+    page_route,
     row,
     session_path,
     table,
@@ -27,7 +27,7 @@ from holdfast.surfaces.console.records import IN_VIEW
 from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.context import terms_now
-from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -207,14 +207,12 @@ def _changes(call: HttpCall, key: SessionKey, before: RequestFacts, after: Reque
 
 
 ROUTES: Final = (
-    Route(
+    page_route(
         "GET",
         "/s/{agent}/{session}/context/what-if",
         "What if",
         show_what_if,
-        "text/html",
         query=WhatIfQuery,
         action="context",
-        problem_page=problem_page,
     ),
 )
