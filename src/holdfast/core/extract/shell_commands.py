@@ -67,7 +67,8 @@ def exit_code(result: ToolResult) -> int | None:
         return found
     text = text_of(result.content)
     for part in (text[:_EDGE_CHARS], text[-_EDGE_CHARS:]):
-        if match := _TOLD.search(part):
+        low = part.lower()
+        if ("exit" in low or "return" in low) and (match := _TOLD.search(part)):
             return int(next(filter(None, match.groups())))
     return None
 
@@ -113,8 +114,9 @@ def same_command(command: str) -> str:
     words: list[str] = []
     is_target = False
     for word in _PREFIX.sub("", without_filters(without_setup(command))).split():
-        redirected = _REDIRECTION.fullmatch(word)
-        if not (is_target or redirected or _OPTION.fullmatch(word)):
+        redirected = _REDIRECTION.fullmatch(word) if ">" in word else None
+        is_option = word[0] == "-" and _OPTION.fullmatch(word) is not None
+        if not (is_target or redirected or is_option):
             words.append(word)
         is_target = redirected is not None and not redirected[1]
     return " ".join(words) or command.strip()

@@ -105,12 +105,18 @@ def find_touches(tool: str, arguments: Json) -> tuple[Touch, ...]:
     copies, searches = bool(_COPYING.intersection(action)), bool(_SEARCHING.intersection(action))
     found: dict[str, bool] = {}
     for keys, value in _texts(arguments, ()):
-        if not _QUOTED_TEXT.intersection(keys) and _PATCH_BEGINS.search(value):
+        if not _QUOTED_TEXT.intersection(keys) and _is_patch(value):
             found.update(dict.fromkeys(_patch_paths(value), True))
         elif (path := _path(keys, value)) and not (searches and not _ENDING.search(path)):
             is_change = changes and (not copies or bool(_NEW_PLACES.intersection(keys)))
             found[path] = found.get(path, False) or is_change
     return tuple(Touch(path, is_change) for path, is_change in found.items())
+
+
+def _is_patch(text: str) -> bool:
+    # Texts of files are long, and hardly any of them has the signs of a patch.
+    has_signs = "--- " in text or "*** " in text or "diff " in text
+    return has_signs and _PATCH_BEGINS.search(text) is not None
 
 
 def deletes_files(tool: str) -> bool:

@@ -66,12 +66,15 @@ _SAME_SHARE: Final = 0.7
 _WORD: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
-_TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~)).*[^\W_]")
+_ASCII_WORD: Final = lazy_pattern(r"[a-z0-9]+")
+_TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~))[\W_]*+.")
 _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
+_RUNS: Final = ("   ", "---", "===", "***", "~~~", "───", "━━━", "═══")
+"""Most texts have none of them, which is known in no time."""
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
 _REPORT_CHARS_MIN: Final = 200
-_PROSE_CHARS: Final = 8_000
+_PROSE_CHARS: Final = 4_000
 """Of a text that may be prose, from its start."""
 _GLANCE_CHARS: Final = 800
 _CODE: Final = "{}[]=<>/|$+"
@@ -142,8 +145,9 @@ class Digest(msgspec.Struct, frozen=True):
     """The summary of its own that a client goes on from."""
 
 
-def digest_record(record: Record) -> Digest | None:
-    """Return what a record can add; None for records that no model sees."""
+def digest_record(record: Record, *, with_story: bool = True) -> Digest | None:
+    """Return what a record can add to a narrative, or to the state alone; None for records that no
+    model sees."""
     match record:
         case User():
             return _digest_user(record)
@@ -151,11 +155,14 @@ def digest_record(record: Record) -> Digest | None:
             text = one_line(record.text, _PROGRAM_CHARS)
             return Digest(record.id, (Passage("program", text),) if text else ())
         case Assistant():
-            return _digest_reply(record)
+            return _digest_reply(record, with_story=with_story)
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
             return _with_calls(
-                Digest(record.id), [(record.tool_use_id, record.name, arguments)], []
+                Digest(record.id),
+                [(record.tool_use_id, record.name, arguments)],
+                [],
+                with_story=with_story,
             )
         case ToolResult():
             return _digest_result(record)
@@ -182,14 +189,16 @@ def arguments_text(value: Any) -> str:
 
 def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
+    if text.isascii():
+        return set(_ASCII_WORD.findall(text.lower()))
     return set(_WORD.findall(text.casefold()))
 
 
 def plain(text: str) -> str:
     """A text without lines that have no word and without drawn lines; of a very long one, its
     ends."""
-    text = cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text
-    return _RUN.sub(r"\1\1", _telling_lines(text)).strip()
+    text = _telling_lines(cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text)
+    return (_RUN.sub(r"\1\1", text) if any(run in text for run in _RUNS) else text).strip()
 
 
 def _telling_lines(text: str) -> str:
@@ -220,7 +229,7 @@ def summary_size(text: str) -> str:
     return f"{len(text.strip()):,} characters"
 
 
-def _digest_reply(record: Assistant) -> Digest:
+def _digest_reply(record: Assistant, *, with_story: bool) -> Digest:
     blocks = read_blocks(record.content)
     summaries = [block.words for block in blocks if isinstance(block, Other)]
     texts = [*filter(None, summaries), *(block.text for block in blocks if isinstance(block, Text))]
@@ -229,7 +238,9 @@ def _digest_reply(record: Assistant) -> Digest:
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
     ]
     boxes = tasks.checkboxes("\n".join(texts))
-    passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
+    passages: list[Passage] = []
+    if with_story:
+        passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
     digest = Digest(
         record.id,
         passages=tuple(passages),
@@ -237,7 +248,7 @@ def _digest_reply(record: Assistant) -> Digest:
         listed=tuple(boxes) if tasks.open_texts(boxes) else None,
         done=tuple(box.text for box in boxes if box.status == "done"),
     )
-    return _with_calls(digest, calls, passages)
+    return _with_calls(digest, calls, passages, with_story=with_story)
 
 
 def _speech(thought: str, text: str, *, is_last: bool) -> list[Passage]:
@@ -264,7 +275,11 @@ def _is_line(text: str) -> bool:
 
 
 def _with_calls(
-    digest: Digest, calls: Iterable[tuple[str, str, Json]], passages: list[Passage]
+    digest: Digest,
+    calls: Iterable[tuple[str, str, Json]],
+    passages: list[Passage],
+    *,
+    with_story: bool,
 ) -> Digest:
     told = list(passages)
     touched: list[tuple[str, tuple[Touch, ...]]] = []
@@ -272,7 +287,6 @@ def _with_calls(
     changes: list[tuple[str, tasks.Change]] = []
     listed = digest.listed
     for call_id, tool, arguments in calls:
-        text = scrub(arguments_text(arguments))
         touches = find_touches(tool, arguments)
         if touches:
             touched.append((call_id, touches))
@@ -284,7 +298,9 @@ def _with_calls(
         change = tasks.entry_change(tool, arguments) if written is None else None
         if change is not None:
             changes.append((call_id, change))
-        key = same_command(command) if command else " ".join(text.split())
+        if not with_story:
+            continue
+        key = same_command(command) or " ".join(scrub(arguments_text(arguments)).split())
         prose = _prose_in(arguments, command) if written is None else {}
         short = {name: one_line(value, _START_CHARS) for name, value in prose.items() if name}
         line = f"{_UNSAFE.sub('', tool) or 'call'} {call_line({**arguments, **short})}".rstrip()
@@ -346,8 +362,8 @@ def _digest_result(record: ToolResult) -> Digest:
 def _is_listing(text: str) -> bool:
     """Return whether a text is the content of a file with the numbers of its lines: the file can be
     read again, and its first and last lines tell nothing."""
-    lines = text[:_LONG_CHARS].splitlines()[:-1]
-    return 2 * len(_NUMBERED.findall("\n".join(lines))) > len(lines) > 2
+    start = text[:_LONG_CHARS]
+    return 2 * len(_NUMBERED.findall(start)) > start.count("\n") > 2
 
 
 def reads_as_prose(text: str) -> bool:
@@ -358,7 +374,9 @@ def reads_as_prose(text: str) -> bool:
     start = text[:_GLANCE_CHARS]
     if sum(map(start.count, _CODE)) > _CODE_SIGNS * len(start):
         return False
-    sample = _NUMBERED.sub("", text[:_PROSE_CHARS])
+    sample = text[:_PROSE_CHARS]
+    if _is_listing(text):
+        sample = _NUMBERED.sub("", sample)
     lines = [line for line in sample.splitlines() if line.strip()]
     if not lines or sum(map(sample.count, _CODE)) > _SIGNS_MAX * len(sample):
         return False
@@ -366,7 +384,8 @@ def reads_as_prose(text: str) -> bool:
         return False
     if len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
         return False
-    return len(_WORD.findall(sample)) >= _WORDS_A_LINE * len(lines)
+    words = sample.split() if sample.isascii() else _WORD.findall(sample)
+    return len(words) >= _WORDS_A_LINE * len(lines)
 
 
 def commits(command: str) -> bool:

@@ -8,6 +8,8 @@ write none between words.
 
 from __future__ import annotations
 
+from collections import Counter as Counted
+from itertools import chain
 from math import log
 from typing import TYPE_CHECKING, Final
 
@@ -46,14 +48,12 @@ class Worth:
 
     def __init__(self, texts: Sequence[set[str]]) -> None:
         """`texts` are the words of each, in order of time."""
-        counts: dict[str, int] = {}
+        counts = Counted(chain.from_iterable(texts))
         self._last: dict[str, int] = {}
         for at, words in enumerate(texts):
-            for word in words:
-                counts[word] = counts.get(word, 0) + 1
-                self._last[word] = at
-        of = len(texts) + 1
-        self._rarity = {word: log(of / count) for word, count in counts.items()}
+            self._last.update(dict.fromkeys(words, at))
+        rarity = {count: log((len(texts) + 1) / count) for count in set(counts.values())}
+        self._rarity = {word: rarity[count] for word, count in counts.items()}
 
     def of(self, words: Iterable[str], at: int) -> float:
         """Return the worth of the words of the text at this place."""

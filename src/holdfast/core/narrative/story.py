@@ -68,6 +68,8 @@ words do, all of them tell more."""
 _USER_TOKENS_MIN: Final = 24
 """Less of a message says nothing."""
 _CALL_CHARS_MIN: Final = 60
+_CALL_CHARS: Final = 300
+"""Of a call, for what its words say."""
 _CHARS_MIN: Final = 24
 """A text of which less is left is left out."""
 _SAMPLE_CHARS: Final = 1_000
@@ -253,7 +255,7 @@ def _key_of(line: StoryLine) -> tuple[str, ...]:
     if line.kind != "call" or line.role == "list":
         return line.kind, line.key
     ending = "refused" if line.is_refused else "failed" if line.is_failed else ""
-    return line.kind, line.key, ending, _TIME.sub("", line.outcome)
+    return line.kind, line.key, ending, _TIME.sub("", line.outcome) if line.outcome else ""
 
 
 # Within the room
@@ -388,8 +390,11 @@ def _tell_others(
 
 
 def _text_of(line: StoryLine) -> str:
-    """Return the text of a line without the name of a tool, which says nothing."""
-    return line.text.partition(" ")[2] if line.kind == "call" else line.text
+    """Return the text of a line; of a call the start, without the name of its tool, which says
+    nothing."""
+    if line.kind != "call":
+        return line.text
+    return line.text[:_CALL_CHARS].partition(" ")[2]
 
 
 def _share_of_news(text: str, said: Sequence[set[str]], at: int, worth: Worth) -> float:
@@ -524,11 +529,11 @@ def _write(
 
 
 def _short(text: str, chars: int, item: _Room, worth: Worth) -> str:
-    if len(text) <= chars:
-        return text
-    if item.order is None:
-        item.order = rank_spans(text, item.line, worth)
-    return shorten(text, chars, item.order)
+    if len(text) > chars:
+        if item.order is None:
+            item.order = rank_spans(text, item.line, worth)
+        text = shorten(text, chars, item.order)
+    return text
 
 
 def _tell_outcome(line: StoryLine, text: str) -> str:

@@ -175,7 +175,8 @@ class Past:
     def _digests_kept(self, units: Sequence[ContextUnit], start: int) -> list[Digest]:
         """Return the digests of the records that stay, oldest first."""
         gone, end = self._find_cut(units, start)
-        return self._scale.digests(rec for rec in self._records[end:] if rec.id not in gone)
+        stays = (rec for rec in self._records[end:] if rec.id not in gone)
+        return self._scale.digests(stays, with_story=False)
 
     def _words_beside(self) -> list[User | InjectedContext]:
         """The user's messages, and context, that stood beside the summary of the cut before."""

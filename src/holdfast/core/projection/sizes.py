@@ -88,13 +88,6 @@ class Scale:
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._names: dict[int, tuple[Record, frozenset[str]]] = {}
 
-    def digest(self, record: Record) -> Digest | None:
-        """Return the digest of a record for a carry-over, if it could add to one."""
-        found = self._digests.get(id(record))
-        if found is None:
-            found = self._digests[id(record)] = (record, digest_record(record))
-        return found[1]
-
     def names(self, record: Record) -> frozenset[str]:
         """Return every name in a message or a result, and in the arguments of calls."""
         found = self._names.get(id(record))
@@ -102,10 +95,14 @@ class Scale:
             found = self._names[id(record)] = (record, _names_of(record))
         return found[1]
 
-    def digests(self, records: Iterable[Record]) -> list[Digest]:
-        """The digests of records that add to a carry-over."""
+    def digests(self, records: Iterable[Record], *, with_story: bool = True) -> list[Digest]:
+        """The digests of records that add to a carry-over; without a story, for the state after
+        them alone."""
         known, none = self._digests.get, ()
-        found = [(known(id(rec), none) or (rec, self.digest(rec)))[1] for rec in records]
+        found = (
+            (known(id(rec), none) or (rec, self._digest(rec, with_story=with_story)))[1]
+            for rec in records
+        )
         return [item for item in found if item is not None]
 
     def part(self, part: MessagePart) -> Weight:
@@ -169,6 +166,12 @@ class Scale:
     def base(self, model: str) -> Calibration:
         """Return the starting correction for a model."""
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
+
+    def _digest(self, record: Record, *, with_story: bool) -> Digest | None:
+        made = digest_record(record, with_story=with_story)
+        if with_story:
+            self._digests[id(record)] = (record, made)
+        return made
 
     def _weigh(self, blocks: tuple[Block, ...]) -> Weight:
         counted = results = files = pages = 0
