@@ -78,11 +78,6 @@ def has_failed(result: ToolResult) -> bool:
     return result.is_error or bool(exit_code(result))
 
 
-def states_exit_code(line: str) -> bool:
-    """Return whether a line says how a command ended and nothing else."""
-    return len(line) <= _EDGE_CHARS and _TOLD.search(line) is not None
-
-
 def is_look(command: str) -> bool:
     """Return whether a command only shows something: `git status`, `cat a | head`."""
     if len(command) > _LOOK_CHARS:
