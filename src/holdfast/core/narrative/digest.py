@@ -363,6 +363,8 @@ def _is_listing(text: str) -> bool:
     """Return whether a text is the content of a file with the numbers of its lines: the file can be
     read again, and its first and last lines tell nothing."""
     start = text[:_LONG_CHARS]
+    if _NUMBERED.search(start, 0, _SHORT_CHARS) is None:
+        return False
     return 2 * len(_NUMBERED.findall(start)) > start.count("\n") > 2
 
 
