@@ -66,6 +66,10 @@ _SAME_SHARE: Final = 0.7
 _WORD: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
+_UNSPACED: Final = lazy_pattern(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+)
+_SPACED_WORD: Final = lazy_pattern(r"[^\W_]+")
 _ASCII_WORD: Final = lazy_pattern(r"[a-z0-9]+")
 _TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~))[\W_]*+.")
 _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
@@ -191,7 +195,8 @@ def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
     if text.isascii():
         return set(_ASCII_WORD.findall(text.lower()))
-    return set(_WORD.findall(text.casefold()))
+    pattern = _WORD if _UNSPACED.search(text) else _SPACED_WORD
+    return set(pattern.findall(text.casefold()))
 
 
 def plain(text: str) -> str:

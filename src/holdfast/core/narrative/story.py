@@ -233,11 +233,13 @@ def _without_repeats(lines: list[StoryLine]) -> list[StoryLine]:
     a list that is written whole the newest stands; a failure that a later call did not repeat is
     marked."""
     newest: dict[tuple[str, ...], StoryLine] = {}
+    times = Counted(line.key for line in lines)
     passed: set[str] = set()
     kept: list[StoryLine] = []
     for line in reversed(lines):
         is_call = line.kind == "call"
-        later = newest.setdefault(_key_of(line), line) if line.key else line
+        is_again = bool(line.key) and times[line.key] > 1
+        later = newest.setdefault(_key_of(line), line) if is_again else line
         if is_call and line.is_failed and line.key in passed:
             line.role = "once"
         elif is_call and not (line.is_failed or line.is_refused):
