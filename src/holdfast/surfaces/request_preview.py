@@ -9,17 +9,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Header, User
+from holdfast.core.log.records import Header, Json, User
 from holdfast.core.log.refs import restore
 from holdfast.core.models.window import likely_window, model_in
 from holdfast.core.projection.ledger import LedgerLine, complete_ledger
 from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.project import Plan, Tokens, ViewLimits
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import MEANING
+from holdfast.core.window import Window  # noqa: TC001 - the schema of an answer needs it
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, cache_for, prepare
 from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, terms_of_proxy
@@ -29,10 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Json, Record
+    from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Tool
-    from holdfast.core.projection.project import Plan
-    from holdfast.core.window import Window
     from holdfast.engine.workspace.facts import TurnTerms
     from holdfast.ports import SessionStore
 
@@ -80,6 +81,60 @@ class RequestFacts(msgspec.Struct, frozen=True):
     @property
     def plan(self) -> Plan:
         return self.prepared.plan
+
+
+class ViewReport(ViewLimits, frozen=True, kw_only=True):
+    """The size of the messages in view, and those that it is measured by."""
+
+    messages: int
+    """Tokens of the messages before anything is shortened."""
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    """A repair of the view."""
+
+    flaw: str
+    """The name of the flaw."""
+    record: str
+    """The record that has it."""
+    detail: str
+    """The flaw, in a sentence."""
+    what: str
+    """The meaning of its name."""
+
+
+class DecisionReport(msgspec.Struct, frozen=True):
+    """A record that the request would add to the log."""
+
+    type: str
+    """The type of the record."""
+    reason: str | None
+    """The reason for it."""
+
+
+class RequestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The next request of a session, for programs."""
+
+    request: Json | UnsetType = UNSET
+    """Its body, where it was asked for."""
+    tokens: Tokens
+    """The size of the request by its parts."""
+    budget: dict[str, float]
+    """The window by its parts, in tokens."""
+    window: Window
+    """The context window."""
+    view: ViewReport
+    """The sizes of the messages in view."""
+    ledger: tuple[LedgerLine, ...]
+    """The fate of every record."""
+    unlisted: int
+    """Records of the log that have no line: older ones, or those of other branches."""
+    repairs: list[RepairReport]
+    """The repairs of the view."""
+    decisions: list[DecisionReport]
+    """The records that the request would add."""
+    warnings: tuple[str, ...]
+    """Warnings, in a sentence each."""
 
 
 def terms_of_session(
@@ -223,31 +278,27 @@ def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[W
     return window, min(terms.floor, window.tokens) if is_learned else terms.floor
 
 
-def facts_json(found: RequestFacts) -> Json:
-    """Return the next request for programs, without its body."""
+def report_request(found: RequestFacts, request: Json | UnsetType = UNSET) -> RequestReport:
+    """Return the next request for programs; its body only where it is given."""
     plan = found.plan
-    return {
-        "tokens": plan.tokens,
-        "budget": budget_json(plan),
-        "window": plan.window,
-        "view": {"messages": plan.tokens_before, **msgspec.structs.asdict(plan.limits)},
-        "ledger": found.ledger,
-        "unlisted": found.unlisted,
-        "repairs": [
-            {
-                "flaw": repair.flaw,
-                "record": repair.record,
-                "detail": repair.detail,
-                "what": MEANING[repair.flaw],
-            }
-            for repair in plan.repairs
+    return RequestReport(
+        request=request,
+        tokens=plan.tokens,
+        budget=budget_json(plan),
+        window=plan.window,
+        view=ViewReport(**msgspec.structs.asdict(plan.limits), messages=plan.tokens_before),
+        ledger=found.ledger,
+        unlisted=found.unlisted,
+        repairs=[
+            RepairReport(each.flaw, each.record, each.detail, MEANING[each.flaw])
+            for each in plan.repairs
         ],
-        "decisions": [
-            {"type": record.kind, "reason": getattr(record, "reason", None)}
+        decisions=[
+            DecisionReport(record.kind, getattr(record, "reason", None))
             for record in plan.decisions
         ],
-        "warnings": plan.warnings,
-    }
+        warnings=plan.warnings,
+    )
 
 
 def budget_json(plan: Plan) -> dict[str, Any]:

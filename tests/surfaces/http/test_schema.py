@@ -106,8 +106,7 @@ def test_everything_in_the_document_is_described() -> None:
 
 
 def test_answers_and_events_are_typed() -> None:
-    """No answer is just an object but the document itself and a request as some model takes it;
-    each event of a stream has a type."""
+    """No answer is just an object but the document itself; each event of a stream has a type."""
     loose, streams = set(), {}
     for path, operations in document(ROUTES)["paths"].items():
         for operation in operations.values():
@@ -117,7 +116,7 @@ def test_answers_and_events_are_typed() -> None:
                         loose.add(path)
                     if media == MEDIA_TYPE:
                         streams[path] = set(shape["x-events"])
-    assert loose == {"/openapi.json", "/v1/sessions/{agent}/{session}/context"}
+    assert loose == {"/openapi.json"}
     assert streams["/v1/events"] == {"message"}
     source = inspect.getsource(events)
     sent = set(re.findall(r'_event\("(\w+)"', source))

@@ -78,6 +78,32 @@ def test_a_message_is_answered_over_http(store: SessionStore) -> None:
     run(scenario)
 
 
+def test_every_access_is_noted_once(store: SessionStore) -> None:
+    """An operation, a refusal, a body that cannot be read, and a page have one line each, with the
+    word of the operation and the name of the token."""
+    ann, ann_settings = token_for("ann")
+    requests = {
+        ("POST", "/v1/sessions", "{}"): ("create", True),
+        ("POST", "/v1/sessions", "no JSON"): ("create", False),
+        ("GET", "/v1/sessions/main/none", ""): ("read", False),
+        ("GET", "/v1/sessions/main/none/status", ""): ("status", False),
+        ("GET", "/v1/inbox", ""): ("list", True),
+        ("GET", "/v1/sessions/main/none/context", ""): ("context", False),
+    }
+
+    async def scenario() -> None:
+        async with serving(store, ann_settings) as client:
+            for (method, address, body), noted in requests.items():
+                before = len(store.audit.entries().accesses)
+                headers = {"Authorization": f"Bearer {ann}"} | (JSON if body else {})
+                await client.request(method, address, content=body or None, headers=headers)
+                (line,) = store.audit.entries().accesses[before:]
+                assert (line.action, line.is_allowed) == noted, (method, address)
+                assert line.reason.endswith(" Token ann-admin."), line.reason
+
+    run(scenario)
+
+
 def test_owners_do_not_meet(store: SessionStore) -> None:
     """A token opens its owner's sessions; another's are answered as if they were not there."""
     ann, ann_settings = token_for("ann")

@@ -29,13 +29,17 @@ class LedgerLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One record's line in the ledger."""
 
     record: str
+    """The id of the record."""
     kind: str
+    """The type of the record."""
     action: Action
+    """The fate of the record in the request."""
     before: int = 0
     """Tokens of the record as the log has it."""
     after: int = 0
     """Tokens of it in the request."""
     why: str = ""
+    """The reason for it."""
     back: str = ""
     """The way to get back what is not in the request."""
     name: str = ""

@@ -51,16 +51,23 @@ class Tokens(msgspec.Struct, frozen=True):
     """The size of the request, as the provider will count it."""
 
     total: int
+    """All of it."""
     messages: int
+    """The messages."""
     system: int
+    """The system prompt."""
     tools: int
+    """The declarations of the tools."""
     hidden: int
     """Measured by the provider beyond what we see."""
     basis: Literal["measured", "exact", "estimated"]
     """`measured`: starts from a size the provider reported. `exact`: the model's own vocabulary."""
     factor: float
+    """The provider's count for one token of ours."""
     per_result: float
+    """Tokens that the provider counts beside the text of each tool result."""
     counter: str
+    """The name of our counter."""
 
 
 class ViewLimits(msgspec.Struct, frozen=True):

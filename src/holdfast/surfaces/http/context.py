@@ -1,4 +1,4 @@
-"""Routes of the context: status, plan, what if, compaction, checkpoints, records, outputs."""
+"""The route of the next request, under terms that are or could be."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,
     HttpQuery,
-    JsonObject,
     Route,
 )
 from holdfast.surfaces.request_preview import (
+    RequestReport,
     RequestTerms,
-    facts_json,
     read_request,
+    report_request,
     terms_of_session,
     terms_of_turn,
 )
@@ -62,10 +62,8 @@ def _context(call: HttpCall) -> HttpAnswer:
     """The fate of every record in the next request, and the sums. Nothing is stored, so that any
     window, model or policy can be tried."""
     found = read_context(call)
-    shown = facts_json(found)
-    if call.query.request:
-        shown = {"request": request_for(call, found.prepared), **shown}
-    return HttpAnswer(call.workspace.mask(msgspec.to_builtins(shown)))
+    request = request_for(call, found.prepared) if call.query.request else msgspec.UNSET
+    return HttpAnswer(call.workspace.mask(report_request(found, request)))
 
 
 def request_for(call: HttpCall, prepared: Prepared) -> Json:
@@ -132,7 +130,7 @@ ROUTES: Final = (
         f"{_SESSION}/context",
         "The next request: sums, and the fate of every record",
         _context,
-        JsonObject,
+        RequestReport,
         query=ContextQuery,
         action="context",
         problems=(422,),

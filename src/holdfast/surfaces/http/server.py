@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from holdfast.core.history.access import Caller
+    from holdfast.core.history.access import Action, Caller
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.surfaces.http.identity import TokenSettings
@@ -181,10 +181,12 @@ class HttpServer:
 
     async def _answer(self, request: Request, route: Route) -> Response:
         client: Client | None = None
+        action = route.operation.audit if route.operation is not None else route.action
         headers = read_headers(request.scope)
         try:
             client = self._client(headers, route)
             call = await self._call(request, headers, route, client)
+            action = route.action  # an operation writes its own line
             answer = await self._run(route, call)
             response = _respond(answer, is_head=request.method == "HEAD")
         except Problem as problem:
@@ -198,9 +200,9 @@ class HttpServer:
         except Exception:
             _log.exception("%s %s failed", route.method, route.path)
             response = _respond_failure(route, _mistake(), request)
-        if client is not None and route.action is not None:
+        if client is not None and action is not None:
             try:
-                await run_in_thread(self._record, route, request, client, response)
+                await run_in_thread(self._record, action, request, client, response)
             except HoldfastError as error:
                 return _respond_failure(
                     route,
@@ -272,15 +274,14 @@ class HttpServer:
         assert isinstance(found, HttpAnswer)
         return found
 
-    def _record(self, route: Route, request: Request, client: Client, response: Response) -> None:
-        assert route.action is not None
+    def _record(self, action: Action, request: Request, client: Client, response: Response) -> None:
         path = request.path_params
         name = f"{path['agent']}/{path['session']}" if "session" in path else request.url.path
         is_allowed = response.status_code < 400
         self._workspace(client).replies.note(
-            route.action,
+            action,
             name,
-            f"HTTP {response.status_code}",
+            f"HTTP {response.status_code}.",
             GivenReply(None, "") if is_allowed else None,
             bytes(getattr(response, "body", b"")),
         )
@@ -288,7 +289,7 @@ class HttpServer:
     def _workspace(self, client: Client) -> CallerWorkspace:
         workspace = self._workspace_of(client.caller)
         workspace.lookup.is_exact = True
-        workspace.replies.asker = f"for {client.name}"
+        workspace.replies.asker = f"Token {client.name}."
         return workspace
 
 

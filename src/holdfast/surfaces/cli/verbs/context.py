@@ -28,9 +28,9 @@ from holdfast.surfaces.formatting import count
 from holdfast.surfaces.request_preview import (
     RequestFacts,
     RequestTerms,
-    facts_json,
     preview,
     read_request,
+    report_request,
     terms_of_session,
     whole_ledger,
 )
@@ -102,7 +102,7 @@ def _context(args: argparse.Namespace, app: App) -> int:
     )
     found = _read(args, conversing, app)
     if app.out.is_json:
-        app.out.json({"request": found.prepared.request, **facts_json(found)})
+        app.out.json(report_request(found, found.prepared.request))
         return 0
     _show(found, app, is_explained=args.explain)
     return 0
