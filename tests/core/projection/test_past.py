@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.support.runs import RUN
@@ -11,6 +12,8 @@ from tests.support.runs import RUN
 from holdfast import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
+from holdfast.core.narrative.carryover import CarryOver, carry_digests
+from holdfast.core.projection import past
 from holdfast.core.projection.past import find_superseded
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
@@ -21,6 +24,11 @@ from holdfast.core.window import Window
 from holdfast.models import target
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.narrative.digest import Digest
 
 KEY: Final = SessionKey("main", "life")
 TARGET: Final = target("anthropic", model="claude-sonnet-4-5")
@@ -61,12 +69,14 @@ class Life:
 
     def _plan(self, idle: float) -> Plan:
         records = self._store.live(KEY, window=Window(self.window)).records
+        return project(self._request(idle, records), self._cache)
+
+    def _request(self, idle: float, records: Sequence[Record]) -> ProjectionRequest:
         cache = PromptCache(idle_seconds=idle)
         window = Window(self.window, "simulated")
-        request = ProjectionRequest(
+        return ProjectionRequest(
             records, window, TARGET, policy=self.policy, prompt_cache=cache, floor=0
         )
-        return project(request, self._cache)
 
 
 def read_plan(plan: Plan) -> str:
@@ -106,6 +116,44 @@ def test_short_messages_are_in_every_later_request_once(seed: int) -> None:
             assert set(counts.values()) == {1}, {r: n for r, n in counts.items() if n != 1}
         life.add(Assistant(content="Done with that."))
     assert life.cuts > 2
+
+
+class HeldLife(Life):
+    """A session that was held since it began: all of its records are at hand."""
+
+    def _plan(self, idle: float) -> Plan:
+        fresh = super()._plan(idle)
+        held = project(self._request(idle, tuple(self._store.read(KEY))), self._all_at_hand)
+        assert read_plan(held) == read_plan(fresh)
+        return held
+
+    @functools.cached_property
+    def _all_at_hand(self) -> ProjectionCache:
+        return ProjectionCache()
+
+
+def test_a_cut_costs_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tenth reads no more records than the second, and makes the text that a session opened
+    anew would: the carry-over before it stands for what is older."""
+    read: list[int] = []
+
+    def count(digests: Sequence[Digest], **given: Any) -> CarryOver:
+        read.append(len(digests))
+        return carry_digests(digests, **given)
+
+    monkeypatch.setattr(past, "carry_digests", count)
+    rng = random.Random(7)
+    life = HeldLife(24_000)
+    most: list[int] = []
+    for number in range(400):
+        read.clear()
+        life.add(User(content=f"{TALK * 3}Go on with part {number}."))
+        life.add(*a_step(rng, number), Assistant(content=f"Part {number} is done. {TALK * 3}"))
+        most += [max(read)] if read else []
+        if life.cuts >= 10:
+            break
+    assert life.cuts >= 10
+    assert max(most[1:]) <= 1.2 * most[0], most
 
 
 def test_messages_without_room_are_counted_and_can_be_found() -> None:

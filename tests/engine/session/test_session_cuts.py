@@ -172,13 +172,13 @@ def test_words_from_before_another_tools_compaction_are_told_by_our_cut() -> Non
     """The log has them, and no carry-over of ours does."""
     bench = Bench("blocking")
     model = ScriptedModel(otherwise="fine", window=WINDOW)
-    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000), notes="off")
     early = log_of([((f"Rule {n}: {rule}", 3), (True, 5)) for n, rule in enumerate(RULES)], 1.0)
     theirs = Compaction(summary="1. Pending:\n- all of it", method="model")
     late = log_of([(("And now?", 5), (True, 40)) for _ in range(6)], time.time())
     bench.store.append(session.key, [*early, theirs, *late], expect=None)
     session.close()
-    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    session = bench.open(model, summary="extract", limits=Limits(floor=1_000), notes="off")
     session.say("go on")
     assert "Rule 0" not in texts(model.requests[-1])
     for asked in ("and then?", "and after the second cut?"):

@@ -14,7 +14,7 @@ from holdfast.core.extract.shell_commands import command_in, same_command
 from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, User
 from holdfast.core.models.messages import Other, ToolAnswer, ToolCall, arguments_json
-from holdfast.core.narrative.carryover import carry_digests, prose_of
+from holdfast.core.narrative.carryover import carry_digests
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.units import LEAST_SUMMARY, is_opaque
 from holdfast.core.projection.view import opening_of, turn_records
@@ -52,7 +52,7 @@ class Past:
     ) -> None:
         self._request = request
         self._way_back = request.way_back
-        target, records = request.target, request.records
+        target, records = request.target, _since(request.records, boundary)
         left_out = read_left_out(records, target.provider, target.model)
         self._records = as_sent(records, left_out) if left_out else records
         """The records without what the target refused."""
@@ -155,10 +155,7 @@ class Past:
         return self._cut[2]
 
     def records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
-        """Every record at hand from before the cut, those that an earlier cut left out as well.
-
-        An earlier carry-over may have had no room for them; the log still has them.
-        """
+        """Every record from before the cut that an earlier cut of ours did not take."""
         records = self._records
         gone, end = self._find_cut(units, start)
         late = [record for record in records[end:] if record.id in gone]
@@ -185,17 +182,21 @@ class Past:
         return [rec for rec in found if isinstance(rec, kinds) and rec.id not in self.by_id]
 
     def _previous(self) -> str | None:
-        """The carry-over before, where it says what the records at hand do not."""
+        """The carry-over before."""
         before = self._boundary
-        if before is None:
-            return None
-        cuts = (record for record in self._records if isinstance(record, Compaction))
-        oldest = next((cut for cut in cuts if cut.covers is not None), before)
-        is_whole = oldest.covers is not None and oldest.covers[0] in self.by_id
-        text = before.carry or before.summary
-        if text == LEAST_SUMMARY:
-            return None
-        return (prose_of(text) or None) if is_whole else text
+        text = None if before is None else before.carry or before.summary
+        return None if text == LEAST_SUMMARY else text
+
+
+def _since(records: Sequence[Record], boundary: Compaction | None) -> Sequence[Record]:
+    """The records that our newest cut keeps, and those behind it. The next cut goes on from its
+    carry-over, whatever else is at hand: it costs what is new, and a session that was opened anew
+    makes the same."""
+    if boundary is None or boundary.covers is None:
+        return records
+    first = boundary.first_kept or boundary.id
+    places = (place for place in range(len(records) - 1, -1, -1) if records[place].id == first)
+    return records[next(places, 0) :]
 
 
 def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
