@@ -31,22 +31,20 @@ from benchmarks.lives import section
 from benchmarks.policies import CALLS_MIN, data_folders, read_sessions
 
 from holdfast import OPERATOR, Assistant, History, Policy, SessionKey, ToolResult, Window, importers
-from holdfast.context import (
-    CHECKPOINT_CUT_CHARS,
-    ProjectionCache,
-    ProjectionRequest,
-    Scale,
-    capture,
-    injection,
-    project,
-    render,
-)
+from holdfast.context import ProjectionRequest, render_checkpoint
+from holdfast.core.checkpoint.capture import capture_state
+from holdfast.core.checkpoint.render import injection
+from holdfast.core.evaluation.needs import facts_in
+from holdfast.core.limits import CHECKPOINT_CUT_CHARS
+from holdfast.core.memory.running_summary import Sidecar, advance
+from holdfast.core.memory.running_summary import render as render_sidecar
+from holdfast.core.models.window import budget_for
+from holdfast.core.projection.project import project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import ProjectionCache
+from holdfast.engine.simulation.transcripts import text_in
 from holdfast.errors import HoldfastError
-from holdfast.memory import Sidecar, advance
-from holdfast.memory import render as render_sidecar
-from holdfast.models import budget_for
 from holdfast.records import Compaction, to_json, tool_calls
-from holdfast.simulation import facts_in, text_in
 from holdfast.stores import MemoryStore
 from holdfast.tokens import counter_for
 
@@ -54,9 +52,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast import Record
-    from holdfast.context import Plan, Pressure, State
-    from holdfast.records import Json
-    from holdfast.simulation import ReplayCall, Transcript
+    from holdfast.context import Plan
+    from holdfast.core.checkpoint.state import State
+    from holdfast.core.log.records import Json
+    from holdfast.core.projection.request import Pressure
+    from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 
 HERE = Path(__file__).resolve().parent
 CUTS = (1, 3, 10)
@@ -163,7 +163,7 @@ def measure(transcript: Transcript, window: int) -> Measured:
     at = calls[last]
     needs = needs_after(transcript, last)
     before = transcript.records[: at.records]
-    state = capture(before, session="bench", trigger="pre_compact", now=0.0)
+    state = capture_state(before, session="bench", trigger="pre_compact", now=0.0)
     beside = injection(state, CHECKPOINT_CUT_CHARS)
     for count in CUTS:
         log, made = compacted(transcript, window, [last * n // count for n in range(1, count + 1)])
@@ -183,7 +183,7 @@ def measure(transcript: Transcript, window: int) -> Measured:
             needs, f"{head}\n{kept}", transcript.counter.count(head + kept)
         )
     for cap in (4_000, 500):
-        text = render(state, cap)
+        text = render_checkpoint(state, cap)
         found.tally(f"checkpoint of {cap:,} characters").add(
             needs, text, transcript.counter.count(text)
         )
@@ -414,13 +414,13 @@ def compare_files(folder: Path) -> Files:
         if path.parts[len(folder.parent.parts)] not in ("claude-code", "pi", "openhands"):
             continue
         try:
-            sessions = list(importers.read(path.read_bytes(), path.name))
+            sessions = list(importers.read_transcript(path.read_bytes(), path.name))
         except HoldfastError:
             continue
         for session in sessions:
             records = list(session.records)
             changed, read = plain_files(records)
-            state = capture(records, session="bench", trigger="asked", now=0.0)
+            state = capture_state(records, session="bench", trigger="asked", now=0.0)
             found.sessions += 1
             found.changed += len(changed)
             found.read += len(read)

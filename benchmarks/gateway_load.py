@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast import AsyncSession, SessionKey
-from holdfast.records import Assistant, Record, User, text_of
+from holdfast.core.log.records import Assistant, Record, User
+from holdfast.records import text_of
 from holdfast.stores import open_store
 
 if TYPE_CHECKING:

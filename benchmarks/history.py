@@ -28,7 +28,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from holdfast import Assistant, Caller, History, JsonlStore, SessionKey, User
-from holdfast.context import HISTORY_BYTES_MAX
+from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.stores import ANY_HEAD
 
 ROOT = Path(__file__).resolve().parents[1]

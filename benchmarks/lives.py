@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast import OPERATOR, Assistant, History, SessionKey, ToolResult, User, Window
-from holdfast.context import ProjectionCache, ProjectionRequest, Scale, project
+from holdfast.context import ProjectionRequest
+from holdfast.core.projection.project import project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import ProjectionCache
+from holdfast.engine.simulation.transcripts import text_in
 from holdfast.models import target
 from holdfast.records import Compaction
-from holdfast.simulation import text_in
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.tokens import Estimator
 

@@ -43,14 +43,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import Assistant, Memory, SessionKey, User
-from holdfast.memory import Vectors, find_embedder, passages, terms
-from holdfast.stores import IndexPassage, MemoryStore
+from holdfast.core.memory.hits import passages
+from holdfast.core.memory.search_terms import terms
+from holdfast.ports import IndexPassage
+from holdfast.providers.embeddings import Vectors, find_embedder
+from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast import Record
-    from holdfast.memory import Embedder, Hit, NeighbourTurn
+    from holdfast.core.memory.hits import NeighbourTurn
+    from holdfast.memory import Hit
+    from holdfast.providers.embeddings import Embedder
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HOLDFAST_DATA", PROJECT.parent / "shared" / "data"))

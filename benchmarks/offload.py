@@ -23,20 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast import Assistant, Outputs, SessionKey, ToolResult, User, Window, importers
-from holdfast.context import (
-    EXCERPT_CHARS,
-    OFFLOAD_TEXT_CHARS,
-    PREVIEW_CHARS,
-    Room,
-    offload_result,
-    room_for,
-)
+from holdfast.core.evaluation.needs import facts_in
 from holdfast.core.flow.effects import PutBlob
+from holdfast.core.limits import EXCERPT_CHARS, OFFLOAD_TEXT_CHARS, PREVIEW_CHARS
+from holdfast.core.models.window import budget_for
+from holdfast.core.outputs.offload import Room, offload_result, room_for
 from holdfast.errors import UsageError
-from holdfast.models import budget_for
 from holdfast.records import text_of, tool_calls
-from holdfast.simulation import facts_in
-from holdfast.stores import MemoryBlobs, MemoryStore
+from holdfast.stores import MemoryStore
+from holdfast.stores.in_memory import MemoryBlobs
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
@@ -137,7 +132,7 @@ def read_sessions(folder: Path) -> list[Session]:
         if not path.is_file():
             continue
         try:
-            sessions = importers.read(path.read_bytes(), path.name)
+            sessions = importers.read_transcript(path.read_bytes(), path.name)
         except UsageError:
             continue  # notes and annotations beside the transcripts
         for session in sessions:

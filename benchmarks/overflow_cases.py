@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from holdfast.models import target, validate
+from holdfast.models import target
+from holdfast.providers.requests import validate
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:

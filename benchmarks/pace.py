@@ -21,23 +21,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.engine.simulation.policies import DoNothing, Holdfast, PolicyRequest, Terms
+from holdfast.engine.simulation.simulate import Run, offer_for, simulate
+from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 from holdfast.models import Price, price_of
-from holdfast.records import Assistant, ToolResult, User
-from holdfast.simulation import (
-    DoNothing,
-    Holdfast,
-    PolicyRequest,
-    ReplayCall,
-    Run,
-    Terms,
-    Transcript,
-    offer_for,
-    simulate,
-)
 from holdfast.tokens import Estimator
 
 if TYPE_CHECKING:
-    from holdfast.records import Record
+    from holdfast.core.log.records import Record
 
 PAUSES = (60, 120, 240, 290, 310, 360, 600, 900, 1_500, 1_900, 2_700, 3_500, 3_700, 5_400, 7_200)
 WINDOWS = (32_000, 64_000, 200_000, 1_000_000)

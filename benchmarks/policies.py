@@ -30,21 +30,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast import importers
-from holdfast.context import POLICIES, Correction
-from holdfast.models import Price, default_price, price_of
-from holdfast.simulation import (
+from holdfast.core.projection.policy import POLICIES
+from holdfast.core.projection.sizes import Correction
+from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
     DoNothing,
     Holdfast,
     KeepTurns,
     Plays,
-    Run,
-    Transcript,
     TrimTokens,
-    offer_for,
-    simulate,
 )
+from holdfast.engine.simulation.simulate import Run, offer_for, simulate
+from holdfast.engine.simulation.transcripts import Transcript
+from holdfast.models import Price, price_of
+from holdfast.providers.known_models.lookup import default_price
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def read_sessions(
     for path in paths:
         if "subagents" in path.parts:
             continue
-        for session in importers.read(path.read_bytes(), path.name):
+        for session in importers.read_transcript(path.read_bytes(), path.name):
             transcript = Transcript(
                 session.records, counter_for("claude"), correction=Correction(factor, per_result)
             )

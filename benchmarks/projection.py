@@ -24,7 +24,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, trim_m
 from langchain_core.messages.utils import count_tokens_approximately
 
 from holdfast import Assistant, Record, ToolResult, User, Window
-from holdfast.context import Plan, ProjectionCache, ProjectionRequest, Scale, project
+from holdfast.context import Plan, ProjectionRequest
+from holdfast.core.projection.project import project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.models import target
 from holdfast.tokens import counter_for
 

@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import importers
-from holdfast.context import ProjectionRequest, project
+from holdfast.context import ProjectionRequest
+from holdfast.core.log.records import Assistant
+from holdfast.core.projection.project import project
+from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
-from holdfast.models import Window, render, target
-from holdfast.records import Assistant, Compaction
+from holdfast.models import target
+from holdfast.providers.requests import render
+from holdfast.records import Compaction
 from holdfast.stores import MemoryStore
 from holdfast.tokens import counter_for
 
@@ -83,7 +87,7 @@ def read_sessions(folders: list[Path], calls_min: int) -> Iterator[Recorded]:
     for path in sorted(path for folder in folders for path in folder.rglob("*.json*")):
         if "subagents" in path.parts:
             continue
-        for session in importers.read(path.read_bytes(), path.name):
+        for session in importers.read_transcript(path.read_bytes(), path.name):
             records = [rec for rec in session.records if not isinstance(rec, Compaction)]
             if sum(isinstance(rec, Assistant) for rec in records) < calls_min:
                 continue

@@ -54,7 +54,9 @@ from benchmarks.store_cases import (
 )
 
 from holdfast import JsonlStore, Record, SessionKey
-from holdfast.stores import ANY_HEAD, Disk, FileBlobs
+from holdfast.stores import ANY_HEAD
+from holdfast.stores.blobs import FileBlobs
+from holdfast.stores.files import Disk
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -13,7 +13,8 @@ import psycopg
 from benchmarks.store_cases import KEY, Bench, Pair, Row, load, log_of, seconds
 
 from holdfast import JsonlStore
-from holdfast.stores import ANY_HEAD, PostgresStore, copy_store
+from holdfast.stores import ANY_HEAD, copy_store
+from holdfast.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
     from holdfast.stores import SessionStore

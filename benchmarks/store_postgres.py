@@ -34,8 +34,9 @@ from benchmarks.store_cases import (
 from benchmarks.store_copying import compare_copying
 
 from holdfast import JsonlStore, SessionKey
-from holdfast.stores import ANY_HEAD, NamedOwner, PostgresStore
+from holdfast.stores import ANY_HEAD, NamedOwner
 from holdfast.stores.postgres import appending
+from holdfast.stores.postgres.store import PostgresStore
 from holdfast.testing import PostgresServer
 
 if TYPE_CHECKING:

@@ -33,20 +33,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.policies import data_folders
 
 from holdfast import Assistant, Policy, ToolResult, User, Window, importers
-from holdfast.context import ProjectionCache, ProjectionRequest, Scale, project
+from holdfast.context import ProjectionRequest
 from holdfast.core.compaction import summary_request
 from holdfast.core.compaction.summary_check import judge
+from holdfast.core.evaluation.needs import facts_in
 from holdfast.core.models.replies import Reply
 from holdfast.core.narrative.carryover import prose_cap
 from holdfast.core.narrative.digest import digest_record
+from holdfast.core.projection.project import project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
+from holdfast.engine.simulation.transcripts import text_in
 from holdfast.models import target
 from holdfast.providers.offline import summaries
 from holdfast.records import Compaction, text_of, tool_calls
-from holdfast.simulation import facts_in, text_in
 from holdfast.stores import MemoryStore
 from holdfast.tokens import counter_for
 
@@ -54,8 +58,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast import Record
-    from holdfast.context import Plan, Pressure
-    from holdfast.models import Message
+    from holdfast.context import Plan
+    from holdfast.core.models.messages import Message
+    from holdfast.core.projection.request import Pressure
 
 HERE = Path(__file__).resolve().parent
 V010 = HERE / "story_v0.1.0.json"
@@ -184,7 +189,7 @@ def read_cuts(root: Path) -> list[Cut]:
 
 
 def _records(lines: list[bytes], name: str) -> list[Record]:
-    sessions = list(importers.read(b"\n".join(lines), name))
+    sessions = list(importers.read_transcript(b"\n".join(lines), name))
     return list(max(sessions, key=lambda one: len(one.records)).records) if sessions else []
 
 

@@ -26,9 +26,10 @@ from benchmarks import story
 from benchmarks.policies import data_folders
 
 from holdfast import Assistant, ToolResult, User
-from holdfast.models import Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Text, Thinking, ToolAnswer
+from holdfast.engine.simulation.transcripts import text_in
+from holdfast.models import ToolCall
 from holdfast.records import Compaction, text_of, tool_calls
-from holdfast.simulation import text_in
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from benchmarks.story import Cut
 
     from holdfast import Record
-    from holdfast.models import Message
+    from holdfast.core.models.messages import Message
 
 PAIRS = 10
 WIDE = 200_000

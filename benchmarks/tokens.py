@@ -41,37 +41,28 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.models import (
-    Thinking,
-    ToolAnswer,
-    ToolCall,
-    Usage,
-    read_blocks,
-    read_pieces,
-    read_usage,
-)
-from holdfast.tokens import (
+from holdfast.core.models.messages import Thinking, ToolAnswer, read_blocks, read_pieces
+from holdfast.core.models.usage import Usage, read_usage
+from holdfast.core.tokens.calibration import (
     CLAUDE_BASE,
     MARGIN_SHARE,
     MARGIN_TOKENS,
-    MESSAGE_TOKENS,
     Base,
     Calibration,
-    Estimator,
-    Vocabulary,
-    count_block,
-    counter_for,
-    image_rule,
     margin,
     predict,
-    strips_thinking,
 )
+from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, strips_thinking
+from holdfast.core.tokens.images import image_rule
+from holdfast.models import ToolCall
+from holdfast.providers.tokenizers import Vocabulary
+from holdfast.tokens import Estimator, counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from holdfast.models import Block
-    from holdfast.tokens import Counter as Counts
+    from holdfast.core.models.messages import Block
+    from holdfast.core.tokens.counting import Counter as Counts
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HOLDFAST_DATA", PROJECT.parent / "shared" / "data"))
@@ -709,7 +700,7 @@ class Judged:
 
 
 def judge_classes() -> list[Judged]:
-    from holdfast.tokens import estimate
+    from holdfast.core.tokens.estimate import estimate
 
     exact = _o200k()
     found = []
@@ -744,7 +735,7 @@ def judge_classes() -> list[Judged]:
 
 
 def judge_transcripts() -> Judged | None:
-    from holdfast.tokens import estimate
+    from holdfast.core.tokens.estimate import estimate
 
     exact = _o200k()
     texts = [one.text for one in transcripts()]
@@ -1100,7 +1091,7 @@ def _count_all(counter: Counts, texts: list[str]) -> None:
 
 
 def _estimate_race(name: str, text: str, bare: Any, rounds: int) -> Speed:
-    from holdfast.tokens import estimate, thousandths
+    from holdfast.core.tokens.estimate import estimate, thousandths
 
     size = len(text.encode()) / 1e6
     ours, other = [], []

@@ -22,15 +22,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 MODULES = (
     *("holdfast", "holdfast.records", "holdfast.events", "holdfast.models", "holdfast.tokens"),
     *("holdfast.failures", "holdfast.context", "holdfast.memory", "holdfast.commands"),
-    *(
-        "holdfast.gateway",
-        "holdfast.simulation",
-        "holdfast.evaluation",
-        "holdfast.stores",
-        "holdfast.importers",
-        "holdfast.testing",
-    ),
-    "holdfast.errors",
+    *("holdfast.gateway", "holdfast.evaluation", "holdfast.stores", "holdfast.importers"),
+    *("holdfast.testing", "holdfast.errors"),
 )
 """Where users import from; `holdfast.integrations` has one public module for each framework."""
 
@@ -45,8 +38,6 @@ def public_names(module: str) -> list[str]:
     """Return the public names of a module: its `__all__`, or what it defines or re-exports."""
     loaded = importlib.import_module(module)
     stated: list[str] | None = getattr(loaded, "__all__", None)
-    if stated is None and module == "holdfast.errors":
-        stated = [name for name, value in vars(loaded).items() if inspect.isclass(value)]
     if stated is None:
         stated = [name for _module, name in _imports(loaded)]
     return sorted(stated, key=str.lower)

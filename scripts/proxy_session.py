@@ -20,8 +20,12 @@ import sys
 import tempfile
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.testing import Answer, Asked, Call, Loopback
+from holdfast.testing import Answer, Call, Loopback
+
+if TYPE_CHECKING:
+    from holdfast.testing.loopback import Asked
 
 FOLDER = Path(__file__).parents[1]
 PICTURE = FOLDER / "docs" / "images" / "proxy-session.svg"

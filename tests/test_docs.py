@@ -283,7 +283,7 @@ def test_every_variable_is_described() -> None:
 
 
 def test_every_error_is_described_and_drawn() -> None:
-    """Each exception is in the tree of errors.py and in the docs."""
+    """Each exception is in the tree of errors.py, and each public one in the docs."""
     raised = [
         name
         for name, one in vars(errors).items()
@@ -292,7 +292,7 @@ def test_every_error_is_described_and_drawn() -> None:
 
     assert len(raised) > 10
     for name in raised:
-        assert f"`{name}`" in text_of_docs(), name
+        assert name not in errors.__all__ or f"`{name}`" in text_of_docs(), name
         assert name in (errors.__doc__ or ""), name
 
 

@@ -13,8 +13,8 @@ import pytest
 from holdfast import errors
 from holdfast.core.log.ids import SessionKey
 from holdfast.errors import HoldfastError, NoSuchSession
-from holdfast.stores import JsonlStore
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from pathlib import Path

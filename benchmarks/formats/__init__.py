@@ -12,7 +12,7 @@ from holdfast.importers import FORMATS
 from . import dialogues, runs
 
 if TYPE_CHECKING:
-    from holdfast.importers import Importer
+    from holdfast.importers.common.base import Importer
 
 WITH_BENCHMARKS: Final[dict[str, Importer]] = {
     **{importer.name: importer for importer in (*runs.IMPORTERS, *dialogues.IMPORTERS)},

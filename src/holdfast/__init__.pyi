@@ -6,7 +6,6 @@ from holdfast.core.history.access import (
     Caller as Caller,
     OPERATOR as OPERATOR,
 )
-from holdfast.core.history.reseed import Reseed as Reseed
 from holdfast.core.log.ids import SessionKey as SessionKey
 from holdfast.core.log.records import (
     Assistant as Assistant,
@@ -30,7 +29,6 @@ from holdfast.core.turn.options import (
     Summary as Summary,
 )
 from holdfast.engine.erasing import (
-    ErasureReport as ErasureReport,
     erase as erase,
     erase_owner as erase_owner,
 )

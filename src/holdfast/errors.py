@@ -55,6 +55,40 @@ if TYPE_CHECKING:
     """Names that an unknown one may have been meant to be."""
 
 
+__all__ = [
+    "AccessDenied",
+    "AmbiguousName",
+    "BadId",
+    "BadRecord",
+    "BadSetting",
+    "BlobDamaged",
+    "BlobMissing",
+    "CannotFit",
+    "ContextOverflow",
+    "ForeignLog",
+    "HoldfastError",
+    "HoldfastWarning",
+    "InvalidRequest",
+    "LeaseLost",
+    "LogBusy",
+    "LogConflict",
+    "ModelError",
+    "NoSuchOutput",
+    "NoSuchRecord",
+    "NoSuchSession",
+    "NotDurable",
+    "PathRejected",
+    "SecretLost",
+    "SessionExists",
+    "StoreError",
+    "StoreUnavailable",
+    "ToolLoop",
+    "TurnInProgress",
+    "UsageError",
+]
+"""The errors that a program tells apart; the others are caught as one of these."""
+
+
 class HoldfastError(Exception):
     """Root of everything Holdfast raises on purpose."""
 

@@ -37,7 +37,4 @@ from holdfast.core.flow.events import (
     TroubleNoticed as TroubleNoticed,
     Event as Event,
 )
-from holdfast.core.flow.effects import (
-    Cancelled as Cancelled,
-    Deny as Deny,
-)
+from holdfast.core.flow.effects import Deny as Deny

@@ -5,7 +5,6 @@ from holdfast.core.failures.classify import (
     Failure as Failure,
     Symptoms as Symptoms,
     classify as classify,
-    learned_window as learned_window,
 )
 from holdfast.core.failures.rules import Rule as Rule
 from holdfast.providers.failures import name_failure as name_failure

@@ -3,6 +3,4 @@
 # isort: skip_file
 from holdfast.engine.gateway.gateway import Channel as Channel
 from holdfast.engine.gateway.gateway import Gateway as Gateway
-from holdfast.engine.gateway.gateway import MessageChanged as MessageChanged
 from holdfast.engine.gateway.gateway import GatewayOptions as GatewayOptions
-from holdfast.ports import QueuedMessage as QueuedMessage

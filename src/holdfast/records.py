@@ -5,7 +5,6 @@
 
 # isort: skip_file
 from holdfast.core.log.records import (
-    Assistant as Assistant,
     CallFailure as CallFailure,
     Checkpoint as Checkpoint,
     Compaction as Compaction,
@@ -17,17 +16,11 @@ from holdfast.core.log.records import (
     ModelChange as ModelChange,
     OutputRef as OutputRef,
     Prune as Prune,
-    Record as Record,
     Rewind as Rewind,
-    ToolResult as ToolResult,
-    ToolUse as ToolUse,
     Undo as Undo,
     Unknown as Unknown,
-    User as User,
-    Json as Json,
     from_json as from_json,
     to_json as to_json,
     text_of as text_of,
     tool_calls as tool_calls,
 )
-from holdfast.core.log.ids import SessionKey as SessionKey

@@ -10,7 +10,7 @@ import pytest
 from tests.engine import homes
 
 from holdfast import SessionKey, ToolResult, User
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.log.records import text_of
 from holdfast.engine.adoption import AdoptionReport, HomeAdopter
 from holdfast.engine.outputs import Outputs
@@ -153,8 +153,8 @@ def test_universal_agent_is_found_by_its_checkpoints(tmp_path: Path) -> None:
     ):
         state = checkpoints.load(store, SessionKey("main", name)).state
         assert state is not None
-        assert render(state).count(failed) == 1
-        assert asked in render(state)
+        assert render_checkpoint(state).count(failed) == 1
+        assert asked in render_checkpoint(state)
     newer = tmp_path / "AGENT_RUN_WORKSPACES" / "tg_8" / "run_checkpoint.json"
     newer.write_text(json.dumps({"session_id": "tg_8", "original_request": "Another trip"}))
     assert ("main/tg_8", "grown", 1) in states(adopt(store, tmp_path))

@@ -18,14 +18,15 @@ from holdfast.core.log.records import Header, Rewind
 from holdfast.core.owners import NamedOwner
 from holdfast.engine.adoption import SessionAdopter, is_in_use
 from holdfast.errors import UsageError
-from holdfast.importers import Source, read
+from holdfast.importers import read_transcript
+from holdfast.importers.common.base import Source
 from holdfast.importers.places import load
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
-    from holdfast.importers import Imported
+    from holdfast.importers.common.base import Imported
 
 KEY = SessionKey("main", "s")
 ORIGIN = {"file": "talk.jsonl", "format": "any", "sha256": "0"}
@@ -42,7 +43,7 @@ def same(found: list[Record], wanted: list[Record]) -> bool:
 
 def sessions_in(data: bytes, name: str, kind: str) -> list[Imported]:
     try:
-        return [each for each in read(data, name, format=kind) if each.records]
+        return [each for each in read_transcript(data, name, format=kind) if each.records]
     except UsageError:
         return []
 

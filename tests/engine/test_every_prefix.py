@@ -59,7 +59,7 @@ def new_scale() -> Scale:
 
 def sessions_in(path: Path) -> list[list[Record]]:
     try:
-        found = importers.read(path.read_bytes(), path.name)
+        found = importers.read_transcript(path.read_bytes(), path.name)
     except HoldfastError:
         return []  # a side file: annotations, state, a summary
     return [

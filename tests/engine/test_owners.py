@@ -25,7 +25,8 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchSession, UsageErr
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.chat_context import ChatContext
-from holdfast.testing import ScriptedModel, SimulatedSession
+from holdfast.testing import ScriptedModel
+from holdfast.testing.simulator import SimulatedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

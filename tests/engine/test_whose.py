@@ -30,9 +30,11 @@ from holdfast.core.owners import (
 from holdfast.engine.session.options import SessionOptions
 from holdfast.errors import AccessDenied, NoSuchSession
 from holdfast.ports import ANY_HEAD, NewMessage
-from holdfast.stores import JsonlStore, MemoryStore, copy_store
-from holdfast.testing import ScriptedModel, SimulatedSession
+from holdfast.stores import MemoryStore, copy_store
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.testing import ScriptedModel
 from holdfast.testing.conformance import owning
+from holdfast.testing.simulator import SimulatedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,12 +14,12 @@ from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.importers import Imported
+    from holdfast.importers.common.base import Imported
 
 FORMATS: Final = WITH_BENCHMARKS
 """Every format that is read anywhere: ours, and those beside the benchmarks."""
-read = partial(importers.read, formats=FORMATS)
-detect = partial(importers.detect, formats=FORMATS)
+read = partial(importers.read_transcript, formats=FORMATS)
+detect = partial(importers.detect_format, formats=FORMATS)
 
 
 def jsonl(*values: Any) -> bytes:

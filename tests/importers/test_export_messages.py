@@ -19,7 +19,7 @@ from holdfast.core.log.records import (
     ToolUse,
     User,
 )
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.importers.export_messages import DIALECTS, export_messages
 
 WORDS = st.text(min_size=1, max_size=12).filter(str.strip)
@@ -84,7 +84,7 @@ def test_round_trip(dialect: str, records: list[Record]) -> None:
     """Exported and imported again, every message, call and result is as it was."""
     made = export_messages(records, dialect)
 
-    (found,) = read(json.dumps(made.messages).encode(), "x.json", format=dialect)
+    (found,) = read_transcript(json.dumps(made.messages).encode(), "x.json", format=dialect)
 
     assert _plain(found.records) == _plain(records)
     assert made.skipped == found.skipped == []

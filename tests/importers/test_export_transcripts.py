@@ -20,7 +20,7 @@ from holdfast.importers.places import load
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
-    from holdfast.importers import Imported
+    from holdfast.importers.common.base import Imported
 
 ABOUT = TranscriptAbout("s", "/w", "Tea", 1_770_000_000.0)
 MORE: list[Record] = [

@@ -28,7 +28,7 @@ from holdfast.importers import places
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.importers import Imported
+    from holdfast.importers.common.base import Imported
 
 FORMAT_OF_DATASET = {
     "entire-claude-code": "claude-code",

@@ -15,12 +15,14 @@ from tests.support.peers import needs
 
 from holdfast.core.log.records import Assistant, ToolResult, User, text_of
 from holdfast.core.owners import ANY_OWNER
-from holdfast.testing import Answer, Asked, Call, Loopback
+from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.surfaces.proxy.proxies import RunningProxy
+
+    from holdfast.testing.loopback import Asked
 
 pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
 

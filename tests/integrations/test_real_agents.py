@@ -38,7 +38,7 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
 from holdfast.engine.outputs import Outputs
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.importers.export import TranscriptAbout, export_transcript
 from holdfast.integrations.claude_agent import EVENTS, CompactionHook, OutputHook, RecallHook
 from holdfast.providers.command_line.model import CommandLineModel
@@ -118,7 +118,7 @@ def marks(value: Any) -> set[str]:
 
 def view_of(transcript: Path, last: str) -> set[str]:
     """The marks in the next request, had Holdfast made it when the user said `last`."""
-    (found,) = read(transcript.read_bytes(), transcript.name)
+    (found,) = read_transcript(transcript.read_bytes(), transcript.name)
     users = [
         place
         for place, record in enumerate(found.records)
@@ -678,8 +678,8 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
     steps = {step for rec in results for step in re.findall(r"step-(\d+)", str(rec.content))}
     assert steps == {str(step) for step in range(1, STEPS + 1)}
     assert any(status >= 400 for status in statuses), "no request was too large"
-    (read,) = [rec for rec in results if rec.name == "sessions_history"]
-    assert "step-1" in str(read.content), "the model read what had been cut"
+    (read_transcript,) = [rec for rec in results if rec.name == "sessions_history"]
+    assert "step-1" in str(read_transcript.content), "the model read what had been cut"
     users = "\n".join(str(rec.content) for rec in records if isinstance(rec, User))
     assert all(words in users for words in said)
     print(f"{name}: {len(statuses)} calls, {sum(s >= 400 for s in statuses)} refused")

@@ -25,7 +25,7 @@ from holdfast.core.log.records import (
     encode,
     text_of,
 )
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 from holdfast.importers.common.base import Source
 from holdfast.integrations.claude_agent.session_store import entries_from_items, records_from_entry
 from holdfast.integrations.common import langchain_messages as langchain
@@ -100,9 +100,9 @@ def test_items_of_the_responses_api_come_back_and_mean_the_same() -> None:
 
     def check(file: str) -> None:
         data = (need_data() / file).read_bytes()
-        if detect(data, file) is None:
+        if detect_format(data, file) is None:
             return  # beside a transcript
-        for session in islice(read(data, file), 3):
+        for session in islice(read_transcript(data, file), 3):
             records = [
                 record
                 for record in session.records[:MESSAGES_MAX]
@@ -243,9 +243,9 @@ def test_what_went_in_through_one_adapter_means_the_same_through_every_other() -
 
     def check(file: str) -> None:
         data = (need_data() / file).read_bytes()
-        if detect(data, file) is None:
+        if detect_format(data, file) is None:
             return  # beside a transcript
-        for session in islice(read(data, file), 1):
+        for session in islice(read_transcript(data, file), 1):
             records = [
                 stored(msgspec.structs.replace(record, id="", parent=None))
                 for record in session.records[:60]

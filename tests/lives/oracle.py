@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.testing import Received
+    from holdfast.testing.loopback import Received
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 FORGOTTEN = "forgotten"

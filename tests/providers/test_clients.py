@@ -16,7 +16,7 @@ from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import from_callable
 from holdfast.providers.failures import symptoms_of
@@ -155,7 +155,7 @@ def test_thinking_goes_back_to_who_thought(name: str) -> None:
     ):
         records: list[Record] = [User(content="Look.")]
         for _ in range(2):
-            prepared = prepare(
+            prepared = prepare_request(
                 ProjectionRequest(
                     records, Window(64_000), thinker.target, tools=(READ,), output_tokens=4_000
                 )

@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.dialects.common.reading import ReplyFailed
 from holdfast.core.log.records import User
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 from holdfast.providers.failures import name_failure
 from holdfast.providers.local import CONTEXT_TOKENS, LocalModel, context_length, weights
@@ -39,7 +39,7 @@ def smollm() -> Any:
 
 def test_real_weights_answer(smollm: LocalModel) -> None:
     """A few real tokens, whole and streamed, with real counts."""
-    request = prepare(
+    request = prepare_request(
         ProjectionRequest(
             [User(content="Say hello.")], smollm.window, smollm.target, floor=1_000, output_tokens=6
         )

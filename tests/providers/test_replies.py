@@ -27,7 +27,7 @@ from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
 
@@ -530,7 +530,7 @@ def test_what_was_read_goes_back_as_it_came(said: Said, dialect: str, streams: b
     records += [ToolResult(tool_use_id=call.id, content="ok") for call in reply.calls]
     records += [] if reply.calls else [User(content="And now?")]
 
-    request = prepare(ProjectionRequest(records, Window(64_000), whom)).request
+    request = prepare_request(ProjectionRequest(records, Window(64_000), whom)).request
 
     assert _sent(request, dialect) == _expected(said, dialect)
 

@@ -12,14 +12,13 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.testing import KillableWriter, kill_at_random
-from holdfast.testing.crash import BATCH_FIELD, SIZE_FIELD
+from holdfast.testing.crash import BATCH_FIELD, SIZE_FIELD, KillableWriter, kill_at_random
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.log.records import Record
-    from holdfast.testing import Acknowledged
+    from holdfast.testing.crash import Acknowledged
 
 KEY = SessionKey("main", "killed")
 TORN = {"torn", "open-batch"}

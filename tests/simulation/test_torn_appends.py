@@ -12,7 +12,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.testing import RecordingDisk, Sync, Write
+from holdfast.testing.disk import RecordingDisk, Sync, Write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.queues import MessageCopy
-    from holdfast.ports import QueuedMessage
-    from holdfast.stores import CopyReport
+    from holdfast.ports import CopyReport, QueuedMessage
 
 PAIRS = [(source, target) for source in KINDS for target in KINDS]
 

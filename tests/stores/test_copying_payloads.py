@@ -11,8 +11,9 @@ from tests.stores.stores_to_copy import PLAIN, fill, opener, state_of
 
 from holdfast import User
 from holdfast.errors import StoreUnavailable
-from holdfast.stores import ANY_HEAD, MemoryBlobs, MemoryStore, copy_store, open_store
+from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 from holdfast.stores.copying import Payloads
+from holdfast.stores.in_memory import MemoryBlobs
 from holdfast.stores.s3 import S3Blobs
 
 if TYPE_CHECKING:

@@ -21,9 +21,11 @@ from holdfast.core.log.records import SEAL, Header
 from holdfast.core.log.tree import Outline
 from holdfast.core.log.walk import outline_lines
 from holdfast.errors import StoreError
-from holdfast.stores import ANY_HEAD, JsonlStore, MemoryStore, PostgresStore, copy_store
+from holdfast.stores import ANY_HEAD, MemoryStore, copy_store
 from holdfast.stores import copying as session_copies
 from holdfast.stores.copying import LogPieces
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,10 +27,11 @@ from tests.support.runs import is_whole, sample
 
 from holdfast import SessionKey, User
 from holdfast.errors import StoreUnavailable
-from holdfast.stores import ANY_HEAD, Disk, MemoryStore, copy_store, open_store
+from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 from holdfast.stores import copying as log_pieces
 from holdfast.stores import copying as session_copies
 from holdfast.stores.copying import LogPieces
+from holdfast.stores.files import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

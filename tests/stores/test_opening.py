@@ -21,8 +21,11 @@ from holdfast import Memory, Session, SessionKey, User, config
 from holdfast.core.log import records
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.stores import ANY_HEAD, FileBlobs, JsonlStore, MemoryBlobs, MemoryStore
+from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.stores import opening as stores_opening
+from holdfast.stores.blobs import FileBlobs
+from holdfast.stores.in_memory import MemoryBlobs
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.opening import open_blobs, open_store
 from holdfast.surfaces import cli
 

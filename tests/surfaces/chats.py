@@ -51,7 +51,7 @@ class Seat:
 
     def __call__(self, text: str) -> CommandAnswer:
         assert slash_commands.is_command(text)
-        return slash_commands.run(text, self.chat)
+        return slash_commands.run_command(text, self.chat)
 
     def say(self, text: str) -> str:
         return self.chat.session.say(text).text

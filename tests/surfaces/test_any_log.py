@@ -124,7 +124,7 @@ def check_session(store: SessionStore, key: SessionKey) -> None:
         with suppress(HoldfastError), chat.open(key):
             for command in slash_commands.COMMANDS:
                 if command.name not in SLASH_CHANGES:
-                    slash_commands.run(f"/{command.name}", chat)
+                    slash_commands.run_command(f"/{command.name}", chat)
         try:
             assert session.say("hello?").text == "fine"
             session.compact()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast import SessionOptions
-from holdfast.commands import AsyncChatContext, ChatContext, run, run_async
+from holdfast.commands import AsyncChatContext, ChatContext, run_command, run_command_async
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, Compaction, Label, User
@@ -156,7 +156,7 @@ def test_commands_that_answer_during_a_turn(command: SlashCommand) -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            answer = await run_async(scene.on_surface_of(command), scene.chat)
+            answer = await run_command_async(scene.on_surface_of(command), scene.chat)
             assert answer.text
             assert not scene.waits.is_set() or command.name == "reset"
             if command.name in ("cancel", "reset"):
@@ -179,7 +179,7 @@ def test_commands_that_wait_for_the_turn(command: SlashCommand) -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            asked = asyncio.create_task(run_async(scene.on_surface_of(command), scene.chat))
+            asked = asyncio.create_task(run_command_async(scene.on_surface_of(command), scene.chat))
             await scene.waits.wait()
             before = scene.records()
             assert not asked.done()
@@ -203,7 +203,7 @@ def test_commands_that_are_refused_during_a_turn(command: SlashCommand) -> None:
             scene = Scene(store)
             turn = await scene.begin()
             before = scene.records()
-            answer = await run_async(scene.on_surface_of(command), scene.chat)
+            answer = await run_command_async(scene.on_surface_of(command), scene.chat)
             assert answer.is_refused
             assert answer.then is None
             assert f"/{command.name} has to wait: a turn is running since" in answer.text
@@ -212,7 +212,9 @@ def test_commands_that_are_refused_during_a_turn(command: SlashCommand) -> None:
             assert not turn.done()
             scene.model.may_answer.set()
             await turn
-            assert not (await run_async(f"/{command.name}", scene.chat)).text.startswith("/")
+            assert not (await run_command_async(f"/{command.name}", scene.chat)).text.startswith(
+                "/"
+            )
 
     play(work)
 
@@ -224,16 +226,16 @@ def test_status_tells_of_the_turn() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            text = (await run_async("/status", scene.chat)).text
+            text = (await run_command_async("/status", scene.chat)).text
             assert "running since" in text
             assert ", turn " in text
             scene.chat.blocking.audience = "guest"
-            text = (await run_async("/status", scene.chat)).text
+            text = (await run_command_async("/status", scene.chat)).text
             assert "running since" in text
             assert ", turn " not in text
             scene.model.may_answer.set()
             await turn
-            assert "running since" not in (await run_async("/status", scene.chat)).text
+            assert "running since" not in (await run_command_async("/status", scene.chat)).text
 
     play(work)
 
@@ -243,7 +245,7 @@ def test_reset_during_a_turn_starts_from_what_was_said() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            answer = await run_async("/reset again", scene.chat)
+            answer = await run_command_async("/reset again", scene.chat)
             with pytest.raises(Cancelled):
                 await turn
             fresh = scene.chat.session
@@ -267,10 +269,10 @@ def test_reset_does_not_depend_on_the_turn(monkeypatch: pytest.MonkeyPatch) -> N
         with closing(MemoryStore()) as store:
             scene = Scene(store, cancel=lambda: False)
             turn = await scene.begin()
-            refusal = await run_async("/cancel", scene.chat)
+            refusal = await run_command_async("/cancel", scene.chat)
             assert refusal.is_refused
             assert "another process has it" in refusal.text
-            answer = await run_async("/reset", scene.chat)
+            answer = await run_command_async("/reset", scene.chat)
             assert scene.chat.session.key != scene.key
             assert scene.chat.session.key.session in answer.text
             assert not turn.done()
@@ -287,7 +289,7 @@ def test_cancel_without_a_turn_says_so() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             await scene.chat.open_newest()
-            assert "no turn is running" in (await run_async("/cancel", scene.chat)).text
+            assert "no turn is running" in (await run_command_async("/cancel", scene.chat)).text
 
     play(work)
 
@@ -300,7 +302,7 @@ def test_many_commands_that_wait_leave_the_turn_its_threads() -> None:
             scene = Scene(store)
             turn = await scene.begin()
             asked = [
-                asyncio.create_task(run_async(f"/label number {number}", scene.chat))
+                asyncio.create_task(run_command_async(f"/label number {number}", scene.chat))
                 for number in range(40)
             ]
             await scene.waits.wait()
@@ -321,9 +323,9 @@ def test_a_command_that_waited_is_not_done_in_another_session() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            asked = asyncio.create_task(run_async("/label of the old one", scene.chat))
+            asked = asyncio.create_task(run_command_async("/label of the old one", scene.chat))
             await scene.waits.wait()
-            await run_async("/new", scene.chat)
+            await run_command_async("/new", scene.chat)
             scene.model.may_answer.set()
             await turn
             answer = await asked
@@ -342,7 +344,7 @@ def test_a_cancelled_caller_takes_its_command_along() -> None:
         with closing(MemoryStore()) as store:
             scene = Scene(store)
             turn = await scene.begin()
-            asked = asyncio.create_task(run_async("/label too late", scene.chat))
+            asked = asyncio.create_task(run_command_async("/label too late", scene.chat))
             await scene.waits.wait()
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -367,7 +369,7 @@ def test_a_cancelled_caller_stops_a_compaction() -> None:
             said: list[Any] = [User(content="word " * 900), Assistant(content="word " * 900)] * 6
             key = chat.session.key
             store.append(key, said, expect=store.head(key))
-            asked = asyncio.create_task(run_async("/compact", chat))
+            asked = asyncio.create_task(run_command_async("/compact", chat))
             await scene.model.is_asked.wait()
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -391,7 +393,7 @@ def test_a_command_does_not_hold_the_loop() -> None:
         with closing(Slow()) as store:
             scene = Scene(store)
             await scene.chat.start("first")
-            asked = asyncio.create_task(run_async("/list", scene.chat))
+            asked = asyncio.create_task(run_command_async("/list", scene.chat))
             for _ in range(10):
                 await asyncio.sleep(0)
             assert not asked.done()
@@ -411,7 +413,7 @@ def test_a_command_of_a_running_turn_does_not_wait_for_itself() -> None:
 
             async def listen(event: Any) -> None:
                 if type(event).__name__ == "TurnStarted":
-                    found.append((await run_async("/label mine", scene.chat)).text)
+                    found.append((await run_command_async("/label mine", scene.chat)).text)
 
             await scene.chat.open_newest()
             scene.chat.session.on(listen)
@@ -433,14 +435,14 @@ def test_a_chat_goes_on_with_the_sessions_that_its_commands_open() -> None:
             await chat.open_newest()
             first = chat.session
             for said in ("/new second", "/reset third", f"/switch {first.key.session}"):
-                await run_async(said, chat)
+                await run_command_async(said, chat)
                 assert (await chat.session.say(said)).text == "fine"
             assert chat.session.key == first.key
             assert chat.session is not first
             assert len(store.sessions(owner=NamedOwner("ann"))) == 3
             taken = await chat.take(first)
             assert taken is first
-            assert "Model: " in (await run_async("/model offline", chat)).text
+            assert "Model: " in (await run_command_async("/model offline", chat)).text
             assert chat.session.target.model == "offline"
             await chat.close()
 
@@ -498,7 +500,7 @@ def test_a_blocking_chat_does_the_same(
         thread = threading.Thread(target=turn)
         thread.start()
         assert model.is_asked.wait(PATIENCE)
-        answer = run(f"/{command.name} {ARGUMENTS.get(command.name, '')}".strip(), chat)
+        answer = run_command(f"/{command.name} {ARGUMENTS.get(command.name, '')}".strip(), chat)
         assert answer.parts
         assert waits.is_set() == (command.during_turn == "queued")
         assert model.may_answer.is_set() == (command.during_turn == "queued")
@@ -519,18 +521,18 @@ def test_the_turn_of_another_process_is_seen(monkeypatch: pytest.MonkeyPatch) ->
         chat.open_newest()
         key = chat.session.key
         token = store.leases.acquire(key, "pid 4242 on another host", 60.0)
-        assert "running since" in run("/status", chat).text
-        answer = run("/label too soon", chat)
+        assert "running since" in run_command("/status", chat).text
+        answer = run_command("/label too soon", chat)
         assert answer.is_refused
         assert "/label has to wait: a turn is running since" in answer.text
         assert "pid " in answer.text
         chat.audience = "guest"
-        assert "pid " not in run("/label too soon", chat).text
+        assert "pid " not in run_command("/label too soon", chat).text
         chat.audience = "operator"
         assert not chat.info().label.startswith("too")
-        assert run("/undo", chat).is_refused
-        assert run("/cancel", chat).is_refused
-        assert not run("/reset", chat).is_refused
+        assert run_command("/undo", chat).is_refused
+        assert run_command("/cancel", chat).is_refused
+        assert not run_command("/reset", chat).is_refused
         assert chat.session.key != key
         with pytest.raises(TurnInProgress):
             chat.open(key).reset(wait=0)

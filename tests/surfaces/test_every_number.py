@@ -252,7 +252,7 @@ def typed(store: SessionStore, key: SessionKey) -> Iterator[tuple[str, str]]:
     with chat.open(key):
         for command in slash_commands.COMMANDS:
             if command.name not in SLASH_CHANGES:
-                yield f"/{command.name}", slash_commands.run(f"/{command.name}", chat).text
+                yield f"/{command.name}", slash_commands.run_command(f"/{command.name}", chat).text
 
 
 async def answered(

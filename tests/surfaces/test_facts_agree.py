@@ -37,7 +37,7 @@ from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import read_facts
 from holdfast.engine.workspace.workspace import CallerWorkspace
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.callables import from_callable
 from holdfast.stores.opening import open_store
@@ -45,7 +45,7 @@ from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.console.plans import cost_text
 from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.request_preview import RequestTerms, read_request, terms_of_session
-from holdfast.surfaces.slash_commands import run as run_command
+from holdfast.surfaces.slash_commands import run_command as run_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def real_sessions(store: SessionStore) -> Iterator[SessionKey]:
         if entry.get("raw_bytes", entry["bytes"]) > most or not entry.get("messages"):
             continue
         data = (DATA / entry["file"]).read_bytes()
-        found = read(data, entry["file"]) if detect(data, entry["file"]) else []
+        found = read_transcript(data, entry["file"]) if detect_format(data, entry["file"]) else []
         if not found or not found[0].records:
             continue
         key = SessionKey("main", f"real-{number}")

@@ -19,7 +19,13 @@ from msgspec.structs import replace
 from tests.support.runs import examples, sample
 
 from holdfast import JsonlStore, Memory, SessionKey, SessionOptions
-from holdfast.commands import AsyncChatContext, ChatContext, commands_for, complete, run, run_async
+from holdfast.commands import (
+    AsyncChatContext,
+    ChatContext,
+    commands_for,
+    run_command,
+    run_command_async,
+)
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.log.records import (
     Assistant,
@@ -40,7 +46,7 @@ from holdfast.engine.session.session import Session
 from holdfast.errors import AccessDenied, BadSetting, HoldfastWarning, StoreUnavailable, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
-from holdfast.surfaces.slash_commands import COMMANDS
+from holdfast.surfaces.slash_commands import COMMANDS, complete
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
@@ -198,7 +204,7 @@ def walk(store: SessionStore, surface: Any, audience: Any, given: Iterable[str])
             if chat.session.key != ANN:
                 chat.open(ANN)
             said = f"/{command.name} {argument}".strip()
-            answers[said] = without_chance(run(said, chat).text)
+            answers[said] = without_chance(run_command(said, chat).text)
             assert store.header(chat.session.key).owner == "ann", said
     return answers
 
@@ -226,7 +232,7 @@ def walk_on_loop(store: SessionStore, surface: Any, audience: Any, given: Iterab
                 if chat.session.key != ANN:
                     await chat.open(ANN)
                 said = f"/{command.name} {argument}".strip()
-                answers[said] = without_chance((await run_async(said, chat)).text)
+                answers[said] = without_chance((await run_command_async(said, chat)).text)
                 assert store.header(chat.session.key).owner == "ann", said
         return answers
 
@@ -309,7 +315,7 @@ def answers_of_ann(steps: list[tuple[str, str, str]], *, has_other: bool) -> lis
             if act == "say":
                 text = chat.session.say(f"hello {argument}").text
             else:
-                text = run(f"{act} {argument}", chat).text
+                text = run_command(f"{act} {argument}", chat).text
             if owner == "ann":
                 found.append(f"{act} {argument}: {without_chance(text)}")
     return found
@@ -373,9 +379,9 @@ def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
         with pytest.raises(UsageError, match="of another store"):
             chat.take(Session(elsewhere, BOB, model))
         chat.open(ANN)
-        run("/new", chat)
-        run("/reset", chat)
-        run("/mode fresh", chat)
+        run_command("/new", chat)
+        run_command("/reset", chat)
+        run_command("/mode fresh", chat)
         chat.session.say("hello")
         chat.session.say("and again")
         made = [
@@ -456,14 +462,14 @@ def test_a_command_outside_the_set_is_unknown(surface: Any, audience: Any) -> No
         chat.open(ANN)
         offered = set(names(surface, audience))
         head = store.head(ANN)
-        listed = run("/help", chat).text
+        listed = run_command("/help", chat).text
         for command in COMMANDS:
             assert (f"  /{command.name}" in listed) == (command.name in offered)
             if command.name in offered:
                 continue
             for name in (command.name, *command.aliases):
                 for said in (f"/{name}", f"/help {name}"):
-                    answer = run(said, chat)
+                    answer = run_command(said, chat)
                     assert answer.is_refused
                     assert answer.text.startswith("Unknown command: ")
                     assert ("not offered here" in answer.text) == (audience != "guest")
@@ -503,13 +509,13 @@ def test_a_guest_reads_nothing_of_a_store_that_fails(recwarn: pytest.WarningsRec
         model = ScriptedModel((), otherwise="fine")
         chat = ChatContext(store, "main", model, SessionOptions(), audience="guest")
         chat.start()
-        answer = run("/label", chat)
+        answer = run_command("/label", chat)
         assert answer.is_refused
         assert "Error: /label failed" in answer.text
         assert secret not in answer.text
         assert secret in str(recwarn.pop(HoldfastWarning).message)
         chat.audience = "owner"
-        assert secret in run("/label", chat).text
+        assert secret in run_command("/label", chat).text
 
 
 def test_completions_are_masked() -> None:

@@ -25,16 +25,9 @@ from holdfast.core.models.messages import (
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.errors import BadSetting
 from holdfast.providers.tokenizers import counter_for
-from holdfast.testing import (
-    Answer,
-    Asked,
-    Call,
-    Fault,
-    Loopback,
-    Scripted,
-    ScriptExhausted,
-    echo,
-)
+from holdfast.testing import Answer, Call, Fault, Loopback
+from holdfast.testing.loopback import Asked, Scripted, echo
+from holdfast.testing.scripted import ScriptExhausted
 
 READ = Tool("read_file", "Reads a file", {"type": "object", "properties": {"path": {}}})
 LONG = "There are two tests for that, and both of them are about the same thing: " * 3

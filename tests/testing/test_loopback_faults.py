@@ -25,7 +25,8 @@ from tests.testing.sdks import (
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.usage import read_usage
 from holdfast.errors import BadSetting
-from holdfast.testing import OVERFLOWS, Answer, Call, Fault, Loopback, WireFailure
+from holdfast.testing import Answer, Call, Fault, Loopback
+from holdfast.testing.loopback import OVERFLOWS, WireFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,8 @@ from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.failures import name_failure
 from holdfast.providers.gemini.client import SDK
 from holdfast.providers.tokenizers import counter_for
-from holdfast.testing import OVERFLOWS, Answer, Asked, Call, Fault, Loopback
+from holdfast.testing import Answer, Call, Fault, Loopback
+from holdfast.testing.loopback import OVERFLOWS, Asked
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json

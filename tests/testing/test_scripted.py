@@ -10,8 +10,10 @@ import pytest
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.providers.failures import name_failure
+from holdfast.providers.offline.measuring import PromptTooLong
 from holdfast.providers.replies import partial_of
-from holdfast.testing import PromptTooLong, ScriptedModel, ScriptExhausted, calls
+from holdfast.testing import ScriptedModel, calls
+from holdfast.testing.scripted import ScriptExhausted
 
 if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply as _Reply

@@ -21,9 +21,10 @@ from holdfast import (
     Window,
     model,
 )
+from holdfast.core.log.records import Assistant, ToolResult
 from holdfast.events import Deny, Event, ToolStarted, TurnFinished
 from holdfast.models import Delta, Model, Target, target
-from holdfast.records import Assistant, Compaction, ToolResult
+from holdfast.records import Compaction
 
 
 def search(query: str, limit: int = 10) -> list[str]:

@@ -19,9 +19,9 @@ from holdfast.core.log.ids import SessionKey, free_key
 from holdfast.core.log.records import Checkpoint, Header, Label, OutputRef, Rewind, ToolResult
 from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists
-from holdfast.importers import Source, format_of, read_source
+from holdfast.importers import format_of, read_source
 from holdfast.importers.checkpoints import read_checkpoint
-from holdfast.importers.common.base import mapping, session_name
+from holdfast.importers.common.base import Source, mapping, session_name
 from holdfast.importers.common.parsing import parse, seconds
 from holdfast.importers.databases import read_database
 from holdfast.importers.homes import Home, LeftBehind
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.records import Json, Record
     from holdfast.core.owners import Owner
-    from holdfast.importers import Imported, Skipped
+    from holdfast.importers.common.base import Imported, Skipped
     from holdfast.importers.homes import HomeFile, IndexEntry
     from holdfast.ports import Notes, SessionStore
 

@@ -31,29 +31,16 @@ from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.common.base import (
     Imported,
     Importer,
-    Skipped,
     Source,
     folder_in,
     list_siblings,
-    names_for,
 )
 from holdfast.importers.common.parsing import SQLITE_MAGIC, has_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "FORMATS",
-    "Imported",
-    "Importer",
-    "Skipped",
-    "Source",
-    "detect",
-    "format_of",
-    "names_for",
-    "read",
-    "read_source",
-]
+__all__ = ["detect_format", "read_transcript"]
 
 # Detection asks in this order: formats that are marked clearly first, bare message lists last.
 _ALL: Final = (
@@ -74,7 +61,9 @@ FORMATS: Final[dict[str, Importer]] = {importer.name: importer for importer in _
 """Every format, in the order in which detection asks."""
 
 
-def detect(data: bytes, name: str = "", *, formats: Mapping[str, Importer] = FORMATS) -> str | None:
+def detect_format(
+    data: bytes, name: str = "", *, formats: Mapping[str, Importer] = FORMATS
+) -> str | None:
     """The format of a file's bytes, packed or not; none where it is no transcript we know.
 
     `formats` are those to choose from, in the order to ask in: ours, or ours and your own.
@@ -82,7 +71,7 @@ def detect(data: bytes, name: str = "", *, formats: Mapping[str, Importer] = FOR
     return format_of(Source(data, name), formats)
 
 
-def read(
+def read_transcript(
     data: bytes,
     name: str = "",
     *,

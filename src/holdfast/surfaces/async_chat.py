@@ -18,7 +18,7 @@ from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.drivers.awaiting import run_in_own_thread, run_in_thread
 from holdfast.providers.models import async_model
 from holdfast.surfaces.chat_context import ChatContext, options_for
-from holdfast.surfaces.slash_commands import run
+from holdfast.surfaces.slash_commands import run_command
 from holdfast.surfaces.slash_commands.turns import STOPS, Stops
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ class AsyncChatContext:
         await _run_command(self.blocking.close)
 
 
-async def run_async(text: str, chat: AsyncChatContext) -> CommandAnswer:
+async def run_command_async(text: str, chat: AsyncChatContext) -> CommandAnswer:
     """`run` for a chat on an event loop, which goes on meanwhile.
 
     Where the caller is cancelled, the command is, too: it stops waiting, for a turn or a model.
     """
-    return await _run_command(lambda: run(text, chat.blocking))
+    return await _run_command(lambda: run_command(text, chat.blocking))
 
 
 async def _run_command(work: Callable[[], T]) -> T:

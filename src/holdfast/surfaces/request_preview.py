@@ -24,7 +24,7 @@ from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window  # noqa: TC001 - the schema of an answer needs it
 from holdfast.engine.outputs import payload_of
-from holdfast.engine.session.prepare import Prepared, cache_for, prepare
+from holdfast.engine.session.prepare import Prepared, cache_for, prepare_request
 from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, terms_of_proxy
 from holdfast.providers.known_models.lookup import window_of
 
@@ -225,7 +225,7 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
     aim = target(terms.dialect or default_dialect(model), provider=terms.provider, model=model)
     asked = [*records, User(id="prompt", content=terms.prompt)] if terms.prompt else [*records]
     window, floor = _window_and_floor(asked, terms)
-    return prepare(
+    return prepare_request(
         ProjectionRequest(
             asked,
             window,
@@ -253,7 +253,7 @@ def _preview_turn(
     if terms.window is not None:
         window = terms.window
     prompt = [User(id="prompt", content=terms.prompt)] if terms.prompt else []
-    return prepare(
+    return prepare_request(
         msgspec.structs.replace(
             base,
             records=[*records, *prompt],

@@ -13,9 +13,17 @@ from tests.core.checkpoint.working_logs import working_logs
 from tests.strategies import texts
 from tests.support.runs import sample
 
-from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.capture import capture_state
 from holdfast.core.checkpoint.enrich import ask, read_enrichment
-from holdfast.core.checkpoint.render import LABEL, TAG, inert, injection, render, with_context, wrap
+from holdfast.core.checkpoint.render import (
+    LABEL,
+    TAG,
+    inert,
+    injection,
+    render_checkpoint,
+    with_context,
+    wrap,
+)
 from holdfast.core.checkpoint.state import (
     Artifact,
     CommandRun,
@@ -77,27 +85,27 @@ def headings(text: str) -> list[str]:
 def test_every_cap_holds() -> None:
     """From nothing up, wrapped and not."""
     for cap in sample((*range(700), *range(700, 12_000, 97)), share=1 / 8):
-        assert len(render(FULL, cap)) <= cap
+        assert len(render_checkpoint(FULL, cap)) <= cap
         assert len(injection(FULL, cap)) <= cap
 
 
 @given(working_logs(), st.integers(0, 2_500))
 def test_every_cap_holds_for_every_log(records: list[Record], cap: int) -> None:
-    state = capture(records, session="s", trigger="asked", now=1.0)
-    assert len(render(state, cap)) <= cap
+    state = capture_state(records, session="s", trigger="asked", now=1.0)
+    assert len(render_checkpoint(state, cap)) <= cap
     assert len(injection(state, cap)) <= cap
 
 
 def test_sections_come_in_their_order() -> None:
     for cap in (4_000, 12_000):
-        found = [one for one in headings(render(FULL, cap)) if one in ORDER]
+        found = [one for one in headings(render_checkpoint(FULL, cap)) if one in ORDER]
         assert found == list(ORDER), cap
 
 
 @pytest.mark.parametrize("cap", [500, 2_000, 4_000])
 def test_open_tasks_and_failed_approaches_survive(cap: int) -> None:
     """The first of what is open, the newest of what failed."""
-    text = render(FULL, cap)
+    text = render_checkpoint(FULL, cap)
     assert "Open thing 0" in text
     assert "Approach 8" in text
     assert FULL.original_request[:40] in text
@@ -107,16 +115,16 @@ def test_open_tasks_and_failed_approaches_survive(cap: int) -> None:
 
 def test_what_is_open_survives_longest() -> None:
     for cap in (40, *sample(range(41, 500), share=1 / 8)):
-        assert "Open thing 0" in render(FULL, cap), cap
+        assert "Open thing 0" in render_checkpoint(FULL, cap), cap
 
 
 def test_a_short_request_has_no_ellipsis() -> None:
-    text = render(State(original_request="Write a haiku."), 4_000)
+    text = render_checkpoint(State(original_request="Write a haiku."), 4_000)
     assert text.endswith("## Original request\n- Write a haiku.")
 
 
 def test_the_newest_entries_are_shown_and_the_rest_is_counted() -> None:
-    text = render(State(learnings=FULL.learnings), 4_000)
+    text = render_checkpoint(State(learnings=FULL.learnings), 4_000)
     assert text.endswith(
         "## Key learnings (5 of 20)\n"
         + "\n".join(f"- Learning number {n} of twenty." for n in range(15, 20))
@@ -124,12 +132,12 @@ def test_the_newest_entries_are_shown_and_the_rest_is_counted() -> None:
 
 
 def test_an_empty_state_shows_nothing() -> None:
-    assert render(State(), 4_000) == ""
+    assert render_checkpoint(State(), 4_000) == ""
     assert injection(State(), 4_000) == ""
 
 
 def test_a_large_cap_shows_more() -> None:
-    text = render(FULL, 40_000)
+    text = render_checkpoint(FULL, 40_000)
     assert all(one in text for one in (*FULL.learnings, *FULL.pending_tasks))
 
 
@@ -188,7 +196,7 @@ def test_secrets_are_masked_before_anything_is_cut() -> None:
     key = "hunter2-hunter2-hunter2"
     state = State(original_request=f"{'x' * 480} {key}", pending_tasks=(f"use {key}",))
     for cap in range(0, 900, 13):
-        shown = render(state, cap, redactor=Redactor({"password": key}))
+        shown = render_checkpoint(state, cap, redactor=Redactor({"password": key}))
         assert "hunter2" not in shown
 
 
@@ -196,7 +204,7 @@ def test_context_before_a_prompt_is_kept_apart_from_it() -> None:
     """Ten turns later, the prompt is still what was said, and nothing is nested."""
     records: list[Record] = [User(content="Write a haiku."), Assistant(content="Old pond…")]
     for number in range(10):
-        state = capture(said(records), session=f"s{number}", trigger="query_end", now=1.0)
+        state = capture_state(said(records), session=f"s{number}", trigger="query_end", now=1.0)
         fields = with_context(injection(state, 4_000), f"Change {number}.")
         content = fields.pop("content")
         assert content.count(f"<{TAG}>") == content.count(f"</{TAG}>") == 1
@@ -219,7 +227,7 @@ def answer(text: str, **more: object) -> Reply:
 
 
 def test_a_model_may_add_to_lists_and_nothing_else() -> None:
-    state = capture(
+    state = capture_state(
         said([User(content="Fix src/parser.py."), Assistant(content="Fixed.")]),
         session="s",
         trigger="asked",
@@ -239,11 +247,11 @@ def test_a_model_may_add_to_lists_and_nothing_else() -> None:
 
 def test_what_a_model_added_outlives_the_next_capture() -> None:
     records = said([User(content="hi")])
-    state = capture(records, session="s", trigger="asked", now=1.0)
+    state = capture_state(records, session="s", trigger="asked", now=1.0)
     richer = read_enrichment(answer('{"learnings": ["It was the cache."]}'), state)
     later = [*records, Checkpoint(id="k", state=to_json(richer)), User(id="z", content="And now?")]
     for previous in (None, richer):
-        after = capture(later, session="s", trigger="asked", now=2.0, previous=previous)
+        after = capture_state(later, session="s", trigger="asked", now=2.0, previous=previous)
         assert after.learnings == ("It was the cache.",)
 
 
@@ -275,4 +283,4 @@ def test_the_request_to_a_model_shows_the_state_as_data() -> None:
 
 def test_a_state_is_shown_the_same_after_it_was_stored() -> None:
     back = msgspec.convert(msgspec.json.decode(msgspec.json.encode(to_json(FULL))), State)
-    assert render(back, 4_000) == render(FULL, 4_000)
+    assert render_checkpoint(back, 4_000) == render_checkpoint(FULL, 4_000)

@@ -14,8 +14,8 @@ from tests.conversations import messy_logs, said
 from tests.core.checkpoint.working_logs import call, working_logs
 from tests.strategies import json_objects, json_values
 
-from holdfast.core.checkpoint.capture import amend, capture
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.capture import amend, capture_state
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, from_foreign, id_for, newest, read_state, to_json
 from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
@@ -40,7 +40,7 @@ from holdfast.errors import BadSetting
 
 
 def taken(records: list[Record], **more: Any) -> State:
-    return capture(records, session="s", trigger="asked", now=1_763_259_600.0, **more)
+    return capture_state(records, session="s", trigger="asked", now=1_763_259_600.0, **more)
 
 
 def stored(state: State) -> State:
@@ -358,7 +358,7 @@ def test_what_happened_is_told_by_the_narrative_in_any_language() -> None:
         )
     )
     assert (state.rules, state.key_decisions, state.learnings) == ((), (), ())
-    story = render(state).partition("## What happened, in order\n")[2]
+    story = render_checkpoint(state).partition("## What happened, in order\n")[2]
     assert story.splitlines() == [
         "- User: 永远不要推送到 main。请用 SQLite。",
         "- Agent: La causa era una caché obsoleta.",
@@ -418,7 +418,7 @@ def test_fields_of_a_later_version_are_kept() -> None:
 def test_a_session_begins_with_what_another_left() -> None:
     """Its requests are told apart, and its unfinished calls are not waited for."""
     old = taken(log(User(content="Write a haiku."), Assistant(content="Old pond…")))
-    new = capture(
+    new = capture_state(
         said([Checkpoint(state=to_json(old), trigger="reset"), User(content="About rain.")]),
         session="t",
         trigger="asked",
@@ -437,7 +437,9 @@ def test_ten_generations_neither_nest_nor_grow() -> None:
     records: list[Record] = [User(content="Write a haiku."), Assistant(content="Old pond…")]
     sizes = []
     for number in range(10):
-        state = capture(said(records), session=f"s{number}", trigger="reset", now=float(number))
+        state = capture_state(
+            said(records), session=f"s{number}", trigger="reset", now=float(number)
+        )
         sizes.append(len(msgspec.json.encode(to_json(state))))
         records = [
             Checkpoint(state=to_json(state), trigger="reset"),
@@ -455,7 +457,7 @@ def test_a_fork_goes_on_from_its_own_records() -> None:
     """The checkpoints that were copied with them do not count twice."""
     first = log(User(content="Write a haiku."))
     copied = [*first, Checkpoint(id="k", state=to_json(taken(first)))]
-    fork = capture(
+    fork = capture_state(
         [*copied, User(id="z", content="About rain.")], session="f", trigger="a", now=1.0
     )
     assert [one.text for one in fork.requests] == ["Write a haiku.", "About rain."]
@@ -516,13 +518,13 @@ def test_checkpoints_of_other_tools_are_read_field_by_field() -> None:
     assert state.tools_used == {"Bash": 1, "Read": 1}
     assert (state.overall_progress_pct, state.learnings) == (50.0, ())
     assert state.extra == {"color": "blue", "unread": {"key_decisions": 7}}
-    later = capture(
+    later = capture_state(
         [Checkpoint(id="1", state=to_json(state)), User(id="2", content="Go on.")],
         session="new", trigger="asked", now=1.0,
     )  # fmt: skip
     assert (later.pending_tasks, later.failed_approaches) == (("draft",), ("by hand",))
-    assert [render(each).count("by hand") for each in (state, later)] == [1, 1]
-    assert "a tool: ;" not in render(state)
+    assert [render_checkpoint(each).count("by hand") for each in (state, later)] == [1, 1]
+    assert "a tool: ;" not in render_checkpoint(state)
     assert isinstance(from_foreign({"what": "ever"}), str)
 
 

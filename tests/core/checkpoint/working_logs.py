@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from tests.conversations import said
 
-from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.capture import capture_state
 from holdfast.core.checkpoint.state import to_json
 from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Flush, ToolResult, User
 
@@ -98,7 +98,7 @@ def _done(made: tuple[str, dict[str, Any]], came: tuple[str, bool]) -> list[Reco
 
 def _set(text: str) -> list[Record]:
     """A checkpoint in which the application had set something."""
-    state = capture([], session="s", trigger="asked", now=1.0, extra={"learnings": [text]})
+    state = capture_state([], session="s", trigger="asked", now=1.0, extra={"learnings": [text]})
     return [Checkpoint(state=to_json(state), trigger="asked")]
 
 

@@ -24,7 +24,7 @@ from holdfast.core.models.totals import (
     calls_before_cuts,
     total_of,
 )
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.providers.known_models.lookup import price_of
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cost(path: Path) -> float:
-    found = read(path.read_bytes(), str(path))
+    found = read_transcript(path.read_bytes(), str(path))
     sums = [bill([*each.records, *each.abandoned], price_of) for each in found]
     assert not any(each.unpriced for each in sums)
     return sum(each.cost or 0.0 for each in sums)

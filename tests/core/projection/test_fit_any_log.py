@@ -277,7 +277,7 @@ def test_no_transcript_is_unanswerable_however_large_its_messages(folder: str) -
 def multiplied(path: Path, times: int) -> list[Record]:
     """The newest session in a file, with every text in it many times as long."""
     try:
-        sessions = importers.read(path.read_bytes(), path.name)
+        sessions = importers.read_transcript(path.read_bytes(), path.name)
     except HoldfastError:
         return []  # a side file: annotations, state, a summary
     records = sessions[-1].records[-40:] if sessions else []

@@ -25,15 +25,16 @@ from holdfast.errors import (
 )
 from holdfast.importers.places import load
 from holdfast.records import Compaction
-from holdfast.stores import ANY_HEAD, MemoryAudit, MemoryStore
+from holdfast.stores import ANY_HEAD, MemoryStore
+from holdfast.stores.audit import MemoryAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from holdfast.core.history.access import Access
     from holdfast.core.log.records import Record
     from holdfast.ports import AuditPage
-    from holdfast.stores import Access
 
 KEY = SessionKey("main", "trip")
 ANN = "ann"
@@ -221,7 +222,7 @@ def test_real_sessions_are_retold_within_any_cap(cap: int) -> None:
     for path in sample(
         sorted(folder.glob("*.jsonl.gz"))[:8], share=1 / 4, name=lambda path: f"{path.name} {cap}"
     ):
-        for session in importers.read(load(str(path)), path.name):
+        for session in importers.read_transcript(load(str(path)), path.name):
             whole = core.reseed(session.records, 10**9, messages_max=10**9)
             told = core.reseed(session.records, cap)
 

@@ -88,7 +88,7 @@ def recorded_sessions(share: float) -> Iterator[RecordedSession]:
     chosen = sample(files, share=share, name=names.__getitem__, kind=kinds.__getitem__)
     for path in chosen:
         try:
-            found = importers.read(path.read_bytes(), path.name)
+            found = importers.read_transcript(path.read_bytes(), path.name)
         except HoldfastError:
             continue  # a side file: annotations, state, a summary
         sessions = [
@@ -114,7 +114,7 @@ def items_of(body: Json) -> list[Any]:
 
 def tokens_of(body: Json, dialect: str) -> int:
     """The size of a request, read back by the importers and not by the proxy."""
-    found = importers.read(json.dumps(body).encode(), "body.json")[0]
+    found = importers.read_transcript(json.dumps(body).encode(), "body.json")[0]
     asked = ProjectionRequest(
         found.records,
         ENDLESS,

@@ -24,8 +24,8 @@ from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.session_branches import last_number
 from holdfast.errors import HoldfastWarning, StoreError
 from holdfast.ports import ANY_HEAD, sessions
-from holdfast.stores import JsonlStore
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -55,7 +55,7 @@ def clock() -> float:
 
 
 def taken(store: SessionStore, key: SessionKey = KEY) -> State:
-    return checkpoints.take(store, key, clock=clock).state
+    return checkpoints.take_checkpoint(store, key, clock=clock).state
 
 
 def requests(state: State) -> list[str]:
@@ -65,7 +65,7 @@ def requests(state: State) -> list[str]:
 def test_a_checkpoint_goes_on_from_the_one_before(store: SessionStore) -> None:
     """And is what it would be without it."""
     say(store, "Write a haiku.")
-    first = checkpoints.save(store, KEY, taken(store))
+    first = checkpoints.save_checkpoint(store, KEY, taken(store))
     say(store, "About rain.")
     state = taken(store)
     assert requests(state) == ["Write a haiku.", "About rain."]
@@ -79,7 +79,7 @@ def test_after_a_rewind_the_abandoned_branch_is_gone(store: SessionStore) -> Non
     """Its checkpoint is not on the path, and what was read up to it does not count."""
     head = say(store, "Write a haiku.")
     say(store, "Delete everything.")
-    checkpoints.save(store, KEY, taken(store))
+    checkpoints.save_checkpoint(store, KEY, taken(store))
     store.append(KEY, [Rewind(to=head)], expect=ANY_HEAD)
     say(store, "About rain.")
     assert requests(taken(store)) == ["Write a haiku.", "About rain."]
@@ -95,10 +95,10 @@ def test_after_a_compaction_the_older_state_is_kept(store: SessionStore) -> None
 
 def test_a_bad_checkpoint_is_passed_over_and_named(store: SessionStore) -> None:
     say(store, "Write a haiku.")
-    good = checkpoints.save(store, KEY, taken(store))
+    good = checkpoints.save_checkpoint(store, KEY, taken(store))
     bad = store.append(KEY, [Checkpoint(state={"carry": "old"})], expect=ANY_HEAD).ids[0]
     say(store, "About rain.")
-    found = checkpoints.take(store, KEY, clock=clock)
+    found = checkpoints.take_checkpoint(store, KEY, clock=clock)
     assert requests(found.state) == ["Write a haiku.", "About rain."]
     assert [one.record for one in found.passed_over] == [bad]
     assert checkpoints.load(store, KEY).record == good
@@ -107,7 +107,7 @@ def test_a_bad_checkpoint_is_passed_over_and_named(store: SessionStore) -> None:
 def test_two_in_one_moment_are_two_records(store: SessionStore) -> None:
     say(store, "Write a haiku.")
     state = taken(store)
-    first, second = (checkpoints.save(store, KEY, state) for _ in range(2))
+    first, second = (checkpoints.save_checkpoint(store, KEY, state) for _ in range(2))
     assert first != second
     assert [record for record, _state in checkpoints.each(store, KEY)] == [second, first]
 
@@ -118,7 +118,7 @@ def test_a_fresh_session_begins_with_the_state_and_a_fork_with_its_records(
     say(store, "Write a haiku.")
     new = SessionKey("main", "fresh")
     head = store.create(new)
-    store.append(new, [checkpoints.record_of(taken(store))], expect=head)
+    store.append(new, [checkpoints.checkpoint_record(taken(store))], expect=head)
     assert requests(taken(store, new)) == ["Write a haiku."]
     assert taken(store, new).from_session == "trip"
     fork = SessionKey("main", "fork")
@@ -133,11 +133,11 @@ def test_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
     say(store, "Write a haiku.")
     old, sizes = KEY, []
     for number in range(40):
-        state = checkpoints.take(store, old, trigger="reset", clock=clock).state
+        state = checkpoints.take_checkpoint(store, old, trigger="reset", clock=clock).state
         new = SessionKey("main", f"fresh-{number}")
         head = store.create(new, parent_session=str(old), reason="reset")
         asked = User(content=f"Make it about rain, {number}.")
-        records: list[Record] = [checkpoints.record_of(state), asked]
+        records: list[Record] = [checkpoints.checkpoint_record(state), asked]
         store.append(new, records, expect=head)
         plan = project(ProjectionRequest(list(store.read(new)), Window(64_000, "test"), SCRIPTED))
         shown = text_of_blocks(plan.prompt.messages[0].blocks)
@@ -159,7 +159,7 @@ def test_a_model_adds_what_code_cannot_see(store: SessionStore) -> None:
     assert state.learnings == ("The haiku in src/rain.py needs a season word.",)
     assert len(model.requests) == 1
     assert "tools" not in model.requests[0]
-    checkpoints.save(store, KEY, state)
+    checkpoints.save_checkpoint(store, KEY, state)
     say(store, "Go on.")
     assert taken(store).learnings == state.learnings
 

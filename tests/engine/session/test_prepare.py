@@ -11,13 +11,13 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 
 
 def test_request_is_the_providers_body() -> None:
     records = said([User(content="hi")])
-    prepared = prepare(
+    prepared = prepare_request(
         ProjectionRequest(
             records, Window(64_000), target("anthropic", model="m"), system="Be brief."
         )
@@ -31,14 +31,16 @@ def test_tools_the_provider_refuses_are_the_callers_to_mend() -> None:
     """Its rule is quoted, and nothing is blamed on the log."""
     records = said([User(content="hi")])
     with pytest.raises(BadSetting, match="refuse these tools"):
-        prepare(
+        prepare_request(
             ProjectionRequest(
                 records, Window(64_000), target("anthropic"), tools=[Tool("not a name!")]
             )
         )
     many = [Tool(f"tool_{number}") for number in range(129)]
     with pytest.raises(BadSetting, match="128"):
-        prepare(ProjectionRequest(records, Window(64_000), target("openai-chat"), tools=many))
+        prepare_request(
+            ProjectionRequest(records, Window(64_000), target("openai-chat"), tools=many)
+        )
 
 
 def test_more_messages_than_the_provider_takes_are_cut() -> None:
@@ -52,11 +54,14 @@ def test_more_messages_than_the_provider_takes_are_cut() -> None:
             ToolResult(tool_use_id=f"c{number}", content="r"),
         ]
     log = said([*records, User(content="last words")])
-    prepared = prepare(ProjectionRequest(log, Window(1_000_000), target("openai-chat")))
+    prepared = prepare_request(ProjectionRequest(log, Window(1_000_000), target("openai-chat")))
     assert 500 < len(prepared.request["messages"]) <= 1_100
     assert "last words" in str(prepared.request["messages"][-1])
     assert (
-        prepare(ProjectionRequest(log, Window(1_000_000), target("anthropic"))).plan.decisions == ()
+        prepare_request(
+            ProjectionRequest(log, Window(1_000_000), target("anthropic"))
+        ).plan.decisions
+        == ()
     )
 
 
@@ -64,7 +69,7 @@ def test_call_ids_are_mapped_both_ways() -> None:
     """An id that the provider would refuse has another on the wire."""
     call = {"type": "tool_use", "id": "bad id!", "name": "x", "input": {}}
     log = said([User(content="q"), Assistant(content=[call]), ToolResult(tool_use_id="bad id!")])
-    prepared = prepare(ProjectionRequest(log, Window(64_000), target("anthropic")))
+    prepared = prepare_request(ProjectionRequest(log, Window(64_000), target("anthropic")))
     wire = prepared.request["messages"][1]["content"][0]["id"]
     assert wire != "bad id!"
     assert prepared.call_ids.log(wire) == "bad id!"
@@ -78,7 +83,7 @@ def test_what_the_number_of_messages_cut_is_not_counted_again() -> None:
         records += [User(content=f"q{number} {words}"), Assistant(content=words)]
     log = said([*records, User(content="last words")])
     cold = PromptCache(idle_seconds=9_999.0)
-    prepared = prepare(
+    prepared = prepare_request(
         ProjectionRequest(log, Window(400_000), target("openai-chat"), prompt_cache=cold)
     )
     assert len(prepared.request["messages"]) >= 1_000

@@ -12,8 +12,8 @@ from tests.shared_data import need_data
 from tests.support.runs import is_whole, sample
 
 from holdfast import importers
-from holdfast.core.checkpoint.capture import capture
-from holdfast.core.checkpoint.render import injection, render
+from holdfast.core.checkpoint.capture import capture_state
+from holdfast.core.checkpoint.render import injection, render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state, to_json
 from holdfast.core.log.records import Assistant, Record, ToolResult, tool_calls
 from holdfast.core.memory.running_summary import Sidecar, advance
@@ -32,14 +32,14 @@ def sessions() -> list[tuple[str, list[Record]]]:
     found = []
     for agent in ("claude-code", "pi", "openhands"):
         for path in sorted((folder / agent).rglob("*.json*")):
-            read = importers.read(path.read_bytes(), path.name)
+            read = importers.read_transcript(path.read_bytes(), path.name)
             found += [(path.name, list(session.records)) for session in read]
     assert len(found) > 20
     return found
 
 
 def taken(records: list[Record], previous: State | None = None) -> State:
-    return capture(records, session="s", trigger="asked", now=1.0, previous=previous)
+    return capture_state(records, session="s", trigger="asked", now=1.0, previous=previous)
 
 
 def touched_plainly(records: Iterable[Record]) -> tuple[set[str], set[str]]:
@@ -100,8 +100,8 @@ def test_every_cap_holds_and_what_is_open_is_shown() -> None:
     for name, records in sessions():
         state = taken(records[: len(records) * 2 // 3])
         for cap in (0, 60, 500, 2_000, 4_000):
-            assert len(render(state, cap)) <= cap
+            assert len(render_checkpoint(state, cap)) <= cap
             assert len(injection(state, cap)) <= cap
-        text = " ".join(render(state, 500).split())
+        text = " ".join(render_checkpoint(state, 500).split())
         for entries in (state.pending_tasks[:1], state.failed_approaches[-1:]):
             assert all(entry.split()[0].strip("`")[:8] in text for entry in entries), name

@@ -23,7 +23,7 @@ from tests.support.runs import examples
 
 import holdfast
 from holdfast.core.checkpoint.enrich import ask
-from holdfast.core.checkpoint.render import render as render_state
+from holdfast.core.checkpoint.render import render_checkpoint as render_state
 from holdfast.core.dialects.registry import target
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.history.reseed import cap_for
@@ -48,11 +48,11 @@ WORDINGS: Final = (*POLICIES, (400, "The moon is in the wrong house."), (422, ""
 
 
 def checkpoint_text(store: MemoryStore, key: SessionKey) -> str:
-    return render_state(checkpoints.take(store, key).state)
+    return render_state(checkpoints.take_checkpoint(store, key).state)
 
 
 def stored_checkpoint(store: MemoryStore, key: SessionKey) -> str:
-    state = checkpoints.load(store, key).state or checkpoints.take(store, key).state
+    state = checkpoints.load(store, key).state or checkpoints.take_checkpoint(store, key).state
     return render_state(state)
 
 
@@ -65,7 +65,7 @@ def asked_of_a_model(store: MemoryStore, key: SessionKey) -> str:
         return wire_reply("anthropic", "{}", "", "")
 
     model = from_callable(send, target("anthropic", provider="stub", model="stub-1"), 64_000)
-    state = checkpoints.take(store, key).state
+    state = checkpoints.take_checkpoint(store, key).state
     checkpoints.enrich(model, state, list(store.read(key)))
     assert ask(state)
     return "\n".join(seen)
@@ -194,7 +194,9 @@ def talk_with_a_refusal(
             key = talk.session.key
             for way in WAYS_OUT.values():
                 way(talk.store, key)
-            checkpoints.save(talk.store, key, checkpoints.take(talk.store, key).state)
+            checkpoints.save_checkpoint(
+                talk.store, key, checkpoints.take_checkpoint(talk.store, key).state
+            )
         return True
 
     provider.refuses = refuses

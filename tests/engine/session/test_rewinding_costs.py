@@ -27,7 +27,8 @@ from holdfast.engine.memory import notes
 from holdfast.engine.session import rewinding
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD
-from holdfast.stores import JsonlStore, MemoryStore
+from holdfast.stores import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from benchmarks import pace
 
-from holdfast.simulation import Holdfast, offer_for
+from holdfast.engine.simulation.policies import Holdfast
+from holdfast.engine.simulation.simulate import offer_for
 
 WINDOW = 32_000
 TURNS = 8

@@ -489,7 +489,7 @@ def test_real_session_is_cheaper_and_remembers_more() -> None:
     """The claim on one real session; the benchmark has all of them."""
     folder = need_data() / "agents" / "claude-code" / "entire"
     path = folder / "ee6078de-2c4f-428e-b137-aafce7251a7a.jsonl.gz"
-    (session,) = importers.read(path.read_bytes(), path.name)
+    (session,) = importers.read_transcript(path.read_bytes(), path.name)
     transcript = Transcript(session.records, Estimator())
     terms: dict[str, Any] = {"window": 32_000, "static": 6_000, "price": PRICE, "output": 0}
     ours = simulate(transcript, Holdfast(), **terms)

@@ -6,7 +6,7 @@ import json
 
 from holdfast.core.log.records import Assistant, ToolResult, tool_calls
 from holdfast.core.models.usage import read_usage
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 
 
 def test_a_thread_keeps_its_results_and_its_usage() -> None:
@@ -31,8 +31,8 @@ def test_a_thread_keeps_its_results_and_its_usage() -> None:
         ],
     }
     data = json.dumps(thread).encode()
-    assert detect(data, "T-7.json") == "amp"
-    (found,) = read(data, "T-7.json")
+    assert detect_format(data, "T-7.json") == "amp"
+    (found,) = read_transcript(data, "T-7.json")
     _said, asked, first, second, more = found.records
     assert isinstance(asked, Assistant)
     assert [block["name"] for block in tool_calls(asked.content)] == ["Read"]
@@ -64,8 +64,8 @@ def test_what_stands_beside_the_content_is_counted() -> None:
         "no message",
     ]
     data = json.dumps({"v": 1, "id": "T-1", "messages": messages}).encode()
-    assert detect(data, "T-1.json") == "amp"
-    (found,) = read(data, "T-1.json")
+    assert detect_format(data, "T-1.json") == "amp"
+    (found,) = read_transcript(data, "T-1.json")
     (result,) = [record for record in found.records if isinstance(record, ToolResult)]
     assert (result.content, result.refused, result.is_error) == ("use git", "use git", True)
     assert {(one.what, one.count) for one in found.skipped} == {

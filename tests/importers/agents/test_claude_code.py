@@ -23,7 +23,7 @@ from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.log.replay import is_from_program
 from holdfast.core.narrative.carryover import carry_over
 from holdfast.core.tokens.counting import Estimator
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.importers.common.base import Draft
 
 THOUGHT = {"type": "thinking", "thinking": "Look first.", "signature": "c2ln"}
@@ -108,7 +108,7 @@ def test_newest_branch_is_carried_and_the_other_counted() -> None:
 
 def test_a_line_without_a_parent_begins_another_session() -> None:
     """After a clear the model saw nothing of what came before: that is a second conversation."""
-    first, second = read(
+    first, second = read_transcript(
         jsonl(
             claude_user("u1", None, "Before"),
             claude_user("u2", None, "After"),
@@ -205,7 +205,7 @@ def test_synthetic_messages_claim_no_model_and_no_usage() -> None:
 def test_sub_agents_are_sessions_of_their_own() -> None:
     """A sidechain is a conversation with another model, beside the main one or alone in a file."""
     side = claude_user("x1", None, "Search", isSidechain=True, agentId="a77")
-    main, agent = read(jsonl(claude_user("u1", None, "Hi"), side), "x.jsonl")
+    main, agent = read_transcript(jsonl(claude_user("u1", None, "Hi"), side), "x.jsonl")
     alone = only(jsonl(side))
 
     assert shape(main.records) == [("user", "Hi")]

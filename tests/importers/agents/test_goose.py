@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.importers.samples import jsonl
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of, tool_calls
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 
 
 def lines(*contents: tuple[str, list[object]], title: bool = True) -> bytes:
@@ -45,8 +45,8 @@ def test_calls_and_results_are_carried() -> None:
         ("assistant", [{"type": "toolConfirmationRequest", "id": "x"}, {"type": "brandNew"}]),
         title=False,
     )
-    assert detect(data, "s.jsonl") == "goose"
-    (found,) = read(data, "s.jsonl")
+    assert detect_format(data, "s.jsonl") == "goose"
+    (found,) = read_transcript(data, "s.jsonl")
     said, asked, first, second, cut, odd = found.records
     assert isinstance(said, User)
     assert isinstance(asked, Assistant)
@@ -63,7 +63,10 @@ def test_calls_and_results_are_carried() -> None:
     assert ("part `toolConfirmationRequest`", 1) in notes
     assert ("block of the kind 'brandNew'", 1) in notes
     assert lines(("user", []))
-    assert read(lines(("user", [{"type": "text", "text": "Hi"}])), "s.jsonl")[0].label == "A fix"
+    assert (
+        read_transcript(lines(("user", [{"type": "text", "text": "Hi"}])), "s.jsonl")[0].label
+        == "A fix"
+    )
 
 
 def test_bare_texts_are_carried() -> None:
@@ -71,8 +74,8 @@ def test_bare_texts_are_carried() -> None:
     asked = {"role": "user", "content": "Plain"}
     said = {"role": "assistant", "content": ["bare", {"type": "text", "text": "Yes"}]}
     data = jsonl({"working_dir": "/w", "description": "d"}, asked, said)
-    assert detect(data, "a.jsonl") == "goose"
-    (found,) = read(data, "a.jsonl")
+    assert detect_format(data, "a.jsonl") == "goose"
+    (found,) = read_transcript(data, "a.jsonl")
     kept = str([getattr(record, "content", "") for record in found.records])
     assert all(text in kept for text in ("Plain", "bare", "Yes"))
     assert found.skipped == []

@@ -8,7 +8,7 @@ from typing import Any
 from tests.importers.samples import jsonl
 
 from holdfast.core.log.records import Assistant, User, text_of
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 
 
 def call(messages: list[dict[str, Any]], reply: str | None) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def test_replies_are_carried_once() -> None:
     data = jsonl(
         call(first, "Hello"), call(second, "That is all."), call(other, "Yes"), call(other, None)
     )
-    assert detect(data, "calls.jsonl") == "litellm"
-    talk, *rest = read(data, "calls.jsonl")
+    assert detect_format(data, "calls.jsonl") == "litellm"
+    talk, *rest = read_transcript(data, "calls.jsonl")
     spoken = [record for record in talk.records if isinstance(record, User | Assistant)]
     assert [(record.kind, text_of(record.content)) for record in spoken] == [
         ("user", "Hi"),
@@ -65,7 +65,9 @@ def test_nothing_of_a_log_is_lost_without_a_word() -> None:
     items["response"] = {"output": [{"type": "message"}]}
     odd: list[Any] = [said("user", "Odd"), "a text"]
     failed = {**call([], None), "messages": None}
-    sessions = read(jsonl(talk, failed, packed, claude, items, call(odd, "Yes")), "calls.jsonl")
+    sessions = read_transcript(
+        jsonl(talk, failed, packed, claude, items, call(odd, "Yes")), "calls.jsonl"
+    )
     replies = [r for one in sessions for r in one.records if isinstance(r, Assistant)]
     spoken = [text_of(reply.content) for reply in replies]
     assert spoken == ["Hello", "Packed reply", "It is me", "Yes"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.log.records import Assistant, ToolResult, text_of, tool_calls
-from holdfast.importers import detect, read
+from holdfast.importers import detect_format, read_transcript
 
 FIVE = [
     {"type": "step-start"},
@@ -51,8 +51,8 @@ FOUR: list[dict[str, Any]] = [
 def test_every_step_is_a_message_with_its_results(parts: list[dict[str, Any]]) -> None:
     asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Weather?"}]}
     data = json.dumps([asked, {"id": "m2", "role": "assistant", "parts": parts}]).encode()
-    assert detect(data, "chat.json") == "vercel-ui"
-    (found,) = read(data, "chat.json")
+    assert detect_format(data, "chat.json") == "vercel-ui"
+    (found,) = read_transcript(data, "chat.json")
     replies = [record for record in found.records if isinstance(record, Assistant)]
     results = [record for record in found.records if isinstance(record, ToolResult)]
     assert len(replies) == 2
@@ -82,8 +82,8 @@ def test_what_stands_beside_the_parts_is_read_or_counted() -> None:
         ],
     }
     data = json.dumps([chat, {"id": "d", "history": [{"role": "user"}]}]).encode()
-    assert detect(data, "chat.json") == "vercel-ui"
-    (found,) = read(data, "chat.json")
+    assert detect_format(data, "chat.json") == "vercel-ui"
+    (found,) = read_transcript(data, "chat.json")
     kept = json.dumps([getattr(record, "content", "") for record in found.records])
     assert all(text in kept for text in ("https://x/a.png", "hm", "Well", "bare"))
     assert kept.count("tool_use") == 2

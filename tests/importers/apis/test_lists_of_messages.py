@@ -7,7 +7,7 @@ from typing import Any
 from tests.importers.samples import document, jsonl, only, shape, skipped
 
 from holdfast.core.log.records import Assistant, ToolResult, User
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 
 PNG = "data:image/png;base64,iVBO"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
@@ -89,7 +89,7 @@ def test_chat_file_with_many_lists_is_many_sessions() -> None:
     """As the files for fine-tuning are, one conversation a line."""
     line = {"messages": [{"role": "user", "content": "Hi"}]}
 
-    found = read(jsonl(line, line, line), "tune.jsonl")
+    found = read_transcript(jsonl(line, line, line), "tune.jsonl")
 
     assert [one.name for one in found] == ["tune", "tune-2", "tune-3"]
 

@@ -16,7 +16,7 @@ from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX, 
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import User, decode, encode, text_of
 from holdfast.errors import UsageError
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.importers.common import base
 from holdfast.importers.common.base import Draft, Source, names_for, session_name, unique_names
 from holdfast.importers.common.parsing import NOT_JSON, parse, seconds
@@ -102,10 +102,10 @@ def test_a_document_over_the_limit_is_refused_and_lines_are_not(
     monkeypatch.setattr(base, "DOCUMENT_BYTES_MAX", 1_000)
     document = json.dumps([{"role": "user", "content": "x" * 2_000}], indent=1).encode()
     with pytest.raises(UsageError, match=r"one JSON document of .* more than 1,000") as raised:
-        read(document, "talk.json")
+        read_transcript(document, "talk.json")
     assert raised.value.hint
     with pytest.raises(UsageError, match=r"one text of .* more than 1,000"):
-        read(b"# aider chat started at 2024-01-01 10:00:00\n" + b"x" * 2_000, "talk.md")
+        read_transcript(b"# aider chat started at 2024-01-01 10:00:00\n" + b"x" * 2_000, "talk.md")
     many = jsonl(*(claude_user(f"u{n}", f"u{n - 1}", f"{n}") for n in range(100)))
     assert len(only(many).records) == 100
     assert len(only(many[1:]).records) == 99  # the first line is damaged
@@ -164,7 +164,7 @@ def test_deep_nesting_does_not_stop_an_import() -> None:
     deep = "[" * 5_000 + "]" * 5_000
     data = f'{{"role":"user","content":"Hi"}}\n{{"role":"user","content":{deep}}}\n'.encode()
 
-    found = read(data, "x.jsonl", format="openai-chat")[0]
+    found = read_transcript(data, "x.jsonl", format="openai-chat")[0]
 
     assert text_of(found.records[0].content) == "Hi"  # type: ignore[union-attr]
     for record in found.records:
@@ -177,7 +177,7 @@ def test_only_what_is_nested_too_deeply_is_left_out() -> None:
     block = f'{{"type":"novel","value":{deep}}}'
     data = f'{{"role":"user","content":"Hi"}}\n{{"role":"user","content":[{block}]}}\n'.encode()
 
-    found = read(data, "x.jsonl", format="openai-chat")[0]
+    found = read_transcript(data, "x.jsonl", format="openai-chat")[0]
 
     assert len(found.records) == 2
     line = encode(found.records[1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.errors import UsageError
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.importers.common import parsing
 from holdfast.importers.common.parsing import unpack
 
@@ -35,7 +35,7 @@ def test_a_bomb_is_refused_in_bounded_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(UsageError, match="over 250 times as many") as raised:
-            read(bomb, "bomb.gz")
+            read_transcript(bomb, "bomb.gz")
         _now, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

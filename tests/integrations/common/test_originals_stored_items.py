@@ -32,7 +32,8 @@ from holdfast.integrations.common.originals import (
 from holdfast.integrations.common.responses_items import items_from_line, items_from_record
 from holdfast.integrations.strands.messages import messages_from_line, messages_from_record
 from holdfast.ports import ANY_HEAD
-from holdfast.stores import JsonlStore, MemoryStore
+from holdfast.stores import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from pathlib import Path

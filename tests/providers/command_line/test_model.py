@@ -17,9 +17,9 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.history.backends import BACKEND, BackendIdentity
 from holdfast.core.turn.options import Limits
 from holdfast.errors import BadSetting, ContextOverflow, ModelError
-from holdfast.models import async_model, model
 from holdfast.providers.command_line import child
-from holdfast.stores import JsonlStore
+from holdfast.providers.models import async_model, model
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.tokens.counting import Estimator
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 from holdfast.providers.models import async_model, model
 from holdfast.providers.offline.measuring import PromptTooLong
@@ -74,7 +74,7 @@ class Talk:
                 )
 
     def ask(self, *more: Record, tools: Sequence[Tool] = TOOLS) -> Reply:
-        request = prepare(
+        request = prepare_request(
             ProjectionRequest(
                 [*self.records, *more], self.model.window, self.model.target, tools=tools
             )
@@ -208,7 +208,7 @@ def test_same_request_same_reply() -> None:
 def test_streams_what_it_says() -> None:
     """Told in pieces, it is the same; what a listener raises ends it and keeps what was told."""
     talk = Talk()
-    request = prepare(
+    request = prepare_request(
         ProjectionRequest([User(content="hello")], Window(32_000), talk.model.target)
     ).request
     heard: list[Delta] = []
@@ -260,7 +260,7 @@ def test_refuses_what_is_larger_than_its_window() -> None:
 def test_keeps_to_the_output_cap() -> None:
     """A reply longer than asked for ends at the cap and says so."""
     talk = Talk()
-    request = prepare(
+    request = prepare_request(
         ProjectionRequest([User(content="hello")], Window(32_000), talk.model.target)
     ).request
 
@@ -400,7 +400,7 @@ def test_by_name_and_awaited() -> None:
     small = model("offline", window=20_000)
     assert isinstance(small, OfflineModel)
     assert small.window.tokens == 20_000
-    request = prepare(
+    request = prepare_request(
         ProjectionRequest([User(content="hello")], small.window, small.target)
     ).request
 

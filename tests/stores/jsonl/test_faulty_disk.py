@@ -15,8 +15,9 @@ import pytest
 from holdfast import Assistant, JsonlStore, SessionKey, User
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import BlobMissing, NotDurable, StoreError, StoreUnavailable
-from holdfast.stores import ANY_HEAD, FileBlobs
-from holdfast.testing import FOREVER, FaultyDisk
+from holdfast.stores import ANY_HEAD
+from holdfast.stores.blobs import FileBlobs
+from holdfast.testing.disk import FOREVER, FaultyDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

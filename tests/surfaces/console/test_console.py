@@ -36,8 +36,8 @@ from holdfast.core.log.records import (
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.engine.operations.memory import version_of
 from holdfast.engine.workspace.facts import last_call
-from holdfast.importers import detect
-from holdfast.importers import read as read_transcript
+from holdfast.importers import detect_format
+from holdfast.importers import read_transcript as read_transcript
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
@@ -714,7 +714,7 @@ def import_real(store: SessionStore) -> Iterator[SessionKey]:
         if entry.get("raw_bytes", entry["bytes"]) > most or not entry.get("messages"):
             continue
         data = (folder / entry["file"]).read_bytes()
-        found = read_transcript(data, entry["file"]) if detect(data, entry["file"]) else []
+        found = read_transcript(data, entry["file"]) if detect_format(data, entry["file"]) else []
         if found and found[0].records:
             key = SessionKey("main", f"real-{number}")
             store.create(key)

@@ -20,7 +20,7 @@ from tests.testing import sdks
 
 from holdfast import Assistant, SessionKey, User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 if TYPE_CHECKING:

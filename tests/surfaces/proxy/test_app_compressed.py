@@ -18,11 +18,12 @@ from tests.engine.proxy.conversations import DIALECTS, Client, path_for
 from tests.support.runs import examples
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
+from holdfast.core.log.records import Assistant
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.window import Window
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning
-from holdfast.records import Assistant, Header
+from holdfast.records import Header
 from holdfast.stores import MemoryStore
 from holdfast.stores.payloads import zstd
 

@@ -16,9 +16,9 @@ from tests.support.runs import examples
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 from tests.surfaces.proxy.test_app_real_sessions import stream_of
 
+from holdfast.core.log.records import Assistant
 from holdfast.core.window import window_argument
 from holdfast.engine.proxy.keeper import ProxyKeeper
-from holdfast.records import Assistant
 from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from holdfast.core.log.records import ModelChange, ToolResult, User
 from holdfast.core.models.usage import read_usage
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.window import Window
-from holdfast.testing import Answer, Asked, Call, Fault, Loopback
+from holdfast.testing import Answer, Call, Fault, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.surfaces.proxy.proxies import RunningProxy
 
     from holdfast.core.log.records import Record
+    from holdfast.testing.loopback import Asked
 
 MODEL = "gemini-2.5-pro"
 LONG = "This is a long answer that comes in pieces, and here it ends. Truly."

@@ -265,7 +265,7 @@ def test_saving_cuts_when_it_pays() -> None:
 
 def test_a_second_proxy_goes_on_where_the_first_one_was(tmp_path: Any) -> None:
     """Killed between two requests, with a cut: the next one has the same prefix."""
-    from holdfast.stores import JsonlStore
+    from holdfast.stores.jsonl.store import JsonlStore
 
     client = Client("anthropic")
     client.say("Fix the tests.")

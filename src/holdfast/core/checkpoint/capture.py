@@ -56,7 +56,7 @@ _SCANNED_CHARS: Final = 40_000
 """Of a longer message, the beginning and the end: what is between them was pasted."""
 
 
-def capture(
+def capture_state(
     records: Iterable[Record],
     *,
     session: str,

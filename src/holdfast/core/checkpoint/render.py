@@ -74,7 +74,9 @@ class _Shown(msgspec.Struct):
     is_full: bool = False
 
 
-def render(state: State, cap: int = CHECKPOINT_CHARS, *, redactor: Redactor | None = None) -> str:
+def render_checkpoint(
+    state: State, cap: int = CHECKPOINT_CHARS, *, redactor: Redactor | None = None
+) -> str:
     """The state in at most `cap` characters."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
     sections = _sections(state, max(1, cap // CHECKPOINT_CHARS), redactor)
@@ -109,7 +111,7 @@ def injection(
     Empty where the wrapping leaves no room for anything.
     """
     room = cap - len(wrap("x")) + 1
-    return wrap(render(state, room, redactor=redactor)) if room > 0 else ""
+    return wrap(render_checkpoint(state, room, redactor=redactor)) if room > 0 else ""
 
 
 def with_context(context: str, prompt: str) -> Json:

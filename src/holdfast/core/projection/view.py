@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_of, provable
 from holdfast.core.log.records import (
@@ -443,7 +443,7 @@ def _starting_state(records: Sequence[Record]) -> Compaction | None:
     for record in records:
         if isinstance(record, Checkpoint):
             state = read_state(record.state)
-            text = render(state) if isinstance(state, State) else ""
+            text = render_checkpoint(state) if isinstance(state, State) else ""
             if text:
                 found = Compaction(id=record.id, ts=record.ts, summary=text, method="extract")
         elif record.kind in _BEGUN:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.history.answers import Result
 from holdfast.core.history.capped_json import encode, fit
@@ -344,8 +344,8 @@ class StoreCheckpoint(Operation[CheckpointText], frozen=True):
         given = {name: value for name, value in stated.items() if value is not None}
         fields = workspace.redactor.value({**self.fields, **given})
         store = workspace.store
-        taken = checkpoints.take(store, key, extra=fields or None, clock=workspace.clock)
-        record = checkpoints.save(store, key, taken.state)
+        taken = checkpoints.take_checkpoint(store, key, extra=fields or None, clock=workspace.clock)
+        record = checkpoints.save_checkpoint(store, key, taken.state)
         return GivenReply(_show(workspace, key, taken.state, record, CHECKPOINT_CHARS), reason)
 
 
@@ -364,14 +364,14 @@ class ReadCheckpoint(Operation[CheckpointText], frozen=True):
     def answer(self, workspace: CallerWorkspace) -> GivenReply[CheckpointText]:
         key, reason = workspace.resolve(self.session_key)
         found = checkpoints.load(workspace.store, key)
-        state = found.state or checkpoints.take(workspace.store, key).state
+        state = found.state or checkpoints.take_checkpoint(workspace.store, key).state
         return GivenReply(_show(workspace, key, state, found.record, self.max_chars), reason)
 
 
 def _show(
     workspace: CallerWorkspace, key: SessionKey, state: State, record: str, max_chars: int
 ) -> CheckpointText:
-    text = render(state, max_chars, redactor=workspace.redactor)
+    text = render_checkpoint(state, max_chars, redactor=workspace.redactor)
     answer = CheckpointText(session_key=str(key), record=record or None, text=text)
     return workspace.fit(answer, "text")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.capture import capture_state
 from holdfast.core.checkpoint.enrich import SYSTEM, ask, read_enrichment
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import Bad, Loaded, State, newest, read_state, to_json
 from holdfast.core.compaction.summary_request import parts
 from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
@@ -47,7 +47,7 @@ class Taken(msgspec.Struct, frozen=True):
     passed_over: tuple[Bad, ...] = ()
 
 
-def take(
+def take_checkpoint(
     store: SessionStore,
     key: SessionKey,
     *,
@@ -57,7 +57,7 @@ def take(
 ) -> Taken:
     """Capture the state of a session now. Nothing is written."""
     records, before = _since(store, key)
-    state = capture(
+    state = capture_state(
         records,
         session=key.session,
         trigger=trigger,
@@ -68,12 +68,12 @@ def take(
     return Taken(state, passed_over=before.passed_over)
 
 
-def save(store: SessionStore, key: SessionKey, state: State) -> str:
+def save_checkpoint(store: SessionStore, key: SessionKey, state: State) -> str:
     """Write a state to the log of its session; returns its record.
 
     Two states that are written at the same moment become two records; none replaces the other.
     """
-    return store.append(key, [record_of(state)], expect=ANY_HEAD).ids[0]
+    return store.append(key, [checkpoint_record(state)], expect=ANY_HEAD).ids[0]
 
 
 def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
@@ -113,9 +113,9 @@ def bring_in(store: SessionStore, key: SessionKey, state: State) -> str:
     before the next user message.
     """
     if not any(isinstance(record, User | Assistant) for record in store.back(key)):
-        return save(store, key, state)
+        return save_checkpoint(store, key, state)
     source = f"checkpoint of session {state.session_id}" if state.session_id else "a checkpoint"
-    context = InjectedContext(text=render(state), source=source)
+    context = InjectedContext(text=render_checkpoint(state), source=source)
     return store.append(key, [context], expect=ANY_HEAD).ids[0]
 
 
@@ -128,7 +128,7 @@ def each(store: SessionStore, key: SessionKey) -> Iterator[tuple[str, State]]:
                 yield record.id, state
 
 
-def record_of(state: State) -> Checkpoint:
+def checkpoint_record(state: State) -> Checkpoint:
     """The record of a state. As the first record of a session, that session starts from it."""
     return Checkpoint(state=to_json(state), trigger=state.trigger)
 

@@ -11,7 +11,7 @@ from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Label, Mode, User
 from holdfast.core.owners import owner_of
 from holdfast.core.turn.turn import pending_context
-from holdfast.engine.session.checkpoints import record_of
+from holdfast.engine.session.checkpoints import checkpoint_record
 from holdfast.engine.session.opening import follow_continuation, new_key
 from holdfast.errors import BadSetting
 
@@ -35,7 +35,7 @@ def checkpoint(
     """Store a checkpoint of the session; returns its record id."""
     check_text("trigger", trigger)
     taken = yield RunBlocking(lambda: state.side_files.state(trigger, fields))
-    stored = yield Append((record_of(taken),))
+    stored = yield Append((checkpoint_record(taken),))
     record: str = stored[0].id
     return record
 
@@ -87,7 +87,7 @@ def reset(
     waiting = [msgspec.structs.replace(rec, id="") for rec in pending_context(records)]
     seeds = state.run.boundary_records()
     if carries:
-        seeds = [record_of(taken), *seeds, *waiting]
+        seeds = [checkpoint_record(taken), *seeds, *waiting]
     masked = [state.vault.mask_record(record) for record in seeds]
     if masked:
         yield RunBlocking(lambda: state.store.append(new, masked, expect=head))

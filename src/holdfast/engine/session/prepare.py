@@ -39,7 +39,7 @@ def cache_for(target: Target) -> ProjectionCache:
     return ProjectionCache(Scale(counter_for(target.model or None), rule))
 
 
-def prepare(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Prepared:
+def prepare_request(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Prepared:
     """Project records and render the request body for their target.
 
     Raises `CannotFit` where nothing fits, and `InvalidRequest` if the body breaks a rule of its

@@ -58,7 +58,7 @@ class SideFiles:
 
     def state(self, trigger: str, extra: Mapping[str, Any] | None = None) -> State:
         """Capture the state of the session now. Nothing is stored."""
-        taken = checkpoints.take(
+        taken = checkpoints.take_checkpoint(
             self._store, self._key, trigger=trigger, extra=extra, clock=self._clock
         )
         return taken.state

@@ -21,7 +21,7 @@ from holdfast.core.turn.replies import PreparedCalls
 from holdfast.core.turn.run import RunState
 from holdfast.engine.context_tool import context_tool, describe_cuts, former_tool
 from holdfast.engine.outputs import Outputs
-from holdfast.engine.session.checkpoints import record_of
+from holdfast.engine.session.checkpoints import checkpoint_record
 from holdfast.engine.session.drivers.world import World
 from holdfast.engine.session.opening import have_one_owner
 from holdfast.engine.session.options import run_settings, window_and_floor
@@ -159,7 +159,7 @@ class SessionState:
         """Store a checkpoint. A failure is a warning and costs nothing else."""
         try:
             state = self.side_files.state(trigger)
-            stored = self.log.append([record_of(state)], token=token)
+            stored = self.log.append([checkpoint_record(state)], token=token)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)

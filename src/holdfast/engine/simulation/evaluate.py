@@ -240,13 +240,13 @@ def read_source(
 
 
 def _in_files(path: str) -> Iterator[EvaluationSource]:
-    from holdfast.importers import read
+    from holdfast.importers import read_transcript
     from holdfast.importers.places import find, load
 
     is_folder, count = os.path.isdir(path), 0
     for file in find(path):
         try:
-            found = read(load(file), file)
+            found = read_transcript(load(file), file)
         except UsageError:
             if not is_folder:
                 raise

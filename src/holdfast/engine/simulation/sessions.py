@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.capture import capture_state
 from holdfast.core.log.records import Compaction, Prune, Record
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.projection.project import project
@@ -135,7 +135,7 @@ class _SessionCourse:
 
     def _with_side_files(self, plan: Plan, made: Compaction, idle: float | None) -> Plan:
         """Plan the cut again with the open tasks and a summary, as a session does."""
-        self._state = capture(
+        self._state = capture_state(
             self._since, session="replay", trigger="replay", now=0.0, previous=self._state
         )
         prose = ""

@@ -32,7 +32,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast import config
-from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.capture import capture_state
 from holdfast.core.checkpoint.render import injection
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.history.access import Caller
@@ -59,7 +59,7 @@ from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.opening import check_owner, choose_store
 from holdfast.errors import BadSetting, HoldfastWarning, NoSuchSession, SessionExists, UsageError
-from holdfast.importers import read
+from holdfast.importers import read_transcript
 from holdfast.integrations.common.home import PeerHome, read_in_thread, read_name
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.embeddings import find_embedder
@@ -403,10 +403,10 @@ class CompactionHook:
                 hint="register it for the event `PreCompact`",
             )
         with open(path, "rb") as file:
-            found = read(file.read(), os.path.basename(path))
+            found = read_transcript(file.read(), os.path.basename(path))
         records = with_ids([record for session in found for record in session.records])
         trigger = "manual" if hook_input.get("trigger") == "manual" else "auto"
-        state = capture(
+        state = capture_state(
             records, session=key.session, trigger=f"pre_compact_{trigger}", now=self._clock()
         )
         label = "checkpoints of a Claude Agent session"
@@ -414,7 +414,7 @@ class CompactionHook:
             with contextlib.suppress(SessionExists):
                 store.create(key, label=label, owner=self._owner)
             check_owner(store, key, self._owner)
-            checkpoints.save(store, key, state)
+            checkpoints.save_checkpoint(store, key, state)
 
     def _hand_over(self, hook_input: Mapping[str, Any]) -> str:
         """The text of a checkpoint that the model has not got; a record says that it has it now."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.models.totals import SessionTotals
-    from holdfast.importers import Imported
+    from holdfast.importers.common.base import Imported
     from holdfast.surfaces.cli.app import App
 
 
@@ -109,20 +109,22 @@ def _choose(found: list[Conversation], wanted: str, path: str) -> list[Conversat
 
 
 def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
-    from holdfast.importers import read
+    from holdfast.importers import read_transcript
     from holdfast.importers.databases import is_database, read_database
     from holdfast.importers.places import load
 
     with app.out.busy(f"reading {path}"):
         if not is_database(path):
-            return [_of_import(each, path) for each in read(load(path), path, format=format_)]
+            return [
+                _of_import(each, path) for each in read_transcript(load(path), path, format=format_)
+            ]
         kind, rows = read_database(path)
         if damaged := sum(row.damaged for row in rows):
             app.out.note(f"{count(damaged, 'damaged row')} of {path} cannot be read")
         return [
             _of_import(msgspec.structs.replace(each, label=each.label or row.label), path)
             for row in rows
-            for each in read(row.data, f"{row.name}.json", format=kind)
+            for each in read_transcript(row.data, f"{row.name}.json", format=kind)
         ]
 
 

@@ -67,7 +67,7 @@ def find(word: str, commands: Iterable[SlashCommand] | None = None) -> SlashComm
     return next((each for each in among if wanted in (each.name, *each.aliases)), None)
 
 
-def run(text: str, chat: ChatContext) -> CommandAnswer:
+def run_command(text: str, chat: ChatContext) -> CommandAnswer:
     """Run a command of the chat's set. An error becomes the answer, and the session stays open.
 
     While a turn of the session runs, a command does what its `during_turn` says. Every surface

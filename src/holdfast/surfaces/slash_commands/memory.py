@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.listing import title_of
@@ -44,7 +44,7 @@ def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
     record = session.checkpoint()
     stored = session.store.find(session.key, record)
     state = read_state(stored.state) if isinstance(stored, Checkpoint) else ""
-    text = render(state, _CHECKPOINT_CHARS) if isinstance(state, State) else ""
+    text = render_checkpoint(state, _CHECKPOINT_CHARS) if isinstance(state, State) else ""
     return answer(
         *(dim(printable(each, " ")) for each in text.splitlines()),
         line("Checkpoint stored: ", Cell(record, "name")),

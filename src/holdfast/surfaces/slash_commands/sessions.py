@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Checkpoint
@@ -109,7 +109,7 @@ def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     fresh = reset_now(chat, check_label(label))
     records = fresh.store.read(fresh.key)
     states = (read_state(record.state) for record in records if isinstance(record, Checkpoint))
-    text = next((render(state) for state in states if isinstance(state, State)), "")
+    text = next((render_checkpoint(state) for state in states if isinstance(state, State)), "")
     carried = f"{len(text):,} characters" if text else "nothing: the session was empty"
     return answer(
         line(

@@ -14,7 +14,7 @@ from holdfast.core.text.cut import count_of
 from holdfast.engine.gateway.gateway import INBOX
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.answers import StyledTable
-from holdfast.surfaces.async_chat import AsyncChatContext, run_async
+from holdfast.surfaces.async_chat import AsyncChatContext, run_command_async
 from holdfast.surfaces.slash_commands import commands_for, find
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ChatCommands:
         async with gateway.sessions.use(key) as session:
             before = session.key
             await chat.take(session)
-            answer = await run_async(text, chat)
+            answer = await run_command_async(text, chat)
             has_moved = chat.session.key != before
         if has_moved:
             await gateway.sessions.forget(key)  # the next message opens the new session

@@ -14,7 +14,7 @@ from tests.support.planted import PLANTED, planted_session
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.ports import ANY_HEAD
-from holdfast.stores import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

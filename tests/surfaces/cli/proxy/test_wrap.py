@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.support.cli import run_in_process
 
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import Loopback
 
 if TYPE_CHECKING:

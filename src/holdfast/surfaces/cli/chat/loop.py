@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
 from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.formatting import local_time
-from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run
+from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ class Chat:
             self._turn(lambda: self._chat.session.say(as_message(text), on_delta=self._view.delta))
             return True
         result: CommandAnswer | None = self._guard(
-            lambda: run("/quit" if is_goodbye(text) else text, self._chat)
+            lambda: run_command("/quit" if is_goodbye(text) else text, self._chat)
         )
         if result is None:
             return True

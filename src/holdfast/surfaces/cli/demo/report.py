@@ -15,7 +15,7 @@ from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
 from holdfast.surfaces.formatting import count
@@ -203,7 +203,7 @@ def _count_whole(store: SessionStore, recording: Recording, window: Window) -> i
         system=recording.system,
         tools=recording.tools,
     )
-    plan = prepare(request).plan
+    plan = prepare_request(request).plan
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 

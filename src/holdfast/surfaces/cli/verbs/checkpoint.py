@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import to_json
 from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.engine.session import checkpoints
@@ -59,7 +59,7 @@ def _checkpoint(args: argparse.Namespace, app: App) -> int:
         return _summary(args, app, key)
     if args.place is not None:
         return _show(args, app, key, *_import(app, key, args.place))
-    taken = checkpoints.take(app.store, key, trigger="asked")
+    taken = checkpoints.take_checkpoint(app.store, key, trigger="asked")
     for bad in taken.passed_over:
         app.out.warn(f"checkpoint record `{bad.record}` was skipped: {bad.reason}")
     state = taken.state
@@ -68,13 +68,13 @@ def _checkpoint(args: argparse.Namespace, app: App) -> int:
 
         with app.out.busy(f"asking {args.model}"):
             state = checkpoints.enrich(model(args.model), state, list(app.store.read(key)))
-    record = checkpoints.save(app.store, key, state) if args.save else ""
+    record = checkpoints.save_checkpoint(app.store, key, state) if args.save else ""
     return _show(args, app, key, state, record)
 
 
 def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, record: str) -> int:
     redactor = _redactor(args, app)
-    text = render(state, args.max_chars, redactor=redactor)
+    text = render_checkpoint(state, args.max_chars, redactor=redactor)
     if app.out.is_json:
         plain = to_json(state)
         app.out.json(
