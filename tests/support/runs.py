@@ -87,6 +87,7 @@ SLOW_FILES = (
     "surfaces/test_leaks.py",
     "surfaces/test_owners_commands.py",
     "surfaces/test_request_preview.py",
+    "test_contributing.py",
     "test_demo_postgres.py",
     "test_docs.py",
     "test_examples.py",

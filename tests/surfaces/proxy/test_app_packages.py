@@ -20,12 +20,13 @@ from tests.surfaces.proxy.proxies import running_proxy
 
 from holdfast.core.log.records import Compaction
 from holdfast.core.owners import ANY_OWNER
-from holdfast.testing import Answer, Asked, Call, Loopback
+from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.core.log.records import Json
+    from holdfast.testing.loopback import Asked
 
 WINDOW = 16_000
 TURNS = 10

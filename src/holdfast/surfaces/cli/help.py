@@ -16,15 +16,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "what a model sees": ("context", "simulate", "memory"),
     "servers": ("serve", "proxy", "wrap", "mcp", "telegram"),
 }
-"""The commands that `holdfast --help` shows, in their order."""
-PLUMBING: Final[Mapping[str, tuple[str, ...]]] = {
-    "more commands": (
-        *("new", "append", "label", "show", "fork", "rm", "copy", "output", "checkpoint"),
-        *("reseed", "history", "audit", "evaluate", "models", "classify", "disk", "completion"),
-        "help",
-    ),
-}
-"""The others, which `holdfast help --all` shows, too."""
+"""The commands that `holdfast --help` shows, in their order; `holdfast help --all` shows all."""
 REPLACED: Final[Mapping[str, str]] = {
     "branches": "log SESSION --branches",
     "repair": "verify SESSION --repair",
@@ -67,12 +59,13 @@ def format_groups(
     width = max(_WIDTH_MIN, min(100, shutil.get_terminal_size().columns))
     indent = " " * (_NAME_CHARS + 2)
     parts = [usage, "Durable sessions and a bounded context for LLM agents.\n"]
-    for group, names in {**GROUPS, **(PLUMBING if is_whole else {})}.items():
+    shown = {name for names in GROUPS.values() for name in names}
+    others = [name for name in commands if name not in shown]
+    for group, names in {**GROUPS, **({"more commands": others} if is_whole else {})}.items():
         parts.append(f"{group}:")
         parts += [_wrap(commands[name], width, f"  {name:{_NAME_CHARS}}", indent) for name in names]
         parts.append("")
     parts += [options.rstrip(), "", "`holdfast help COMMAND` shows the options of a command."]
     if not is_whole:
-        others = sum(map(len, PLUMBING.values()))
-        parts.append(f"`holdfast help --all` shows {others} more commands.")
+        parts.append(f"`holdfast help --all` shows {len(others)} more commands.")
     return "\n".join(parts) + "\n"
