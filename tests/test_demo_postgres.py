@@ -35,5 +35,5 @@ def test_a_recorded_agent_moves_to_another_machine() -> None:
     """It is killed in a tool call; the other machine waits for its lease, and goes on."""
     shown = run()
     assert "none lost" in shown
-    assert "none of them twice" in shown
+    assert "each of them once" in shown
     assert "main/demo: exports identical" in shown

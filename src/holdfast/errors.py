@@ -285,7 +285,7 @@ class NoSuchOutput(UsageError):
         what = f"no output {ref[:80]!r} in {where}"
         super().__init__(
             f"{what}: {why}" if why else what,
-            hint="give the ref that stands in the preview: the record's id, or its hash",
+            hint="give the ref that the preview shows: the record's id, or its hash",
         )
 
 
@@ -418,7 +418,7 @@ class NoteChanged(StoreError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"`{path[:80]}` is no longer what it was when it was read",
+            f"`{path[:80]}` has changed since it was read",
             hint="read it again and repeat the edit; nothing was written",
         )
 

@@ -20,7 +20,7 @@ def test_a_number_of_tokens_is_a_stated_window() -> None:
 @pytest.mark.parametrize("tokens", [0, -1])
 def test_a_window_without_room_is_refused(tokens: int) -> None:
     """Zero is no way to say that nothing was stated."""
-    with pytest.raises(BadSetting, match="makes no sense"):
+    with pytest.raises(BadSetting, match="is not possible"):
         window_argument(tokens)
 
 

@@ -32,7 +32,7 @@ class Window(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.tokens <= 0:
             raise BadSetting(
-                f"a window of {self.tokens:,} tokens makes no sense",
+                f"a window of {self.tokens:,} tokens is not possible",
                 hint="give the model's context window in tokens, for example 200000",
             )
 

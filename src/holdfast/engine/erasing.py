@@ -327,7 +327,7 @@ def _remaining(
 
 def _unknown(infos: Iterable[SessionInfo]) -> list[RemainingCopy]:
     """The sessions that may be of any owner."""
-    why = "its header is damaged, so nobody can tell whose it is"
+    why = "its header is damaged, so its owner is unknown"
     return [
         RemainingCopy("unknown owner", str(info.key), why)
         for info in infos

@@ -46,7 +46,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
     """Turn the return value of a tool into the outcome of its call."""
     if type(value) in (GeneratorType, AsyncGeneratorType):  # by type: a value may lie
-        text = "[The tool returned a generator, and nobody has read what it yields.]"
+        text = "[The tool returned a generator, whose values were not read.]"
         return Outcome(call_id, text, is_error=True, seconds=seconds)
     try:
         if isinstance(value, ToolOutput):

@@ -113,7 +113,7 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
     for code in (function, getattr(function, "__call__", None)):  # noqa: B004 - an object's code
         if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
             raise BadSetting(
-                f"the tool `{name}` is a generator, and nobody would read what it yields",
+                f"the tool `{name}` is a generator, whose values would not be read",
                 hint="collect it: return a text, or a list",
             )
     if not _NAME.fullmatch(name):

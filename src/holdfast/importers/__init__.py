@@ -102,7 +102,7 @@ def read_source(
         )
     if found is None:
         raise UsageError(
-            f"`{source.name or 'the input'}` is no transcript that can be recognised: "
+            f"`{source.name or 'the input'}` is not a transcript in a known format: "
             f"{source.describe()}",
             hint=f"say which format it has (`--format NAME`); known are: {', '.join(formats)}"
             if has_words(source.data)

@@ -69,7 +69,7 @@ def as_embedder(given: Embedder | EmbedTexts | str | None) -> Embedder | None:
     name = f"{getattr(given, '__module__', '')}.{getattr(given, '__qualname__', '')}"
     if not callable(given) or name.startswith((".", "None.")) or name.endswith("."):
         hint = "pass a function in CallableEmbedder(call, name), or an object with name and embed"
-        raise BadSetting("the embedder has no name, or is none", hint=hint)
+        raise BadSetting("this is not an embedder, or it has no name", hint=hint)
     if "<" in name:
         raise BadSetting(
             f"the embedder `{name}` has no name of its own",

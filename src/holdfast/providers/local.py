@@ -164,7 +164,7 @@ def _window(path: str, window: GivenWindow) -> Window:
         return Window(window)
     if trained and trained <= CONTEXT_TOKENS:
         return Window(trained, f"in {os.path.basename(path)}", "known")
-    return Window(CONTEXT_TOKENS, "what is loaded unless a window is stated", "assumed")
+    return Window(CONTEXT_TOKENS, "the window that is loaded unless one is stated", "assumed")
 
 
 def context_length(path: str) -> int:

@@ -192,7 +192,7 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
         content = [{"type": "text", "text": said}] if said else []
         return Reply(content=content, provider=target.provider, model=target.model, raw=raw)
     raise BadSetting(
-        f"this is no reply of the dialect `{target.dialect.full_name}`: {_describe_raw(raw)}",
+        f"this is not a reply of the dialect `{target.dialect.full_name}`: {_describe_raw(raw)}",
         hint="return what the SDK's call returned: its object, its JSON, or its stream",
     )
 

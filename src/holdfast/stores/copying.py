@@ -318,7 +318,7 @@ def _verify(target: Queues, copies: Sequence[QueuedMessage]) -> None:
         if found is None or not is_equal(copy, found):
             raise StoreError(
                 f"the copy of message {copy.id} is not what was written",
-                hint="let nobody use the target meanwhile; look for errors of its disk or database",
+                hint="let nothing use the target meanwhile; look for errors of its disk or server",
             )
 
 
@@ -412,7 +412,7 @@ class SessionCopy:
                 added=self._added,
                 left_out=self._left_out,
                 turn=turn.holder if turn else "",
-                detail=f"payloads that the source has not: {_some(names)}" if names else "",
+                detail=f"payloads that are not in the source: {_some(names)}" if names else "",
             )
         except (Conflict, SessionExists) as error:
             result = CopiedSession(self._key, "conflict", detail=str(error))
@@ -442,7 +442,7 @@ class SessionCopy:
         raise StoreError(
             f"cannot copy session `{self._key}`: its log at the target changed {_TRIES} times "
             "meanwhile",
-            hint="let one copy run at a time, and nobody write at the target",
+            hint="run one copy at a time, and let nothing write to the target",
         )
 
     def _compare(self) -> int:
@@ -681,6 +681,6 @@ def _copy_notes(
                 notes, there = source.notes(agent, name), target.notes(agent, name)
                 done.append(copy_notes(notes, there, is_dry_run=dry_run))
             elif is_every:
-                why = "nobody can tell whose notes these are: name their owner"
+                why = "the owner of these notes is unknown: name their owner"
                 done.append(CopiedNotes(scope, "failed", detail=why))
     return done

@@ -86,7 +86,7 @@ def _read(address: str | os.PathLike[str], what: str) -> tuple[str, str]:
     text = os.fspath(address)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise UsageError(
-            f"cannot open {what}: {ascii(describe_address(str(text)))[:80]} is no address",
+            f"cannot open {what}: {ascii(describe_address(str(text)))[:80]} is not an address",
             hint="pass the path of a folder, or an address such as `memory:`",
         )
     kind = address_kind(text)

@@ -68,5 +68,5 @@ def test_other_records_cannot_be_compared() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"policy": 1}', b"\xff"])
 def test_what_is_no_baseline_is_refused(data: bytes) -> None:
-    with pytest.raises(UsageError, match=r"`b\.json` is no baseline"):
+    with pytest.raises(UsageError, match=r"`b\.json` is not a baseline"):
         read_baseline(data, "b.json")

@@ -49,7 +49,7 @@ def test_budget_never_exceeds_what_is_left(window: int, static: int, output: int
 
 @pytest.mark.parametrize("tokens", [0, -1])
 def test_window_of_nothing_is_refused(tokens: int) -> None:
-    with pytest.raises(BadSetting, match="makes no sense"):
+    with pytest.raises(BadSetting, match="is not possible"):
         Window(tokens)
 
 

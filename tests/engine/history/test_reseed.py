@@ -84,7 +84,7 @@ def test_nobody_elses_backend_gets_it(identity: str | Caller) -> None:
     """The account has changed: no history, a reason, and a line in the audit log."""
     audit = MemoryAudit()
 
-    with pytest.raises(AccessDenied, match="session `main/trip` is not retold") as refused:
+    with pytest.raises(AccessDenied, match="session `main/trip` cannot be reseeded") as refused:
         reseed(stored(*TRIP), KEY, identity=identity, audit=audit)
 
     assert refused.value.hint

@@ -300,7 +300,7 @@ def test_an_edit_of_what_has_changed_is_refused(model: Model) -> None:
 
     notes.data = changed  # type: ignore[method-assign]
     said = model.refused("str_replace", path="/memories/a.md", old_str="one", new_str="three")
-    assert "no longer what it was" in said
+    assert "has changed since it was read" in said
     assert "read it again" in said
     assert (model.folder / "a.md").read_text() == "two\n"
 

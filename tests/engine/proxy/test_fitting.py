@@ -325,7 +325,7 @@ def test_the_window_comes_from_the_request() -> None:
 
 
 def test_a_guess_is_no_reason_to_cut() -> None:
-    """For a model that nobody knows, the provider decides what fits."""
+    """For an unknown model, the provider decides what fits."""
     client = long("openai-chat", 120)
     keeper = ProxyKeeper(MemoryStore())
     request = client.request(model="no-such-model-1")

@@ -70,5 +70,5 @@ def test_what_stands_beside_the_content_is_counted() -> None:
     assert (result.content, result.refused, result.is_error) == ("use git", "use git", True)
     assert {(one.what, one.count) for one in found.skipped} == {
         ("field `fileMentions`", 1),
-        ("item that is no message", 1),
+        ("item that is not a message", 1),
     }

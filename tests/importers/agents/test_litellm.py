@@ -74,7 +74,7 @@ def test_nothing_of_a_log_is_lost_without_a_word() -> None:
     skipped = {(one.what, one.count) for session in sessions for one in session.skipped}
     assert skipped == {
         ("line without messages", 1),
-        ("item that is no message", 1),
+        ("item that is not a message", 1),
         ("choice of a reply", 1),
         ("call without a reply", 1),
     }

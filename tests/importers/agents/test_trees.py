@@ -218,4 +218,4 @@ def test_own_log_is_read_along_the_path_to_its_head() -> None:
     assert (found.name, found.label, found.format) == ("notes", "New", "holdfast")
     assert [record.id for record in found.records] == ["r1", "r4", "r6"]
     assert found.records[2].extra == {"depth": 3}
-    assert skipped(found) == {"abandoned branch": 1, "rewind": 1, "line that is no record": 1}
+    assert skipped(found) == {"abandoned branch": 1, "rewind": 1, "line that is not a record": 1}

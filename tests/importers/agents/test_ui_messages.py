@@ -90,6 +90,6 @@ def test_what_stands_beside_the_parts_is_read_or_counted() -> None:
     assert {(one.what, one.count) for one in found.skipped} == {
         ("message with the role 'data'", 1),
         ("field `annotations`", 1),
-        ("item that is no message", 1),
+        ("item that is not a message", 1),
         ("item without messages", 1),
     }

@@ -126,7 +126,7 @@ def test_items_that_are_no_messages_are_listed() -> None:
     )
 
     assert shape(found.records) == [("user", "Hi")]
-    assert skipped(found) == {"item that is no message": 1, "message with the role 'wizard'": 1}
+    assert skipped(found) == {"item that is not a message": 1, "message with the role 'wizard'": 1}
 
 
 def test_unanswered_and_orphaned_calls_are_carried_as_they_are() -> None:

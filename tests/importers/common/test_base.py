@@ -32,7 +32,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_read() -> None:
 
     assert len(found.records) == 3
     assert skipped(found)["damaged line"] == 2
-    assert skipped(found)["line that is no object"] == 2
+    assert skipped(found)["line that is not an object"] == 2
 
 
 def test_objects_that_lost_the_newline_between_them_are_all_read() -> None:

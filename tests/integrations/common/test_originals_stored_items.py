@@ -282,7 +282,7 @@ def test_lines_of_messages_amount_to_what_their_records_do(told: list[Record]) -
 
 
 def test_lines_that_lack_something_are_read_by_the_rules() -> None:
-    """A line that is no record has no message, also where the rest of the log is plain."""
+    """A line that is not a record has no message, also where the rest of the log is plain."""
     for number, lacking in enumerate(LACKING):
         store = MemoryStore()
         store.create(KEY)

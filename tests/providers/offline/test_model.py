@@ -155,7 +155,7 @@ def test_quotes_what_a_summary_has_kept() -> None:
 
     said = talk.say("Which port is it?")
 
-    assert "“The port is 8443.” (the summary of what came before)" in said
+    assert "“The port is 8443.” (the summary of the earlier messages)" in said
 
 
 def test_a_summary_is_no_matter_for_the_next() -> None:

@@ -184,7 +184,7 @@ def test_nul_block_in_the_middle_costs_only_what_it_covers(store: JsonlStore) ->
     ],
 )
 def test_damaged_line_is_isolated(line: bytes, found: list[str], store: JsonlStore) -> None:
-    """A line that is no record is reported with its place; the records around it are not hurt."""
+    """A line that is not a record is reported with its place; the records around it are there."""
     lines = lines_of(store)
     before = b"".join(lines[:5])
     log_file(store.root).write_bytes(before + line + b"\n" + b"".join(lines[5:]))

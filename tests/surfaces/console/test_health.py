@@ -160,7 +160,7 @@ def test_every_store_tells_its_room_or_that_it_cannot() -> None:
         make(store)
         (text,) = ask(store, "/health?measure=true")
         has_disk, caveat = store.disk_use() is not None, store.caveat
-    assert ("this store does not tell what it takes" in text) != has_disk
+    assert ("this store does not report its size" in text) != has_disk
     assert bool(re.search(r"disk \d+\.\d [KMG]B free", text)) == has_disk
     assert caveat in text
 

@@ -263,12 +263,12 @@ def read_state(value: object) -> State | str:
         state = convert_typed({**fields, "extra": unknown}, State)
         for name, item in (*state.given.items(), *state.covered.items()):
             if name not in SETTABLE:
-                return f"`{name}` is no field that can be set"
+                return f"`{name}` is not a field that can be set"
             field_value(name, item)
     except (msgspec.ValidationError, RecursionError) as error:
         return f"a field has the wrong shape: {error}"
     strange = state.added.keys() - set(ADDABLE)
-    return f"`{min(strange)}` is no list that can be added to" if strange else state
+    return f"`{min(strange)}` is not a list that can be added to" if strange else state
 
 
 def field_value(name: str, value: Any) -> Any:
@@ -306,7 +306,7 @@ def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
     if unread:
         fields["extra"]["unread"] = unread
     if not (SETTABLE & fields.keys()):
-        return "none of its fields is one of a checkpoint"
+        return "it has no field of a checkpoint"
     fields["session_id"] = session or fields.get("session_id", "")
     state = convert_typed(fields, State)
     chain = state.requests or tuple(

@@ -223,7 +223,7 @@ def _plain_text(reply: Reply, mended: list[str]) -> str:
         text = stripped
     text = text.strip()
     if not _WORD.search(text):
-        raise _Rejected("empty", "there are no words in it")
+        raise _Rejected("empty", "it has no words")
     return text
 
 

@@ -104,7 +104,7 @@ def read_baseline(data: bytes, name: str) -> Baseline:
     try:
         found = decode_typed(data, Baseline)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"`{name}` is no baseline: {error}", hint=hint) from error
+        raise UsageError(f"`{name}` is not a baseline: {error}", hint=hint) from error
     if found.version != BASELINE_VERSION:
         raise UsageError(f"`{name}` is a baseline of version {found.version}", hint=hint)
     return found

@@ -103,7 +103,7 @@ class ObservedCall(msgspec.Struct, frozen=True):
     known: int
     """Number of the pieces that are as in the request before; 0 after a cut."""
     summary: str = ""
-    """The text that stands for what was cut."""
+    """The text that replaces what was cut."""
     made: CutNote = CutNote()
 
 

@@ -32,7 +32,7 @@ def record_in(text: str, key: SessionKey) -> str:
     """The record that a cursor names. Raises `UsageError` where it is not one of this session."""
     found = _SHAPE.fullmatch(text) if len(text) <= _CHARS_MAX else None
     if found is None:
-        raise UsageError("that is no cursor of this tool", hint=_HINT)
+        raise UsageError("that is not a cursor of this tool", hint=_HINT)
     said = bytes.fromhex(found[1]).decode(errors="replace")
     if _checksum(said) != found[2]:
         raise UsageError("the cursor was altered: its checksum does not fit", hint=_HINT)

@@ -198,7 +198,7 @@ def _injected_lines(draft: ViewDraft, unit: ContextUnit) -> Iterable[LedgerLine]
     for part in unit.parts:
         if part.source == "injected":
             size = draft.tokens_of_part(part)
-            what = "stands for what was cut" if part.record else "asked for by the provider's rules"
+            what = "replaces what was cut" if part.record else "asked for by the provider's rules"
             yield LedgerLine(
                 part.record, "summary" if part.record else "note", "injected", 0, size, what
             )

@@ -42,7 +42,7 @@ class PromptCache(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.read <= 1 or self.write < self.read:
             raise BadSetting(
-                f"a cache that reads at {self.read:g} and writes at {self.write:g} makes no sense",
+                f"a cache that reads at {self.read:g} and writes at {self.write:g} is not possible",
                 hint="both are shares of the price of a plain token: 0 ≤ read ≤ 1, read ≤ write",
             )
 

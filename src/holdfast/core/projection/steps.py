@@ -83,8 +83,8 @@ MEANING: Final[dict[str, str]] = {
     "refused": "what the provider refused is not sent again; a note has its place",
     "unsendable": "a file that every provider refuses became a note: cut off, empty, encrypted, or "
     "not what it says",
-    "no-opening": "a note stands where the first user message should be",
-    "no-question": "a note stands where a new user message should be",
+    "no-opening": "a note takes the place of the first user message",
+    "no-question": "a note takes the place of a new user message",
 }
 """Every repair by name."""
 

@@ -197,7 +197,7 @@ class _EditedItems:
             self._out.append(shorter)
 
     def add_text(self, part: MessagePart) -> None:
-        """Add a text that stands for what was cut. Answers to calls that the client left open
+        """Add a text that replaces what was cut. Answers to calls that the client left open
         are the client's business."""
         texts = [block.text for block in part.blocks if isinstance(block, Text)]
         if texts:

@@ -29,7 +29,7 @@ DETAILS: Final = {
     "dialect": "another API is asked",
     "window": "a larger window is in use",
     "refused": "the provider refused a part of it",
-    "upgrade": "the newest reply does not tell what it was made from",
+    "upgrade": "the newest reply does not say what it was made from",
     "view": "earlier messages are not as they were sent",
 }
 """Every cause of an epoch that is neither a compaction, a prune nor an undo."""

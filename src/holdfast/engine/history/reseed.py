@@ -95,8 +95,9 @@ def _denial(key: SessionKey, caller: Caller) -> AccessDenied:
     name = owner_text(caller.owner)
     whom = f"`{name}`" if name else "a caller without an owner"
     return AccessDenied(
-        f"session `{key}` is not retold for {whom}: there is no such session, or it is not theirs",
-        hint="name the session's owner as `identity` (`--for OWNER`), or start the backend anew",
+        f"session `{key}` cannot be reseeded for {whom}: it does not exist, or belongs to another "
+        "owner",
+        hint="name its owner as `identity` (`--for OWNER`), or start the backend without it",
     )
 
 

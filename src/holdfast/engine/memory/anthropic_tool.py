@@ -190,7 +190,7 @@ class _Memory:
             where = ""
             if isinstance(error, PathRejected):
                 path = _quote(given.get("path") or given.get("old_path"))
-                where = f"Path {path} would escape {TOP} directory, or is no path of a note: "
+                where = f"Path {path} would escape {TOP} directory, or is not the path of a note: "
             return ToolOutput(f"Error: {where}{error}{hint}", is_error=True)
 
     # Looking
@@ -402,7 +402,7 @@ def _path_name(shown: str) -> str:
     path = _below(shown)
     if not path or shown.endswith("/"):
         raise PathRejected(
-            f"{_quote(shown)} is no path of a file", hint=f"paths look like {TOP}/notes.md"
+            f"{_quote(shown)} is not the path of a file", hint=f"paths look like {TOP}/notes.md"
         )
     return path
 

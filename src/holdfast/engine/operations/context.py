@@ -190,7 +190,7 @@ def _find_output(workspace: CallerWorkspace, outputs: Outputs, ref: str) -> Sess
         return info.key
     raise RequestRefused(
         "not_found",
-        f"none of the {_SESSIONS_SEARCHED} newest sessions that may be read holds this output; "
+        f"this output is in none of the {_SESSIONS_SEARCHED} newest sessions that you may read; "
         "name its session",
     )
 

@@ -304,7 +304,7 @@ class ReadNoteFile(_FileOperation[NoteFileText], frozen=True, kw_only=True):
     lines: Annotated[
         int,
         Meta(
-            description="At most so many; an answer has as many as it has room for.",
+            description="The largest number of lines; an answer has as many as fit.",
             ge=1,
             le=_LINES_MAX,
         ),

@@ -320,5 +320,5 @@ def _window(text: str) -> Window:
         return Window(int(text.replace("_", "").replace(",", "")), "simulated")
     except ValueError as error:
         raise UsageError(
-            f"`holdfast_window = {text}` is no number", hint="write the tokens: 64000"
+            f"`holdfast_window = {text}` is not a number", hint="write the tokens: 64000"
         ) from error

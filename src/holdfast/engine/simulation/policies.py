@@ -59,7 +59,7 @@ def read_policy(path: str) -> Policy:
             hint='write thresholds as TOML, or as JSON in a file that ends with ".json"',
         ) from error
     if not isinstance(given, dict):
-        raise UsageError(f"the policy `{path}` is no table", hint="write `compact = 0.9`")
+        raise UsageError(f"the policy `{path}` is not a table", hint="write `compact = 0.9`")
     return policy_from(given)
 
 

@@ -125,8 +125,8 @@ class CallerWorkspace:
         if not is_name(agent):
             raise RequestRefused(
                 "invalid",
-                f"`{cut(agent, 40).text}` is no agent: a name has letters, digits, `_` and `-`, "
-                "and begins with a letter or digit",
+                f"`{cut(agent, 40).text}` is not the name of an agent: letters, digits, `_` "
+                "and `-`, the first a letter or digit",
             )
         if agent != self.agent and self.caller.agent:
             raise RequestRefused("forbidden", "these are the notes of another agent")

@@ -55,7 +55,7 @@ def read(source: Source) -> list[Imported]:
         elif "working_dir" in line or "message_count" in line:
             draft.label = text_or_empty(line.get("description")) or draft.label
         else:
-            draft.skip("line that is no message", "neither a message nor about the session")
+            draft.skip("line that is not a message", "neither a message nor about the session")
     return [draft.finish(source, "goose")]
 
 

@@ -62,7 +62,7 @@ def read(source: Source) -> list[Imported]:
     found: list[_Conversation] = []
     lost = Draft()
     if isinstance(value, list):
-        lost.skip("item that is no call", "not an object", len(value) - len(lines))
+        lost.skip("item that is not a call", "not an object", len(value) - len(lines))
     for line in lines:
         messages = line.get("messages")
         line["messages"] = parse(messages) if isinstance(messages, str) else messages
@@ -82,7 +82,7 @@ def read(source: Source) -> list[Imported]:
 
 def _carry(found: list[_Conversation], line: Json, lost: Draft) -> None:
     messages = mappings(line["messages"])
-    lost.skip("item that is no message", "not an object", len(line["messages"]) - len(messages))
+    lost.skip("item that is not a message", "not an object", len(line["messages"]) - len(messages))
     sent = [_sign(message) for message in messages]
     newest = reversed(found)
     talk = next((each for each in newest if each.said and each.goes_on_with(sent)), None)

@@ -54,7 +54,7 @@ def read_spans(source: Source) -> list[Imported]:
         for spans, name in zip(runs.values(), names_for(base, len(runs)), strict=True)
     ]
     sessions = sessions or [(base, draft_of_none)]
-    sessions[0][1].skip("span that is no call to a model", "its text is in the calls", others)
+    sessions[0][1].skip("span that is not a call to a model", "its text is in the calls", others)
     return finish(source, "openinference", sessions)
 
 

@@ -277,7 +277,7 @@ def read_langchain(source: Source) -> list[Imported]:
     found = _read_dump(source)
     shaped = [_langchain(item) for item in mappings(found)]
     carry_messages(draft, filter(None, shaped))
-    draft.skip("item that is no message", "no content", len(found) - sum(map(bool, shaped)))
+    draft.skip("item that is not a message", "no content", len(found) - sum(map(bool, shaped)))
     return [draft.finish(source, "langchain")]
 
 

@@ -43,7 +43,7 @@ def carry_messages(draft: Draft, messages: Iterable[object], *, model: str | Non
         if isinstance(message, dict):
             carry_message(draft, message, model=model)
         else:
-            draft.skip("item that is no message", f"found {type(message).__name__}")
+            draft.skip("item that is not a message", f"found {type(message).__name__}")
 
 
 def carry_message(draft: Draft, message: Json, **about: Any) -> None:

@@ -41,7 +41,7 @@ def carry_messages(
     """Every message of a list. The first system messages become the system prompt."""
     for message in messages:
         if not isinstance(message, dict):
-            draft.skip("item that is no message", f"found {type(message).__name__}")
+            draft.skip("item that is not a message", f"found {type(message).__name__}")
             continue
         carry_message(draft, message, provider=provider, model=model)
 

@@ -47,7 +47,7 @@ def read(source: Source) -> list[Imported]:
     for line in source.lines:
         found = from_json(line.value)
         if isinstance(found, Flaw):
-            draft.skip("line that is no record", found.detail)
+            draft.skip("line that is not a record", found.detail)
         else:
             records.append(found)
     path = _path(records)

@@ -186,7 +186,7 @@ def _take(reply: ResponseReply, item: object) -> None:
     if isinstance(item, dict):
         reply.item(item)
     else:
-        reply.draft.skip("item that is no object", f"found {type(item).__name__}")
+        reply.draft.skip("item that is not an object", f"found {type(item).__name__}")
 
 
 IMPORTER: Final = Importer(

@@ -127,7 +127,7 @@ def messages_in(draft: Draft, value: object) -> list[Json]:
     """The messages of a list; what stands between them and is none is counted."""
     for item in listing(value):
         if not isinstance(item, dict):
-            draft.skip("item that is no message", f"found {type(item).__name__}")
+            draft.skip("item that is not a message", f"found {type(item).__name__}")
     return mappings(value)
 
 

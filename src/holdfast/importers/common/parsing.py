@@ -197,7 +197,7 @@ def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> Iterator[Line]:
             for item in _split_glued(raw, flaws):
                 yield Line(number, item)
         else:
-            flaws["line that is no object", f"found {type(value).__name__}"] += 1
+            flaws["line that is not an object", f"found {type(value).__name__}"] += 1
 
 
 def _split_glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:

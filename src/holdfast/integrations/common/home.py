@@ -419,7 +419,7 @@ def _warn_of_damage(store: SessionStore, key: SessionKey, examined: set[SessionK
     if damaged:
         warnings.warn(
             f"session `{key}` has {damaged} damaged places; what was there is left out: "
-            f"`holdfast verify {key.session}` tells more, with `--repair` it makes a copy",
+            f"`holdfast verify {key.session}` says more, and with `--repair` makes a copy",
             HoldfastWarning,
             stacklevel=3,
         )

@@ -256,7 +256,7 @@ class StoredLine(msgspec.Struct):
 
     @property
     def is_record(self) -> bool:
-        """False for a line that is no record, as far as its fields tell."""
+        """False for a line that is not a record, as far as its fields tell."""
         return True
 
 

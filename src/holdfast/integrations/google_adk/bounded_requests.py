@@ -38,7 +38,7 @@ class PluginMethods:
         App(name="helper", root_agent=agent, plugins=[BoundedRequests(window=128_000)])
 
     Contents that fit are passed on untouched; the session keeps all events. Others are shortened
-    or cut, a call always with its result, and a carry-over stands for what was cut. A request
+    or cut, a call always with its result, and a carry-over replaces what was cut. A request
     that the provider refuses is sent again, up to five times: smaller, or without the media or
     words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
     cut. `plan` is the plan of the newest request.

@@ -178,7 +178,7 @@ class SaverMethods:
         """
         if strategy not in ("keep_latest", "delete"):
             raise UsageError(
-                f"cannot prune: {strategy!r:.40} is no strategy",
+                f"cannot prune: {strategy!r:.40} is not a strategy",
                 hint="pass `keep_latest` or `delete`",
             )
 

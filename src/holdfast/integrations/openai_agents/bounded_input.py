@@ -41,7 +41,7 @@ class BoundedInput:
         run_config = RunConfig(call_model_input_filter=BoundedInput(window=128_000))
 
     Items that fit are passed on untouched. Others are shortened or cut, a call always with its
-    result, and a carry-over stands for what was cut; reasoning that a model binds to what stood
+    result, and a carry-over replaces what was cut; reasoning that a model binds to what stood
     before it is left out behind it. The session keeps everything. `plan` is the
     plan of the newest request, with a ledger of every item.
     """

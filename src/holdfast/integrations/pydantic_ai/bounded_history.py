@@ -38,7 +38,7 @@ class BoundedHistory:
         Agent(model, capabilities=[ProcessHistory(BoundedHistory(window=128_000))])
 
     Messages that fit are passed on untouched; a conversation store keeps all of them. Others are
-    shortened or cut, a call always with its result, and a carry-over stands for what was cut;
+    shortened or cut, a call always with its result, and a carry-over replaces what was cut;
     reasoning that a model binds to what stood before it is left out behind a cut. Instructions and
     the schemas of tools count. `plan` is the plan of the newest request.
     """

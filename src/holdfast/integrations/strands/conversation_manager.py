@@ -42,7 +42,7 @@ class ManagerMethods:
         Agent(model, conversation_manager=HoldfastConversationManager(window=128_000))
 
     Messages that fit are left alone. Others are shortened or cut, a call always with its result,
-    and a carry-over stands for what was cut. A request that the provider refuses as too large is
+    and a carry-over replaces what was cut. A request that the provider refuses as too large is
     made smaller until it fits; what it refuses of media or words is left out, and so is reasoning
     that a model binds to what stood before a cut. `plan` is the plan of the newest request.
     """

@@ -318,7 +318,7 @@ def _said_before(messages: Sequence[Json], tools: Sequence[Tool]) -> list[Senten
 def _words_of_user(text: str, place: int, tools: Sequence[Tool]) -> Iterator[Sentence]:
     """Yield the user's statements as passages; they count more than files, questions not at all."""
     summary = find_summary(text)
-    source = "the summary of what came before" if summary else f"you, message {place + 1}"
+    source = "the summary of the earlier messages" if summary else f"you, message {place + 1}"
     for sentence in sentences(summary or text):
         said = sentence.lstrip("-*> ")
         if not said.endswith("?") and not read_orders(said, tools).calls:

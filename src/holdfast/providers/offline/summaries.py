@@ -38,6 +38,8 @@ _SHARE_MAX: Final = 0.5
 
 _SPEAKERS: Final[dict[StoryKind, Kind]] = {
     "user": "user",
+    "below": "user",
+    "above": "note",
     "refusal": "user",
     "text": "assistant",
     "thought": "assistant",

@@ -43,7 +43,7 @@ _BY_STATE: Final[dict[str, tuple[str, str]]] = {
     ),
     "3F000": (
         "schema `{schema}` is gone",
-        "somebody dropped it while it was in use; restore it, then open the store again",
+        "it was dropped while it was in use; restore it, then open the store again",
     ),
     "42501": (
         "the role of the address may not do that in schema `{schema}`",

@@ -80,7 +80,7 @@ COMMANDS: Final = {
         "evaluate": "Replay sessions, find what later replies lacked, compare with a baseline",
     },
     "holdfast.surfaces.cli.models.models": {
-        "models": "Show what is believed about a model, and why: window, price, API",
+        "models": "Show the window, the price and the API of a model, and where each is from",
     },
     "holdfast.surfaces.cli.verbs.maintenance": {
         "verify": "Read everything and report damage; with --repair write repaired copies",

@@ -19,4 +19,4 @@ def size(text: str) -> int:
             return int(number)
     except (ValueError, OverflowError):
         pass  # no number, or an endless one
-    raise argparse.ArgumentTypeError(f"`{text}` is no size: write 64000, 64k or 1m")
+    raise argparse.ArgumentTypeError(f"`{text}` is not a size: write 64000, 64k or 1m")

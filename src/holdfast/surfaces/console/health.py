@@ -143,7 +143,7 @@ def _disk(call: HttpCall) -> Iterator[tuple[str, object]]:
         return  # the files and tables are those of all owners
     found = call.store.disk_use()
     if found is None:
-        yield "disk", "this store does not tell what it takes"
+        yield "disk", "this store does not report its size"
         return
     yield "disk", f"{'' if found.is_whole else 'at least '}{size_text(found.bytes)}"
     yield "free", "this store does not tell" if found.free is None else size_text(found.free)

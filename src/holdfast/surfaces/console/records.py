@@ -141,7 +141,7 @@ class RecordView:
         sizes = (
             f"{tokens(record.tokens_before)} became {tokens(record.tokens_after or 0)}"
             if record.tokens_before
-            else "a summary stands for what was before"
+            else "a summary replaces what was before"
         )
         why = self._mask(record.reason or "")
         return join(

@@ -98,7 +98,7 @@ async def _events(call: HttpCall) -> HttpAnswer:
         raise Problem(
             400,
             f"there is no record `{after}` to begin after",
-            hint="begin without Last-Event-ID and `after`, and read the messages anew",
+            hint="begin without Last-Event-ID and `after`, and read the messages again",
         ) from error
     return HttpAnswer(stream.events(), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 

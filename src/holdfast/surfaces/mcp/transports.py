@@ -69,7 +69,7 @@ class _PendingRequests:
                     case types.JSONRPCNotification(method="notifications/cancelled", params=given):
                         self._forget((given or {}).get("requestId"))
                     case _:
-                        pass  # an answer to the server, or a line that is no message
+                        pass  # an answer to the server, or a line that is not a message
                 await to_server.send(item)
             with anyio.move_on_after(_DRAIN_SECONDS):
                 while self._ids:

@@ -108,8 +108,8 @@ def test_what_cannot_be_used_is_refused(cli: Cli, tmp_path: Path) -> None:
         (("--policy", "nowhere.toml"), "no policy `nowhere.toml`"),
         (("--policy", "bad.toml"), "no threshold `carry_token`"),
         (("--policy", "broken.toml"), "cannot be read"),
-        (("--policy", "list.json"), "is no table"),
-        (("--baseline", "b.json"), "is no baseline"),
+        (("--policy", "list.json"), "is not a table"),
+        (("--baseline", "b.json"), "is not a baseline"),
         (("--baseline", "nowhere.json"), "cannot read `nowhere.json`"),
         (("--html", "no/where.html"), "cannot write `no/where.html`"),
     ):

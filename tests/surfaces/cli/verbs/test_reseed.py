@@ -67,7 +67,7 @@ def test_it_is_refused_for_another_owner(cli: Cli) -> None:
     refused = cli("reseed", "trip", "--for", "bob")
 
     assert (refused.status, refused.out) == (1, "")
-    assert "not retold for `bob`" in refused.err
+    assert "cannot be reseeded for `bob`" in refused.err
     with JsonlStore(cli.root) as store:
         noted = store.audit.entries().accesses
     assert [(one.owner, one.is_allowed) for one in noted] == [("ann", True), ("bob", False)]

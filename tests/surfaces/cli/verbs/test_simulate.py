@@ -72,4 +72,4 @@ def test_simulate_leaves_out_short_sessions_and_takes_the_time_between_calls(
     assert none.status == 2
     assert "no session among 2 transcripts has 9 calls or more" in none.err
     for wrong in ("-1", "soon", "inf", "nan"):
-        assert "is no number of seconds" in simulate(f"--idle={wrong}").err
+        assert "is not a number of seconds" in simulate(f"--idle={wrong}").err

@@ -106,7 +106,7 @@ class World(msgspec.Struct, kw_only=True):
         return render_valid(call.prompt, call.target)
 
     def put_blob(self, data: bytes) -> str | StoreError:
-        assert self.blobs is not None, "flows move nothing out where there is no blob store"
+        assert self.blobs is not None, "without a blob store, no output is moved out"
         try:
             return self.blobs.put(data)
         except StoreError as error:

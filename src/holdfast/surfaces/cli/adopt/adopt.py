@@ -57,7 +57,9 @@ def _add_adopt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="tool", metavar="TOOL", help=f"only of this tool: {', '.join(_TOOLS)}"
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, show what is to do")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be done, and write nothing"
+    )
 
 
 def _adopt(args: argparse.Namespace, app: App) -> int:

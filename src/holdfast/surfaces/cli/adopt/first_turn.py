@@ -47,7 +47,7 @@ def first_turn_notice(records: Sequence[Record], *, now: float) -> str:
         aim,
         prompt_cache=PromptCache(idle_seconds=idle),
     )
-    about = f"with {model or 'a model that nobody knows'} ({window.tokens:,} tokens)"
+    about = f"with {model or 'an unknown model'} ({window.tokens:,} tokens)"
     try:
         plan = project(request, ProjectionCache(Scale(None, rule)))
     except HoldfastError as error:

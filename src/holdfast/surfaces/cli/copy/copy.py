@@ -68,7 +68,9 @@ def _add_copy(parser: argparse.ArgumentParser) -> None:
             help=f"the payloads of {side.upper()}, {_INSIDE} for the store itself (default: "
             "HOLDFAST_BLOBS, else the store itself)",
         )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, show what is to do")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be done, and write nothing"
+    )
 
 
 def _copy(args: argparse.Namespace, app: App) -> int:

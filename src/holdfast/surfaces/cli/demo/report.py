@@ -228,7 +228,7 @@ def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> l
         newest = scene.compactions[-1].record
         commands.append(
             DemoCommand(
-                f"what stands for {scene.compactions[-1].messages} cut messages",
+                f"the summary of {scene.compactions[-1].messages} cut messages",
                 f"{program} show {newest} {where}",
             )
         )
@@ -236,7 +236,7 @@ def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> l
     commands += [
         DemoCommand("every record, cut or not", f"{program} log demo --all {where}"),
         DemoCommand(
-            "what is sent, and what became of what",
+            "the request, and what became of each record",
             f"{program} context demo --window {scene.real} --explain {where}",
         ),
         DemoCommand(
@@ -315,7 +315,7 @@ def _lines(found: DemoReport) -> list[str]:
     crash = found.crash
     lost = f"{crash.lost} LOST" if crash.lost else "none lost"
     told = "was told" if crash.call in found.told else "was NOT told"
-    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
+    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "each of them once"
     by_code = found.compactions - found.by_model
     return [
         f"Process {crash.pid} was killed with SIGKILL while `{crash.tool}` ran:",

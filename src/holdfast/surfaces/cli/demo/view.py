@@ -94,7 +94,7 @@ class LineView:
 
     def __enter__(self) -> Self:
         scene = self._scene
-        _line(f"{scene.title}, replayed in a window of {scene.stated:,} tokens, or so it is told.")
+        _line(f"{scene.title}, replayed in a window of {scene.stated:,} tokens, as it is told.")
         return self
 
     def __exit__(self, *_: object) -> None: ...

@@ -216,7 +216,7 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
         yield CheckResult(
             "access",
             "note",
-            "whoever reaches the loopback address is the operator",
+            "every caller on the loopback address is the operator",
             "on a shared machine, make tokens: `holdfast serve --new-token NAME`",
         )
 
@@ -256,7 +256,7 @@ def _bot(table: TelegramTable, token: str) -> Iterator[CheckResult]:
         return
     if not settings.allow:
         yield CheckResult(
-            "telegram allow", "note", "the bot answers nobody", "list ids in `allow`: it tells them"
+            "telegram allow", "note", "the bot answers no one", "list ids in `allow`: it tells them"
         )
 
 

@@ -112,7 +112,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of seconds: write 60 or 0.5")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds: write 60 or 0.5")
     return seconds
 
 

@@ -172,7 +172,9 @@ def _choose(
         return next(iter([*compactions, *cuts]), None)
     found = call.store.find(key, record)
     if not isinstance(found, Compaction | Prune):
-        raise Problem(404, f"the record `{record}` is no cut", hint="the page lists the cuts")
+        raise Problem(
+            404, f"the record `{record}` is not a compaction", hint="the page lists the cuts"
+        )
     return found
 
 
@@ -212,7 +214,7 @@ def _show_cut(call: HttpCall, key: SessionKey, cut: Compaction) -> Html:
             ),
             tag(
                 "section",
-                tag("h3", "After: what stands for it"),
+                tag("h3", "After: what replaces it"),
                 layout.long_text(mask(cut.summary)[:_SUMMARY_CHARS]),
             ),
             class_="sides",

@@ -343,7 +343,7 @@ def _needs(report: Evaluation) -> Html:
 
 def _losses(call: HttpCall, key: SessionKey, report: Evaluation) -> Html:
     if not report.losses:
-        return tag("p", "No loss: every reply had what it used.")
+        return tag("p", "No loss: every reply had what it needed.")
     rows = [_loss_row(call, key, loss) for loss in report.losses[:_LOSSES]]
     left = len(report.losses) - len(rows)
     heads = ("kind", "what", "last seen", "taken by", "needed by", "way back")

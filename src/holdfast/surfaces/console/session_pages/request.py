@@ -113,7 +113,9 @@ def show_changes(call: HttpCall) -> HttpAnswer:
     store = call.store
     reply = store.find(key, name) if name else None
     if reply is not None and not isinstance(reply, Assistant):
-        raise Problem(404, f"the record `{name}` is no reply", hint="the time line lists the calls")
+        raise Problem(
+            404, f"the record `{name}` is not a reply", hint="the time line lists the calls"
+        )
     title, top = heading(call, key, "/context/request")
     previous = call_before(store, key, reply.id if reply is not None else None)
     which = f"the call of {reply.id}" if reply is not None else "the next request"
