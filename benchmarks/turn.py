@@ -47,8 +47,7 @@ def words(count: int, rng: random.Random) -> str:
 
 def measure(name: str, turns: int) -> Iterator[float]:
     """Yield the milliseconds of CPU for each turn, for each 200 turns."""
-    from holdfast import Session
-    from holdfast.models import Reply
+    from holdfast import Reply, Session
     from holdfast.testing import ScriptedModel
 
     tokens, rounds = CASES[name]
