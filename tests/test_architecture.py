@@ -160,21 +160,9 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("inbox", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
-        *(
-            "terminal",
-            "masking",
-            "app",
-            "sizes",
-            "help",
-            "conversations",
-            "chat",
-            "demo",
-            "inspect",
-            "evaluate",
-            "copy",
-            "adopt",
-        ),
-        *("mcp", "telegram", "serve", "proxy", "doctor", "models", "completion", "verbs"),
+        *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),
+        *("chat", "demo", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
+        *("evaluate", "telegram", "help"),
     ),
     "integrations": (
         "common",
@@ -284,8 +272,10 @@ def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, 
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 yield (inner if inner in known else base), node.lineno
-        elif node.value in known and node.value != "holdfast":
-            yield node.value, node.lineno  # a table of modules to load later
+        else:  # the name of a module to load later, or a table with one in each row
+            rows = [line.split() for line in str(node.value).splitlines()]
+            names = [row[1] if len(row) > 2 else row[0] for row in rows if row]
+            yield from ((name, node.lineno) for name in names if name in known and "." in name)
 
 
 @cache
@@ -298,7 +288,7 @@ def _nodes_with_imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom | ast
         or (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
-            and node.value.startswith("holdfast")
+            and "holdfast." in node.value
         )
     ]
 

@@ -21,8 +21,7 @@ from holdfast.core.log import damage
 from holdfast.core.log.records import BY_TYPE
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.providers.known_models.lookup import find_model
-from holdfast.surfaces.cli import COMMANDS
-from holdfast.surfaces.cli.completion.completion import words_by_command
+from holdfast.surfaces.cli.help import words_by_command
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -212,7 +211,7 @@ def test_every_command_has_a_section() -> None:
     """The page about the command line describes each command."""
     page = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
 
-    for name in (name for commands in COMMANDS.values() for name in commands):
+    for name in words_by_command():
         assert f"## holdfast {name}" in page
 
 

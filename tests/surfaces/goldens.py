@@ -14,15 +14,18 @@ import os
 import shlex
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.surfaces.cli import COMMANDS, main
+from holdfast.surfaces.cli import main
+from holdfast.surfaces.cli.command import add_arguments
+from holdfast.surfaces.cli.help import COMMANDS, command_class, describe
 from holdfast.surfaces.slash_commands import COMMANDS as SLASH_COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from holdfast.surfaces.cli.command import Command
 
 FOLDER: Final = Path(__file__).parents[1] / "doors"
 
@@ -63,24 +66,20 @@ _ERROR: Final = {"status": 400, "message": "prompt is too long: 210000 tokens > 
 def command_text() -> str:
     """Return every command with its arguments, a line each."""
     lines = []
-    for module, commands in COMMANDS.items():
-        for command, help_ in commands.items():
-            parser = argparse.ArgumentParser(add_help=False)
-            verb = import_module(module).VERBS[command]
-            verb.add_arguments(parser)
-            lines += [f"{command}: {help_}", *_argument_lines(parser, command), verb.epilog, ""]
-    return "\n".join(line for line in lines if line is not None)
+    for command, entry in COMMANDS.items():
+        kind = command_class(command)
+        lines += [f"{command}: {entry.help}", *_argument_lines(kind, command), kind.example, ""]
+    return "\n".join(lines)
 
 
-def _argument_lines(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
+def _argument_lines(kind: type[Command], name: str) -> Iterator[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser, kind)
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help for each in action._choices_actions}
-            for verb, inner in action.choices.items():
-                yield f"{name} {verb}: {helps.get(verb)}"
-                yield from _argument_lines(inner, f"{name} {verb}")
-        elif not isinstance(action, argparse._HelpAction):
-            yield "    " + _argument_text(action)
+        yield "    " + _argument_text(action)
+    for verb, inner in kind.verbs.items():
+        yield f"{name} {verb}: {describe(inner)}"
+        yield from _argument_lines(inner, f"{name} {verb}")
 
 
 def _argument_text(action: argparse.Action) -> str:
@@ -103,7 +102,7 @@ def shapes() -> str:
     """Return the shape of what each command prints with `--json`."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = {line: _shape_of_output(line, stdin) for line, stdin in _life()}
-    left_out = {name for names in COMMANDS.values() for name in names} - NO_JSON
+    left_out = {*COMMANDS} - NO_JSON
     left_out -= {name.split()[0] for name in found}
     assert not left_out, f"add a call of these commands to `_life`: {sorted(left_out)}"
     return _json_text(found)

@@ -23,7 +23,8 @@ from holdfast.engine.session import opening
 from holdfast.stores import MemoryStore
 from holdfast.stores import opening as stores_opening
 from holdfast.stores.notes.table import MemoryNoteTable
-from holdfast.surfaces import cli, slash_commands
+from holdfast.surfaces import slash_commands
+from holdfast.surfaces.cli.help import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ NOW = 1_763_294_400.0
 ANYWHERE = "anywhere"
 """The address of the store that a command is to use; others are what they say."""
 MODES: list[list[str]] = [[], ["--json"]]
-NAMES = sorted(name for commands in cli.COMMANDS.values() for name in commands)
+NAMES = sorted(COMMANDS)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ be given arguments here, or the test fails.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import json
@@ -15,7 +14,6 @@ import shutil
 import sys
 from contextlib import suppress
 from html.parser import HTMLParser
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +45,7 @@ from holdfast.importers.export import TRANSCRIPTS
 from holdfast.importers.export_messages import DIALECTS
 from holdfast.stores import ANY_HEAD
 from holdfast.surfaces import cli, slash_commands
+from holdfast.surfaces.cli.help import COMMANDS, build_parser
 from holdfast.surfaces.cli.terminal import Output
 from holdfast.surfaces.mcp.server import McpClient, build_server
 
@@ -222,7 +221,7 @@ STDIN = {
 
 def test_every_command_is_walked(root: Path) -> None:
     """A new command has to be added here."""
-    known = {name for commands in cli.COMMANDS.values() for name in commands}
+    known = {*COMMANDS}
     assert set(arguments(root)) == known
 
 
@@ -362,12 +361,10 @@ def test_pages_are_masked_and_escaped(root: Path, monkeypatch: pytest.MonkeyPatc
 
 def commands_with(option: str) -> Iterator[str]:
     """Find the commands that have an option."""
-    for module, commands in cli.COMMANDS.items():
-        for name in commands:
-            parser = argparse.ArgumentParser()
-            import_module(module).VERBS[name].add_arguments(parser)
-            if option in parser.format_help():
-                yield name
+    for name in COMMANDS:
+        parser = build_parser(name).command
+        if parser is not None and option in parser.format_help():
+            yield name
 
 
 def test_files_are_masked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastWarning, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
-from holdfast.surfaces.cli.verbs.memory import _SUBCOMMANDS
+from holdfast.surfaces.cli.verbs.memory import MemoryCommand
 from holdfast.surfaces.http.server import ROUTES
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_every_way_in_is_here() -> None:
     found = {f"http {route.path}" for route in ROUTES if route.path.startswith("/v1/memory/")}
     reading = [name for name, tool in TOOLS.items() if tool.is_reading]
     found |= {f"mcp {name}" for name in reading if "memory" in name or name.endswith("_search")}
-    found |= {f"cli {name}" for name in _SUBCOMMANDS if name in ("search", "get")}
+    found |= {f"cli {name}" for name in MemoryCommand.verbs if name in ("search", "get")}
     methods = [name for name in vars(Memory) if name.startswith(("search", "get"))]
     found |= {f"library {name}" for name in methods}
     with JsonlStore("/nonexistent") as store:

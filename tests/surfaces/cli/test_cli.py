@@ -16,8 +16,9 @@ from tests.core.secrets.planted_secrets import TOKENS
 
 from holdfast import SessionKey
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.cli import COMMANDS, main
+from holdfast.stores import JsonlStore
+from holdfast.surfaces.cli import main
+from holdfast.surfaces.cli.help import COMMANDS, build_parser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -457,7 +458,7 @@ def test_help_names_every_command() -> None:
         check=True,
     ).stdout
 
-    assert all(f" {name} " in listing for names in COMMANDS.values() for name in names)
+    assert all(f" {name} " in listing for name in COMMANDS)
 
 
 def test_a_closed_pipe_is_not_a_traceback(tmp_path: Path) -> None:
@@ -497,16 +498,23 @@ def test_tables_are_drawn_with_rich_on_a_terminal(tmp_path: Path) -> None:
     assert "a label" in in_pipe.stdout
 
 
-def test_table_of_commands_names_every_verb() -> None:
+def test_table_of_commands_names_every_command() -> None:
     """Each module of the table defines exactly the commands that the table gives it."""
-    for module, commands in COMMANDS.items():
-        assert list(import_module(module).VERBS) == list(commands), module
+    for module in {entry.module for entry in COMMANDS.values()}:
+        named = {name for name, entry in COMMANDS.items() if entry.module == module}
+        defined = {
+            name.removesuffix("Command").lower()
+            for name, kind in vars(import_module(module)).items()
+            if name.endswith("Command") and kind.__module__ == module
+        }
+        assert defined == named, module
 
 
 def test_help_and_a_command_import_no_other_command() -> None:
     """`--help` imports no module of the table, and a command only its own."""
-    listing = "import sys; from holdfast.surfaces.cli import COMMANDS, main\n"
-    show = "print([name for name in COMMANDS if name in sys.modules], file=sys.stderr)"
+    listing = "import sys; from holdfast.surfaces.cli import help, main\n"
+    names = "{entry.module for entry in help.COMMANDS.values()}"
+    show = f"print([name for name in {names} if name in sys.modules], file=sys.stderr)"
     for arguments, expected in (
         (["--help"], []),
         (["verify", "--help"], ["holdfast.surfaces.cli.verbs.maintenance"]),
@@ -516,13 +524,12 @@ def test_help_and_a_command_import_no_other_command() -> None:
         assert ast.literal_eval(done.stderr) == expected
 
 
-EVERY_COMMAND = sorted(name for commands in COMMANDS.values() for name in commands)
+EVERY_COMMAND = sorted(COMMANDS)
 
 
 def _parser_of(command: str) -> argparse.ArgumentParser:
-    module = next(name for name, commands in COMMANDS.items() if command in commands)
-    parser = argparse.ArgumentParser(add_help=False)
-    import_module(module).VERBS[command].add_arguments(parser)
+    parser = build_parser(command).command
+    assert parser is not None
     return parser
 
 
@@ -636,7 +643,7 @@ def test_append_warns_once_of_each_kind_of_credential(cli: Cli) -> None:
 @pytest.mark.parametrize("odd", ["", "\udcff", "é\udcff/x", "-", "\u202e", "x" * 5_000])
 def test_any_argument_gets_an_answer(cli: Cli, odd: str) -> None:
     """Of any command: an empty one, bytes that are no text, one that is far too long."""
-    for name in sorted(name for group in COMMANDS.values() for name in group):
+    for name in EVERY_COMMAND:
         if name in ("serve", "proxy", "mcp", "telegram", "chat", "wrap", "demo", "completion"):
             continue  # they run until they are stopped, or start a program
         for given in ([odd], [odd, odd]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib
 import json
 import os
 import re
@@ -16,14 +15,12 @@ from scripts import house
 from tests.support.cli import run_in_process
 
 import holdfast
-from holdfast.surfaces.cli import COMMANDS
-from holdfast.surfaces.cli.completion.completion import words_by_command
-from holdfast.surfaces.cli.help import GROUPS, REPLACED
+from holdfast.surfaces.cli.help import COMMANDS, REPLACED, build_parser, words_by_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAMES = [name for commands in COMMANDS.values() for name in commands]
+NAMES = [*COMMANDS]
 SOURCE = Path(holdfast.__file__).parent
 NOT_OURS = {"--no-deps", "--holdfast-save-baseline"}
 """Options of other programs that a hint names."""
@@ -40,8 +37,8 @@ def test_help_shows_at_most_twenty_commands(capfd: pytest.CaptureFixture[str]) -
     shown = run_in_process(["help"], capfd)
     assert shown.status == 0
     assert run_in_process([], capfd).out == run_in_process(["--help"], capfd).out == shown.out
-    assert next(iter(GROUPS)) == "start here"
-    assert len([name for names in GROUPS.values() for name in names]) <= 20
+    assert next(iter(COMMANDS.values())).group == "start here"
+    assert len(re.findall(r"^  [a-z]+ ", shown.out, re.MULTILINE)) <= 20
 
 
 def test_help_with_all_shows_every_command_once(capfd: pytest.CaptureFixture[str]) -> None:
@@ -50,9 +47,7 @@ def test_help_with_all_shows_every_command_once(capfd: pytest.CaptureFixture[str
     assert whole.status == 0
     for name in NAMES:
         assert len(re.findall(rf"^  {name} ", whole.out, re.MULTILINE)) == 1, name
-    first = [name for names in GROUPS.values() for name in names]
-    assert len(set(first)) == len(first)
-    others = len({*NAMES, "help"}.difference(first))
+    others = 1 + sum(entry.group == "more commands" for entry in COMMANDS.values())
     assert f"`holdfast help --all` shows {others} more" in run_in_process(["help"], capfd).out
 
 
@@ -75,7 +70,7 @@ def test_help_breaks_no_word(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     words = set(run_in_process(["help", "--all"], capfd).out.split())
-    helps = " ".join(text for commands in COMMANDS.values() for text in commands.values())
+    helps = " ".join(entry.help for entry in COMMANDS.values())
     assert set(helps.split()) <= words
 
 
@@ -187,12 +182,10 @@ def test_every_hint_names_an_option_that_its_command_has() -> None:
     """A hint of a command's module names options of its commands, or the command that it is of."""
     options = {name: found.options for name, found in words_by_command().items()}
     every = {option for found in options.values() for option in found} | {"--help"}
-    modules = {
-        "surfaces/cli/" + module.removeprefix("holdfast.surfaces.cli.").replace(".", "/") + ".py": [
-            *commands
-        ]
-        for module, commands in COMMANDS.items()
-    }
+    modules: dict[str, list[str]] = {}
+    for name, entry in COMMANDS.items():
+        path = entry.module.removeprefix("holdfast.").replace(".", "/") + ".py"
+        modules.setdefault(path, []).append(name)
     wrong, seen = [], 0
     for module, text in hints():
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
@@ -260,14 +253,16 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-@pytest.mark.parametrize("module", COMMANDS)
-def test_every_argument_is_explained(module: str) -> None:
+def test_every_argument_is_explained() -> None:
     """A line of the help without words explains nothing."""
-    for name in COMMANDS[module]:
-        parser = argparse.ArgumentParser(prog=name)
-        importlib.import_module(module).VERBS[name].add_arguments(parser)
-        bare = [action.dest for action in arguments_of(parser) if not action.help]
-        assert bare == [], name
+    parsers = {name: build_parser(name).command for name in COMMANDS}
+    bare = [
+        (name, action.dest)
+        for name, parser in parsers.items()
+        for action in arguments_of(parser or build_parser(None))
+        if not action.help
+    ]
+    assert bare == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.ids import SessionKey, is_name, resolve
 from holdfast.core.owners import NO_OWNER, AnyOwner, is_wanted, owner_of
 from holdfast.errors import NoSuchSession, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from holdfast.config import Settings
     from holdfast.core.owners import Owner, OwnerFilter
@@ -27,12 +24,22 @@ _LABELLED_MAX: Final = 9
 class App:
     """The settings, the store, and the output of one invocation."""
 
-    def __init__(self, settings: Settings, out: Output, owner: OwnerFilter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        out: Output,
+        owner: OwnerFilter,
+        agent: str | None = None,
+        root: str | None = None,
+    ) -> None:
+        """`agent` and `root` are those of the command line; None where they were not given."""
         from holdfast.stores.opening import open_store
 
         self.settings = settings
         self.out = out
         self.owner = owner
+        self.agent = agent
+        self.root = root
         self.store = open_store(settings.root, blobs=settings.blobs)
         if self.store.caveat:
             out.warn(f"`{self.store.describe()}`: {self.store.caveat}")
@@ -69,46 +76,3 @@ class App:
         """List sessions, the newest first; slow only if many logs have changed."""
         with self.out.busy("reading logs that changed"):
             return self.store.sessions(agent=agent, owner=self.owner, limit=limit)
-
-
-class Verb(msgspec.Struct, frozen=True):
-    """The arguments and the action of a command; its name and help are in `cli.COMMANDS`."""
-
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace, App], int]
-    epilog: str = ""
-
-
-def add_session(parser: argparse.ArgumentParser, nargs: Literal["*"] | None = None) -> None:
-    """Add the argument that names a session of the store."""
-    words = "its id, its label, or a unique start of one"
-    parser.add_argument("session", metavar="SESSION", nargs=nargs, help=words)
-
-
-def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None:
-    """Add the options that are accepted before and after the command."""
-    none, no = (None, False) if is_default_set else (argparse.SUPPRESS, argparse.SUPPRESS)
-    group = parser.add_argument_group("common options")
-    group.add_argument(
-        "--root",
-        default=none,
-        help="the store: a folder or another address (default: HOLDFAST_ROOT, or .sessions in this "
-        "folder or one above)",
-    )
-    group.add_argument(
-        "--agent", default=none, help="the agent of new sessions (default: HOLDFAST_AGENT, or main)"
-    )
-    group.add_argument(
-        "--owner",
-        metavar="NAME",
-        default=none,
-        help="only sessions of this owner, and new ones for it (default: sessions of every owner)",
-    )
-    group.add_argument(
-        "--verbose",
-        "-v",
-        action="count",
-        default=0 if is_default_set else argparse.SUPPRESS,
-        help="write what happens to stderr; -vv writes more",
-    )
-    group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")

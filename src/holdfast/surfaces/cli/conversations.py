@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -15,13 +15,11 @@ from holdfast.core.models.window import model_in
 from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.errors import NoSuchSession, UsageError
-from holdfast.providers.known_models.lookup import window_of
-from holdfast.surfaces.cli.sizes import size
+from holdfast.surfaces.cli.command import Command, option
 from holdfast.surfaces.formatting import count
 from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from holdfast.core.log.ids import SessionKey
@@ -187,73 +185,40 @@ def _of_import(found: Imported, path: str) -> Conversation:
     )
 
 
-def window_from(args: argparse.Namespace, model: str) -> Window:
-    """Return the window of `--window`, or else of the model."""
-    if args.window is not None:
-        return Window(args.window, "--window", "stated")
-    return window_of(model)
+class ReadsConversations(Command, frozen=True, kw_only=True):
+    """Reads sessions of the store or transcripts."""
+
+    window: Annotated[Window | None, option("the model's context window in tokens", "N")] = None
+    model: Annotated[str | None, option("count and price as for this model", "NAME")] = None
+    format: Annotated[
+        str | None, option("the format of the files (default: recognised)", "NAME")
+    ] = None
 
 
-def add_transcripts(parser: argparse.ArgumentParser) -> None:
-    """Add the transcripts to replay, their format, and the window to replay them in."""
-    parser.add_argument(
-        "what",
-        metavar="FILE|FOLDER|SESSION",
-        nargs="+",
-        help="transcripts, folders of them, or sessions of the store",
-    )
-    add_window(parser)
-    add_format(parser)
-
-
-def add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", metavar="NAME", help="the format of the files (default: recognised)"
-    )
-
-
-def add_window(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--window", type=size, metavar="N", help="the model's context window in tokens"
-    )
-    parser.add_argument("--model", metavar="NAME", help="count and price as for this model")
-
-
-def add_reserved(parser: argparse.ArgumentParser) -> None:
-    """Add the tokens of a replay's window that are not for messages."""
-    from holdfast.engine.simulation.simulate import STATIC_TOKENS
-
-    parser.add_argument(
-        "--static",
-        type=size,
-        default=STATIC_TOKENS,
-        metavar="N",
-        help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
-    )
-    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for each reply")
-
-
-def system_and_tools(args: argparse.Namespace, found: Conversation) -> tuple[str, tuple[Tool, ...]]:
+def system_and_tools(
+    found: Conversation, system_file: str | None, tools_file: str | None
+) -> tuple[str, tuple[Tool, ...]]:
     """Read system prompt and tools from the named files, or else from the transcript."""
-    system = _text_in(args.system) if args.system else found.system
-    if not args.tools:
+    system = text_in(system_file) if system_file else found.system
+    if not tools_file:
         return system, found.tools
     try:
-        tools = read_tools(msgspec.json.decode(_text_in(args.tools).encode()))
+        tools = read_tools(msgspec.json.decode(text_in(tools_file).encode()))
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"`{args.tools}` is not JSON: {error}",
+            f"`{tools_file}` is not JSON: {error}",
             hint="pass a list of tools in the format of any provider",
         ) from error
     if not tools:
         raise UsageError(
-            f"`{args.tools}` names no tool",
+            f"`{tools_file}` names no tool",
             hint="pass a list of objects with `name`, `description` and a schema",
         )
     return system, tools
 
 
-def _text_in(path: str) -> str:
+def text_in(path: str) -> str:
+    """Return the text of a file that an option names."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

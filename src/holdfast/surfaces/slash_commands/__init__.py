@@ -27,7 +27,7 @@ from holdfast.surfaces.answers import (
 )
 from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.slash_commands import context, memory, sessions, turns
-from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
+from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, for_guest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,9 +159,14 @@ def _unknown(chat: ChatContext, word: str) -> CommandAnswer:
     )
 
 
+def _names(chat: ChatContext) -> Iterable[Choice]:
+    return (Choice(command.name, command.help) for command in _set_of(chat))
+
+
+@for_guest("help", "list the commands", "at once", argument="[command]", choices=_names)
 def _help(chat: ChatContext, argument: str) -> CommandAnswer:
     if not argument:
-        return _menu(chat, argument)
+        return _menu.run(chat, argument)
     command = find(argument, _set_of(chat))
     if command is None:
         return _unknown(chat, argument)
@@ -173,6 +178,7 @@ def _help(chat: ChatContext, argument: str) -> CommandAnswer:
     )
 
 
+@for_guest("menu", "list the commands", "at once", surfaces=("messenger",))
 def _menu(chat: ChatContext, _argument: str) -> CommandAnswer:
     offered = _set_of(chat)
     width = max(len(command.usage) for command in offered)
@@ -185,6 +191,7 @@ def _menu(chat: ChatContext, _argument: str) -> CommandAnswer:
     )
 
 
+@for_guest("start", "show the session of this chat", "at once", surfaces=("messenger",))
 def _start(chat: ChatContext, _argument: str) -> CommandAnswer:
     known = chat.info()
     label = f" ({title_of(known.label)})" if known.label else ""
@@ -194,12 +201,15 @@ def _start(chat: ChatContext, _argument: str) -> CommandAnswer:
     )
 
 
+@for_guest(
+    "quit",
+    "leave; everything is already stored",
+    "at once",
+    surfaces=("terminal",),
+    aliases=("exit",),
+)
 def _quit(_chat: ChatContext, _argument: str) -> CommandAnswer:
     return answer("Goodbye.", then="quit")
-
-
-def _names(chat: ChatContext) -> Iterable[Choice]:
-    return (Choice(command.name, command.help) for command in _set_of(chat))
 
 
 _DURING_TURN: Final[dict[DuringTurn, str]] = {
@@ -209,43 +219,13 @@ _DURING_TURN: Final[dict[DuringTurn, str]] = {
 }
 
 COMMANDS: Final = (
-    SlashCommand(
-        "start",
-        "show the session of this chat",
-        _start,
-        audience="guest",
-        during_turn="at once",
-        surfaces=("messenger",),
-    ),
-    SlashCommand(
-        "menu",
-        "list the commands",
-        _menu,
-        audience="guest",
-        during_turn="at once",
-        surfaces=("messenger",),
-    ),
+    _start,
+    _menu,
     *sessions.COMMANDS,
     *context.COMMANDS,
     *memory.COMMANDS,
     *turns.COMMANDS,
-    SlashCommand(
-        "help",
-        "list the commands",
-        _help,
-        "[command]",
-        audience="guest",
-        during_turn="at once",
-        choices=_names,
-    ),
-    SlashCommand(
-        "quit",
-        "leave; everything is already stored",
-        _quit,
-        audience="guest",
-        during_turn="at once",
-        surfaces=("terminal",),
-        aliases=("exit",),
-    ),
+    _help,
+    _quit,
 )
 """Every command, in the order of `/help`. A new command is a row in the module of its subject."""

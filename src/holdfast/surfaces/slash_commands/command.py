@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from holdfast.surfaces.answers import CommandAnswer
     from holdfast.surfaces.chat_context import Audience, ChatContext, Surface
+
+    Run = Callable[[ChatContext, str], CommandAnswer]
 
 DuringTurn = Literal["at once", "queued", "refused"]
 """The answer of a command while a turn of the session runs. `at once`: it changes nothing in that
@@ -78,3 +80,20 @@ class SlashCommand:
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.argument}".rstrip()
+
+
+def _for(audience: Audience) -> Callable[..., Callable[[Run], SlashCommand]]:
+    def declare(
+        name: str, help_: str, during_turn: DuringTurn, **more: Any
+    ) -> Callable[[Run], SlashCommand]:
+        return lambda run: SlashCommand(
+            name, help_, run, audience=audience, during_turn=during_turn, **more
+        )
+
+    return declare
+
+
+for_guest: Final = _for("guest")
+for_owner: Final = _for("owner")
+for_operator: Final = _for("operator")
+"""Make a command of the function that runs it, for an audience and those who are trusted more."""

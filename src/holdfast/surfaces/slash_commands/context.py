@@ -21,9 +21,10 @@ from holdfast.surfaces.formatting import bar, capitalise, count, meter, money, o
 from holdfast.surfaces.slash_commands.command import (
     AT_LENGTH,
     Choice,
-    SlashCommand,
     WrongArgument,
     choices,
+    for_guest,
+    for_owner,
 )
 from holdfast.surfaces.slash_commands.turns import describe_turn, running_turn
 
@@ -52,6 +53,20 @@ _TURNS_MAX: Final = 1_000
 # Status
 
 
+def _record_choices(chat: ChatContext) -> Iterable[Choice]:
+    for record in reversed(chat.session.messages(_CHOICES_MAX)):
+        if isinstance(record, User | Assistant):
+            words = one_line(text_of(record.content), _CHOICE_CHARS)
+            yield Choice(record.id, f"{record.kind}: {words}")
+
+
+def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
+    for record in chat.session.store.last(chat.session.key, _CHOICES_MAX):
+        if record.kind in ("compaction", "prune"):
+            yield Choice(record.id, record.kind)
+
+
+@for_guest("status", "show window, tokens, compactions, cost and cache", "at once")
 def _status(chat: ChatContext, _argument: str) -> CommandAnswer:
     status = chat.session.status()
     window = status.window
@@ -113,6 +128,14 @@ def _cache(status: Status) -> str:
     return f"{status.cache_share:.0%} of the input came from the cache ({sums})"
 
 
+@for_owner(
+    "window",
+    "show the window and its source; `forget` drops one that a provider stated",
+    "queued",
+    argument="[forget]",
+    surfaces=AT_LENGTH,
+    choices=choices(Choice("forget", "go back to the stated or known window")),
+)
 def _window(chat: ChatContext, argument: str) -> CommandAnswer:
     if argument and argument.casefold() != "forget":
         raise WrongArgument("/window forget goes back to the stated or known window")
@@ -128,6 +151,13 @@ def _window(chat: ChatContext, argument: str) -> CommandAnswer:
 # Context
 
 
+@for_guest(
+    "context",
+    "show what the window is used for; `list` shows every record and its fate",
+    "at once",
+    argument="[list [all]]",
+    choices=choices(Choice("list", "every record")),
+)
 def _context(chat: ChatContext, argument: str) -> CommandAnswer:
     word, _, rest = argument.partition(" ")
     if word.casefold() == "list":
@@ -244,6 +274,13 @@ _ACTION_TONES: Final[dict[Action, Tone]] = {
 # Compact, rewind, undo
 
 
+@for_guest(
+    "compact",
+    "shorten the history now, with an optional focus",
+    "queued",
+    argument="[--preview] [focus]",
+    choices=choices(Choice("--preview", "show the result, change nothing")),
+)
 def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
     words = argument.split()
     is_preview = "--preview" in words
@@ -275,6 +312,14 @@ def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
     )
 
 
+@for_guest(
+    "rewind",
+    "go back n turns, or to a record",
+    "refused",
+    argument="[n or record]",
+    surfaces=AT_LENGTH,
+    choices=_record_choices,
+)
 def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
     if argument.isdecimal() and int(argument) < _TURNS_MAX:
         done = chat.session.rewind(turns=int(argument))
@@ -285,78 +330,24 @@ def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
     )
 
 
+@for_guest(
+    "undo",
+    "take back the last rewind, compaction or turn",
+    "refused",
+    argument="[record]",
+    surfaces=AT_LENGTH,
+    choices=_cut_choices,
+)
 def _undo(chat: ChatContext, argument: str) -> CommandAnswer:
     done = chat.session.undo(argument or None)
     return answer(f"{capitalise(done.what)}; {size_text(chat)}")
 
 
-def _record_choices(chat: ChatContext) -> Iterable[Choice]:
-    for record in reversed(chat.session.messages(_CHOICES_MAX)):
-        if isinstance(record, User | Assistant):
-            words = one_line(text_of(record.content), _CHOICE_CHARS)
-            yield Choice(record.id, f"{record.kind}: {words}")
-
-
-def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
-    for record in chat.session.store.last(chat.session.key, _CHOICES_MAX):
-        if record.kind in ("compaction", "prune"):
-            yield Choice(record.id, record.kind)
-
-
 COMMANDS: Final = (
-    SlashCommand(
-        "status",
-        "show window, tokens, compactions, cost and cache",
-        _status,
-        audience="guest",
-        during_turn="at once",
-    ),
-    SlashCommand(
-        "window",
-        "show the window and its source; `forget` drops one that a provider stated",
-        _window,
-        "[forget]",
-        audience="owner",
-        during_turn="queued",
-        surfaces=AT_LENGTH,
-        choices=choices(Choice("forget", "go back to the stated or known window")),
-    ),
-    SlashCommand(
-        "context",
-        "show what the window is used for; `list` shows every record and its fate",
-        _context,
-        "[list [all]]",
-        audience="guest",
-        during_turn="at once",
-        choices=choices(Choice("list", "every record")),
-    ),
-    SlashCommand(
-        "compact",
-        "shorten the history now, with an optional focus",
-        _compact,
-        "[--preview] [focus]",
-        audience="guest",
-        during_turn="queued",
-        choices=choices(Choice("--preview", "show the result, change nothing")),
-    ),
-    SlashCommand(
-        "rewind",
-        "go back n turns, or to a record",
-        _rewind,
-        "[n or record]",
-        audience="guest",
-        during_turn="refused",
-        surfaces=AT_LENGTH,
-        choices=_record_choices,
-    ),
-    SlashCommand(
-        "undo",
-        "take back the last rewind, compaction or turn",
-        _undo,
-        "[record]",
-        audience="guest",
-        during_turn="refused",
-        surfaces=AT_LENGTH,
-        choices=_cut_choices,
-    ),
+    _status,
+    _window,
+    _context,
+    _compact,
+    _rewind,
+    _undo,
 )

@@ -17,8 +17,9 @@ from holdfast.surfaces.formatting import one_line, printable
 from holdfast.surfaces.slash_commands.command import (
     AT_LENGTH,
     Choice,
-    SlashCommand,
     WrongArgument,
+    for_guest,
+    for_owner,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ _RESULT_PREVIEW_CHARS: Final = 100
 _RANGE: Final = lazy_pattern(r"-?\d*:-?\d*|\d+")
 
 
+def _output_choices(chat: ChatContext) -> Iterable[Choice]:
+    """Offer the newest offloaded outputs."""
+    for record in reversed(chat.session.store.last(chat.session.key, _CHOICES_MAX)):
+        if isinstance(record, ToolResult) and record.output_ref is not None:
+            ref = record.output_ref
+            about = f"{record.name or 'a tool'}, {ref.chars or ref.bytes:,} characters"
+            yield Choice(ref.sha256[:REF_CHARS], about)
+
+
+@for_guest("checkpoint", "store what a fresh session has to know", "queued")
 def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
     session = chat.session
     record = session.checkpoint()
@@ -52,6 +63,13 @@ def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
     )
 
 
+@for_guest(
+    "memory",
+    "show the notes of all sessions, newest first",
+    "at once",
+    argument="[words]",
+    aliases=("notes",),
+)
 def _memory(chat: ChatContext, query: str) -> CommandAnswer:
     session, owner = chat.session, chat.info().owner
     notes: Sequence[Note] = ()
@@ -77,6 +95,7 @@ def _memory(chat: ChatContext, query: str) -> CommandAnswer:
     return answer(*lines, *more)
 
 
+@for_guest("history", "show the last messages", "at once", argument="[n]", surfaces=AT_LENGTH)
 def _history(chat: ChatContext, argument: str) -> CommandAnswer:
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise WrongArgument("n is the number of messages to show")
@@ -102,6 +121,14 @@ def _history_line(record: Record) -> StyledLine:
             return line(head, record.kind)
 
 
+@for_owner(
+    "output",
+    "read an offloaded output: its beginning, some lines, or the lines that match",
+    "at once",
+    argument="<ref> [a:b or pattern]",
+    surfaces=AT_LENGTH,
+    choices=_output_choices,
+)
 def _output(chat: ChatContext, argument: str) -> CommandAnswer:
     ref, _, part = argument.partition(" ")
     part = part.strip()
@@ -118,49 +145,9 @@ def _output(chat: ChatContext, argument: str) -> CommandAnswer:
     return answer(*shown, dim(f"{excerpt.kind}, ref {excerpt.ref}: {excerpt.note}"))
 
 
-def _output_choices(chat: ChatContext) -> Iterable[Choice]:
-    """Offer the newest offloaded outputs."""
-    for record in reversed(chat.session.store.last(chat.session.key, _CHOICES_MAX)):
-        if isinstance(record, ToolResult) and record.output_ref is not None:
-            ref = record.output_ref
-            about = f"{record.name or 'a tool'}, {ref.chars or ref.bytes:,} characters"
-            yield Choice(ref.sha256[:REF_CHARS], about)
-
-
 COMMANDS: Final = (
-    SlashCommand(
-        "checkpoint",
-        "store what a fresh session has to know",
-        _checkpoint,
-        audience="guest",
-        during_turn="queued",
-    ),
-    SlashCommand(
-        "memory",
-        "show the notes of all sessions, newest first",
-        _memory,
-        "[words]",
-        audience="guest",
-        during_turn="at once",
-        aliases=("notes",),
-    ),
-    SlashCommand(
-        "history",
-        "show the last messages",
-        _history,
-        "[n]",
-        audience="guest",
-        during_turn="at once",
-        surfaces=AT_LENGTH,
-    ),
-    SlashCommand(
-        "output",
-        "read an offloaded output: its beginning, some lines, or the lines that match",
-        _output,
-        "<ref> [a:b or pattern]",
-        audience="owner",
-        during_turn="at once",
-        surfaces=AT_LENGTH,
-        choices=_output_choices,
-    ),
+    _checkpoint,
+    _memory,
+    _history,
+    _output,
 )

@@ -16,9 +16,11 @@ from holdfast.surfaces.formatting import local_time
 from holdfast.surfaces.slash_commands.command import (
     AT_LENGTH,
     Choice,
-    SlashCommand,
     WrongArgument,
     choices,
+    for_guest,
+    for_operator,
+    for_owner,
 )
 from holdfast.surfaces.slash_commands.turns import reset_now
 
@@ -32,6 +34,14 @@ _LISTED_MAX: Final = 50
 """More sessions than this are listed by `/list all`."""
 
 
+def _session_choices(chat: ChatContext) -> Iterable[Choice]:
+    for info in chat.infos():
+        yield Choice(info.key.session, title_of(info.label or info.title))
+        if info.label and len(info.label.split()) == 1:
+            yield Choice(info.label, info.key.session)
+
+
+@for_guest("new", "start another session", "at once", argument="[label]")
 def _new(chat: ChatContext, label: str) -> CommandAnswer:
     name = check_label(label)
     if chat.moves_name:  # during a turn: raises, for the turn would go on under the name
@@ -42,6 +52,9 @@ def _new(chat: ChatContext, label: str) -> CommandAnswer:
     return answer(line("Created new session: ", Cell(session.key.session, "name"), suffix))
 
 
+@for_owner(
+    "list", "list the sessions, newest first", "at once", surfaces=AT_LENGTH, aliases=("sessions",)
+)
 def _list(chat: ChatContext, argument: str) -> CommandAnswer:
     infos = chat.infos()
     if not infos:
@@ -63,6 +76,14 @@ def _list(chat: ChatContext, argument: str) -> CommandAnswer:
     return answer("Sessions:", *lines, *more)
 
 
+@for_owner(
+    "switch",
+    "open a session, by the beginning of its id or label",
+    "at once",
+    argument="<id or label>",
+    surfaces=AT_LENGTH,
+    choices=_session_choices,
+)
 def _switch(chat: ChatContext, name: str) -> CommandAnswer:
     if not name:
         return refuse("Usage: /switch <session_id>", "or the beginning of an id or a label")
@@ -82,6 +103,14 @@ def _switch(chat: ChatContext, name: str) -> CommandAnswer:
     return answer(line("Switched to session: ", Cell(key.session, "name"), size))
 
 
+@for_guest(
+    "label",
+    "name this session",
+    "queued",
+    argument="[words]",
+    surfaces=AT_LENGTH,
+    aliases=("name",),
+)
 def _label(chat: ChatContext, label: str) -> CommandAnswer:
     if not label:
         known = chat.info().label
@@ -90,6 +119,13 @@ def _label(chat: ChatContext, label: str) -> CommandAnswer:
     return answer(f"Session {chat.session.key.session} is now called: {check_label(label)}")
 
 
+@for_guest(
+    "mode",
+    "continue one session, or start a fresh one after each answer",
+    "queued",
+    argument="[continue or fresh]",
+    choices=choices(Choice("continue", "one session"), Choice("fresh", "one per request")),
+)
 def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
     session = chat.session
     if argument in ("continue", "fresh"):
@@ -104,6 +140,12 @@ def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
     return answer(f"Mode: {mode} ({about[mode]})")
 
 
+@for_guest(
+    "reset",
+    "start a fresh session that knows what this one was doing",
+    "at once",
+    argument="[label]",
+)
 def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     old = chat.session
     fresh = reset_now(chat, check_label(label))
@@ -120,6 +162,14 @@ def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     )
 
 
+@for_operator(
+    "model",
+    "show the model, or change to another one",
+    "refused",
+    argument="[name]",
+    surfaces=AT_LENGTH,
+    choices=choices(*map(Choice, NAMES)),
+)
 def _model(chat: ChatContext, name: str) -> CommandAnswer:
     before = chat.tools
     if name:
@@ -133,76 +183,12 @@ def _model(chat: ChatContext, name: str) -> CommandAnswer:
     )
 
 
-def _session_choices(chat: ChatContext) -> Iterable[Choice]:
-    for info in chat.infos():
-        yield Choice(info.key.session, title_of(info.label or info.title))
-        if info.label and len(info.label.split()) == 1:
-            yield Choice(info.label, info.key.session)
-
-
 COMMANDS: Final = (
-    SlashCommand(
-        "new",
-        "start another session",
-        _new,
-        "[label]",
-        audience="guest",
-        during_turn="at once",
-    ),
-    SlashCommand(
-        "list",
-        "list the sessions, newest first",
-        _list,
-        audience="owner",
-        during_turn="at once",
-        surfaces=AT_LENGTH,
-        aliases=("sessions",),
-    ),
-    SlashCommand(
-        "switch",
-        "open a session, by the beginning of its id or label",
-        _switch,
-        "<id or label>",
-        audience="owner",
-        during_turn="at once",
-        surfaces=AT_LENGTH,
-        choices=_session_choices,
-    ),
-    SlashCommand(
-        "label",
-        "name this session",
-        _label,
-        "[words]",
-        audience="guest",
-        during_turn="queued",
-        surfaces=AT_LENGTH,
-        aliases=("name",),
-    ),
-    SlashCommand(
-        "mode",
-        "continue one session, or start a fresh one after each answer",
-        _mode,
-        "[continue or fresh]",
-        audience="guest",
-        during_turn="queued",
-        choices=choices(Choice("continue", "one session"), Choice("fresh", "one per request")),
-    ),
-    SlashCommand(
-        "reset",
-        "start a fresh session that knows what this one was doing",
-        _reset,
-        "[label]",
-        audience="guest",
-        during_turn="at once",
-    ),
-    SlashCommand(
-        "model",
-        "show the model, or change to another one",
-        _model,
-        "[name]",
-        audience="operator",
-        during_turn="refused",
-        surfaces=AT_LENGTH,
-        choices=choices(*map(Choice, NAMES)),
-    ),
+    _new,
+    _list,
+    _switch,
+    _label,
+    _mode,
+    _reset,
+    _model,
 )

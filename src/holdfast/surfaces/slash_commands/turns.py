@@ -12,7 +12,7 @@ from holdfast.engine.session.drivers.lease import wait_for_turn as wait_for_leas
 from holdfast.errors import TurnInProgress
 from holdfast.surfaces.answers import CommandAnswer, answer, dim, refuse
 from holdfast.surfaces.formatting import local_time
-from holdfast.surfaces.slash_commands.command import SlashCommand
+from holdfast.surfaces.slash_commands.command import SlashCommand, for_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +99,7 @@ def reset_now(chat: ChatContext, label: str) -> Session:
     return chat.take(fresh)
 
 
+@for_guest("cancel", "stop the running turn", "at once")
 def _cancel(chat: ChatContext, _argument: str) -> CommandAnswer:
     if chat.cancel():
         return answer(
@@ -115,19 +116,12 @@ def _cancel(chat: ChatContext, _argument: str) -> CommandAnswer:
     )
 
 
+@for_guest("continue", "answer the turn that was interrupted", "refused")
 def _continue(_chat: ChatContext, _argument: str) -> CommandAnswer:
     return CommandAnswer(then="resume")
 
 
 COMMANDS: Final = (
-    SlashCommand(
-        "continue",
-        "answer the turn that was interrupted",
-        _continue,
-        audience="guest",
-        during_turn="refused",
-    ),
-    SlashCommand(
-        "cancel", "stop the running turn", _cancel, audience="guest", during_turn="at once"
-    ),
+    _continue,
+    _cancel,
 )

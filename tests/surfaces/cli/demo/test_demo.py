@@ -21,9 +21,9 @@ from tests.support.processes import COMMAND_ENVIRONMENT
 
 from holdfast.core.log.records import ToolResult, decode
 from holdfast.core.tokens.counting import Estimator
-from holdfast.surfaces.cli.demo import frames, replay
 from holdfast.surfaces.cli.demo import recording as demo_recording
-from holdfast.surfaces.cli.demo.scene import Scene
+from holdfast.surfaces.cli.demo import replay
+from holdfast.surfaces.cli.demo.scene import DemoRequest, Scene, ToolLine
 from holdfast.surfaces.cli.demo.view import LiveView
 from holdfast.testing.recorder import machine_names
 
@@ -280,18 +280,16 @@ def test_shipped_recording_names_no_machine() -> None:
 def test_live_picture_fits_the_terminal(width: int, height: int) -> None:
     """Every line of the picture is within the terminal's width, and all of them in its height."""
     rich = pytest.importorskip("rich.console")
-    scene = Scene("A title", replay.price(), 48_000, 24_000)
-    happened: list[frames.Frame] = [
-        frames.TurnFrame(1, 2, "What is here? " * 30),
-        frames.RequestFrame(1, 1, 30_000, 24_000, {"fixed": 500, "results": 29_500}, 90_000),
-        frames.RefusalFrame("context_overflow", "prompt is too long " * 9, "smaller " * 20, 30_000),
-        *[frames.CompactionFrame("r", "model", "full", 12, 30_000, 5_000, 900)] * 40,
-        *(frames.ToolStartFrame(f"c{n}", "read_file", "path/" * 40) for n in range(50)),
-        frames.ToolEndFrame("c49", "r", 1_234_567, is_error=True),
-        frames.ReplyFrame("turn", 20_000, 10_000, 50, 0.1, "I look. " * 40),
-    ]
-    for frame in happened:
-        scene.take(frame)
+    scene = Scene(title="A title", stated=48_000, real=24_000)
+    scene.ask(1, 2, "What is here? " * 30, 0.0)
+    scene.calling = DemoRequest(1, 30_000, 24_000, {"fixed": 500, "results": 29_500}, 90_000)
+    scene.add("bad", "refused", "prompt is too long " * 9)
+    scene.add("note", "guard", "smaller " * 20)
+    for number in range(40):
+        scene.add("cut", "compaction", f"{number:,} messages give way " * 9)
+    scene.tools += [ToolLine(f"c{number}", "read_file", "path/" * 40) for number in range(50)]
+    scene.end_tool("c49", 1_234_567, is_error=True)
+    scene.add_reply(20_000, 10_000, 50, "I look. " * 40, replay.price())
     console = rich.Console(width=width, height=height, file=io.StringIO())
     console.print(LiveView(scene, console).picture())
     drawn = console.file.getvalue()

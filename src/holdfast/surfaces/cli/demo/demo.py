@@ -13,82 +13,83 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.secrets.addresses import FOLDER, address_kind
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
-from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.demo import frames
+from holdfast.surfaces.cli.command import Command, option
 from holdfast.surfaces.cli.demo.recording import Recording, load
-from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, price
+from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, new_scene
 from holdfast.surfaces.cli.demo.report import Crash, DemoReport, report, show_report
 from holdfast.surfaces.cli.demo.scene import Scene
 from holdfast.surfaces.cli.demo.view import view_for
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.demo.view import DemoView
 
 _CODE: Final = "from holdfast.surfaces.cli.demo.replay import main; main()"
 _WINDOW: Final = 24_000
 _PAUSE_SECONDS: Final = 0.055
 """On a terminal."""
-_EPILOG: Final = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.
+
+
+class DemoCommand(Command, frozen=True, kw_only=True):
+    """Runs the demo."""
+
+    example = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.
 Another recording: python -m holdfast.testing.recorder --help"""
-
-
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fast", action="store_true", help="skip the pauses")
-    parser.add_argument(
-        "--window",
-        type=int,
-        default=_WINDOW,
-        metavar="N",
-        help="the provider's window; Holdfast is configured with twice that (%(default)s)",
+    fast: Annotated[bool, option("skip the pauses")] = False
+    real: Annotated[
+        int,
+        Meta(ge=WINDOW_FLOOR_TOKENS),
+        option(
+            "the provider's window; Holdfast is configured with twice that (%(default)s)",
+            "N",
+            "--window",
+        ),
+    ] = _WINDOW
+    keep: Annotated[
+        str | None,
+        option(
+            "keep the session, in an empty folder, at another address, or in a temporary folder "
+            "(on a terminal: always)",
+            "STORE",
+            bare="",
+        ),
+    ] = None
+    recording: Annotated[str | None, option("replay another recording or session log", "FILE")] = (
+        None
     )
-    parser.add_argument(
-        "--keep",
-        nargs="?",
-        const="",
-        metavar="STORE",
-        help="keep the session, in an empty folder, at another address, or in a temporary folder "
-        "(on a terminal: always)",
-    )
-    parser.add_argument(
-        "--recording", metavar="FILE", help="replay another recording or session log"
-    )
 
+    def run(self, app: App) -> DemoReport:
+        recording = load(self.recording)
+        is_watched = sys.stdout.isatty() and not app.out.is_json
+        is_kept = self.keep is not None or is_watched
+        with _place(self.keep, is_kept=is_kept) as (root, folder):
+            scenario = Scenario(
+                root=root,
+                journal=os.path.join(folder, "tools-that-ran.txt"),
+                recording=self.recording,
+                stated=2 * self.real,
+                real=self.real,
+                pause_seconds=_PAUSE_SECONDS if is_watched and not self.fast else 0.0,
+            )
+            return _run(app, scenario, recording, is_kept=is_kept)
 
-def _demo(args: argparse.Namespace, app: App) -> int:
-    if args.window < WINDOW_FLOOR_TOKENS:
-        raise UsageError(
-            f"a window of {args.window:,} tokens is too small",
-            hint=f"pass {WINDOW_FLOOR_TOKENS:,} or more",
-        )
-    recording = load(args.recording)
-    is_watched = sys.stdout.isatty() and not app.out.is_json
-    is_kept = args.keep is not None or is_watched
-    with _place(args.keep, is_kept=is_kept) as (root, folder):
-        scenario = Scenario(
-            root=root,
-            journal=os.path.join(folder, "tools-that-ran.txt"),
-            recording=args.recording,
-            stated=2 * args.window,
-            real=args.window,
-            pause_seconds=_PAUSE_SECONDS if is_watched and not args.fast else 0.0,
-        )
-        found = _run(app, scenario, recording, is_kept=is_kept)
-    if app.out.is_json:
-        app.out.json(found)
-    else:
+    def show(self, found: DemoReport, app: App) -> None:
         show_report(app, found)
-    return 0 if found.is_sound else 1
+
+    def status(self, found: DemoReport) -> int:
+        return 0 if found.is_sound else 1
 
 
 @contextmanager
@@ -132,22 +133,16 @@ def _check_free(address: str) -> None:
 
 
 def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> DemoReport:
-    scene = Scene(recording.title, price(), scenario.stated, scenario.real)
-    with view_for(scene, is_json=app.out.is_json) as view:
-        crash = _until_killed(scenario, recording, scene, view)
-
-        def take(frame: frames.Frame) -> None:
-            scene.take(frame)
-            view.show(frame)
-
-        Replay(scenario, take).run()
+    with view_for(new_scene(scenario), is_json=app.out.is_json) as view:
+        scene, crash = _until_killed(scenario, recording, view)
+        Replay(scenario, scene, view.show).run()
     with open(scenario.journal, encoding="utf-8") as file:
         journal = file.read().splitlines()
     with open_store(scenario.root) as store:
         return report(scene, recording, store, crash, journal=journal, is_kept=is_kept)
 
 
-def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: DemoView) -> Crash:
+def _until_killed(scenario: Scenario, recording: Recording, view: DemoView) -> tuple[Scene, Crash]:
     """Run the agent in another process and kill it while a tool runs."""
     hanging = msgspec.structs.replace(scenario, hangs=True)
     agent = subprocess.Popen(
@@ -158,15 +153,15 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
     )
     assert agent.stdin is not None
     assert agent.stdout is not None
+    last = b""
     try:
         agent.stdin.write(msgspec.json.encode(hanging))
         agent.stdin.close()
         agent.stdin = None
-        for line in agent.stdout:
-            frame = frames.decode(line)
-            scene.take(frame)
-            view.show(frame)
-            if isinstance(frame, frames.ToolStartFrame) and frame.call == recording.interrupt:
+        for last in agent.stdout:
+            scene = decode_typed(last, Scene)
+            view.show(scene)
+            if any(tool.call == recording.interrupt for tool in scene.tools):
                 time.sleep(20 * scenario.pause_seconds)
                 break
     finally:
@@ -177,10 +172,9 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
             f"the agent's process ended before it was killed, with status {agent.returncode}: "
             f"{errors.decode(errors='replace').strip()[-2_000:]}"
         )
-    for line in rest.splitlines(keepends=True):
-        if line.endswith(b"\n"):
-            scene.take(frames.decode(line))
-    return _check_crash(scenario, scene, view, agent.pid)
+    whole = [line for line in rest.splitlines(keepends=True) if line.endswith(b"\n")]
+    scene = decode_typed([last, *whole][-1], Scene)
+    return scene, _check_crash(scenario, scene, view, agent.pid)
 
 
 def _check_crash(scenario: Scenario, scene: Scene, view: DemoView, pid: int) -> Crash:
@@ -192,7 +186,7 @@ def _check_crash(scenario: Scenario, scene: Scene, view: DemoView, pid: int) -> 
     acknowledged = set(scene.acknowledged)
     crash = Crash(pid, tool.call, tool.tool, len(acknowledged), len(acknowledged - found))
     scene.add("bad", "crash", f"SIGKILL for process {pid} while `{tool.tool}` ran ({tool.call})")
-    view.show(None)
+    view.show(scene)
     time.sleep(15 * scenario.pause_seconds)
     lost = f"{crash.lost} LOST" if crash.lost else "nothing lost"
     scene.add(
@@ -200,11 +194,6 @@ def _check_crash(scenario: Scenario, scene: Scene, view: DemoView, pid: int) -> 
         "reopened",
         f"{crash.acknowledged} records were acknowledged, {lost}",
     )
-    view.show(None)
+    view.show(scene)
     time.sleep(15 * scenario.pause_seconds)
     return crash
-
-
-VERBS = {
-    "demo": Verb(_add_demo, _demo, _EPILOG),
-}

@@ -2,7 +2,7 @@
 
 The agent's replies and the results of its tools come from the recording. All else is real:
 requests are projected, checked and rendered, the provider's limit is enforced, notes and summaries
-are made, every record goes to disk. Frames report each step.
+are made, every record goes to disk. The scene has each step.
 
 Two replays of a recording are the same: the clock, the record ids and the order of tools that run
 side by side depend on the recording alone.
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,8 +39,8 @@ from holdfast.providers.known_models.lookup import price_of
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.model import OfflineModel
 from holdfast.stores.opening import open_store
-from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.demo.recording import load
+from holdfast.surfaces.cli.demo.scene import DemoRequest, Scene, SceneCut, ToolLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Appended, OnDelta, SessionStore
     from holdfast.surfaces.cli.demo.recording import Recording
 
-    Emit = Callable[[frames.Frame], None]
+    Show = Callable[[Scene], None]
 
 KEY: Final = SessionKey("main", "demo")
 PRICED_AS: Final = "claude-sonnet-4-6"
@@ -65,19 +66,16 @@ _ORDER_SECONDS: Final = 5.0
 """A tool waits this long for the tools before it; more of them than threads must not deadlock."""
 _PARTS: Final = {"user": "user", "assistant": "agent", "tool_result": "results"}
 _COUNTER: Final = Estimator()
+_FILE_CONTENTS: Final = ("text", "line")
 _THE_END: Final[list[Json]] = [{"type": "text", "text": "(The recording ends here.)"}]
 _BEHIND_SECONDS: Final = 0.5
 """Shorter pauses make up for a delay of at most this."""
-_LINGER: Final[dict[type, int]] = {
-    frames.RefusalFrame: 16,
-    frames.WindowFrame: 12,
-    frames.PruneFrame: 12,
-    frames.OffloadFrame: 4,
-    frames.CompactionFrame: 6,
-    frames.NotesFrame: 6,
-    frames.InterruptFrame: 16,
+_CUT_REASONS: Final = {
+    "full": "full",
+    "cold": "cold",
+    "overflow": "refused",
+    "asked": "asked for",
 }
-"""The number of pauses that a person needs to read a frame."""
 
 
 # The agent, its tools and its disk
@@ -134,21 +132,6 @@ class ReplayedTool(ToolFunction):
         return {"call": call}
 
 
-def open_acknowledging(address: str, emit: Emit, clock: Callable[[], float]) -> SessionStore:
-    """Open a store that emits a frame for every append that it has acknowledged."""
-    # There is one writer, and ids count up: they need no random bits to be unique.
-    store = open_store(address, clock=clock, entropy=lambda _bits: 0)
-    append = store.append
-
-    def append_and_tell(*args: Any, **options: Any) -> Appended:
-        done = append(*args, **options)
-        emit(frames.StoredFrame(list(done.ids)))
-        return done
-
-    store.append = append_and_tell  # type: ignore[method-assign]
-    return store
-
-
 class Scenario(msgspec.Struct, frozen=True):
     """The settings of a replay."""
 
@@ -169,9 +152,11 @@ class Scenario(msgspec.Struct, frozen=True):
 class Replay:
     """Continues a session from the end of its log to the end of the recording."""
 
-    def __init__(self, scenario: Scenario, emit: Emit) -> None:
+    def __init__(self, scenario: Scenario, scene: Scene, show: Show) -> None:
         self._scenario = scenario
-        self._emit = emit
+        self._scene = scene
+        self._shown = show
+        self._showing = threading.Lock()
         self._recording = load(scenario.recording)
         self._turn = 0
         self._replies = 0
@@ -179,12 +164,14 @@ class Replay:
         """Calls without a result, in the order of the reply."""
         self._may_run = threading.Condition()
         self._covered = 0
-        self._refused_tokens = 0
         self._due = time.monotonic()
 
     def run(self) -> None:
         recording = self._recording
-        with open_acknowledging(self._scenario.root, self._emit, self._clock) as store:
+        # There is one writer, and ids count up: they need no random bits to be unique.
+        root = self._scenario.root
+        with open_store(root, clock=self._clock, entropy=lambda _bits: 0) as store:
+            store.append = partial(self._append, store.append)  # type: ignore[method-assign]
             records = self._earlier_records(store)
             self._replies = sum(isinstance(record, Assistant) for record in records)
             self._turn = turns = sum(isinstance(record, User) for record in records)
@@ -200,12 +187,27 @@ class Replay:
                 session.on(lambda event: self._on_event(event, session, agent))
                 if turns:
                     session.resume()
-                for number in range(turns, len(recording.users)):
-                    if recording.away_seconds[number]:
+                for number, words in enumerate(recording.users[turns:], turns + 1):
+                    away = recording.away_seconds[number - 1]
+                    if away:
                         agent.forget_cache()
-                    self._ask(number + 1)
-                    session.say(recording.users[number])
-            self._emit(frames.EndFrame(_texts(agent.last_request)))
+                    self._turn = number
+                    self._scene.ask(number, len(recording.users), words, away)
+                    self._show()
+                    session.say(words)
+        self._scene.last_request = _texts(agent.last_request)
+
+    def _show(self) -> None:
+        """Show the scene; tools run side by side."""
+        with self._showing:
+            self._shown(self._scene)
+
+    def _append(self, append: Callable[..., Appended], *args: Any, **options: Any) -> Appended:
+        """Append, and show what is acknowledged."""
+        done = append(*args, **options)
+        self._scene.acknowledged += done.ids
+        self._show()
+        return done
 
     def _earlier_records(self, store: SessionStore) -> list[Record]:
         """Read the records of an earlier process."""
@@ -231,19 +233,14 @@ class Replay:
         away = sum(self._recording.away_seconds[: self._turn])
         return _START + away + _STEP_SECONDS * self._replies
 
-    def _ask(self, turn: int) -> None:
-        recording = self._recording
-        self._turn = turn
-        away = recording.away_seconds[turn - 1]
-        text = recording.users[turn - 1]
-        self._emit(frames.TurnFrame(turn, len(recording.users), text, away))
-
     def _run_tool(self, call: ToolCall) -> ToolOutput:
         with self._may_run:
             self._may_run.wait_for(lambda: self._started[:1] == [call.id], _ORDER_SECONDS)
         with open(self._scenario.journal, "a", encoding="utf-8") as journal:
             journal.write(f"{call.id} {call.name}\n")
-        self._emit(frames.ToolStartFrame(call.id, call.name, _arguments(call)))
+        shown = [str(value) for name, value in call.arguments.items() if name not in _FILE_CONTENTS]
+        self._scene.tools.append(ToolLine(call.id, call.name, title_of(" ".join(shown))))
+        self._show()
         if self._scenario.hangs and call.id == self._recording.interrupt:
             time.sleep(_HANG_SECONDS)
         self._pause()
@@ -261,64 +258,96 @@ class Replay:
 
     def _on_event(self, event: object, session: Session, agent: RecordedAgent) -> None:
         match event:
-            case events.CallStarted(purpose="turn"):
-                self._refused_tokens = event.tokens
-                self._emit(self._calling(event, session, agent))
-                self._pause()
             case events.CallFinished():
                 self._replies = agent.done
-                self._emit(_reply_frame(event, agent.last_text))
+                self._add_reply(event, agent.last_text)
+                self._show()
             case events.CompactionStarted():
                 self._covered = event.messages
             case events.ToolStarted():
                 self._started.append(event.call.id)
             case _:
+                if isinstance(event, events.CallStarted) and event.purpose == "turn":
+                    self._scene.calling = self._calling(event, session, agent)
                 if isinstance(event, events.ToolFinished):
                     with self._may_run:
                         self._started.remove(event.call.id)
                         self._may_run.notify_all()
-                frame = self._frame(event)
-                if frame is not None:
-                    self._emit(frame)
-                    self._pause(_LINGER.get(type(frame), 0))
+                pauses = self._tell(event)
+                if pauses is not None:
+                    self._show()
+                    self._pause(pauses)
 
-    def _frame(self, event: object) -> frames.Frame | None:
+    def _tell(self, event: object) -> int | None:
+        """Add an event to the scene; returns the pauses that a person needs to read it, or None for
+        one that is not shown."""
+        scene = self._scene
         match event:
-            case events.ToolFinished(call=call):
-                return frames.ToolEndFrame(call.id, event.record, event.chars, event.is_error)
+            case events.CallStarted(purpose="turn"):
+                return 1
+            case events.ToolFinished():
+                scene.end_tool(event.call.id, event.chars, is_error=event.is_error)
+                return 0
             case events.OutputOffloaded():
-                return frames.OffloadFrame(event.sha256[:REF_CHARS], event.bytes, event.kind)
+                size = f"{event.bytes:,} bytes of {event.kind}"
+                what = f"{size}: a preview stays, ref {event.sha256[:REF_CHARS]}"
+                scene.add("cut", "offload", what)
+                return 4
             case events.Pruned():
-                counts = (event.trimmed, event.cleared, event.tokens_before, event.tokens_after)
-                return frames.PruneFrame(event.record, *counts)
+                scene.trimmed += event.trimmed
+                scene.cleared += event.cleared
+                counts = {"trimmed": event.trimmed, "cleared": event.cleared}
+                what = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+                size = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+                scene.add("cut", "prune", f"old results {what}: {size}")
+                return 12
             case events.CompactionFinished(outcome="applied"):
-                return frames.CompactionFrame(
-                    event.record,
-                    event.method or "",
-                    event.reason,
-                    self._covered,
-                    event.tokens_before,
-                    event.tokens_after,
-                    _COUNTER.count(event.summary),
-                )
+                cut = SceneCut(event.record, event.method or "", self._covered)
+                scene.compactions.append(cut)
+                size = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+                left = f"{cut.messages} messages give way to {_COUNTER.count(event.summary):,}"
+                scene.add("cut", "compaction", f"{size}: {left} ({_CUT_REASONS[event.reason]})")
+                return 6
             case events.FlushFinished(outcome="saved"):
-                return frames.NotesFrame(event.record, list(event.notes))
+                scene.notes += event.notes
+                for note in event.notes:
+                    scene.add("note", "noted", title_of(note))
+                return 6
             case events.CallFailed():
-                failure = event.failure
-                tokens = self._refused_tokens
-                return frames.RefusalFrame(failure.kind, failure.message, event.detail, tokens)
+                scene.refused += 1
+                scene.add("bad", "refused", f"“{title_of(event.failure.message)}”")
+                scene.add("note", "guard", f"made smaller and sent again: {event.detail}")
+                return 16
             case events.WindowLearned():
-                return frames.WindowFrame(event.tokens, event.before)
+                known = f"{event.tokens:,} tokens, not {event.before:,}"
+                scene.add("note", "window", f"learned from the refusal: {known}")
+                return 12
             case events.Interrupted():
-                return frames.InterruptFrame(list(event.calls))
+                scene.told += event.calls
+                calls = ", ".join(event.calls)
+                what = f"the model knows that {calls} was interrupted; not rerun"
+                scene.add("good", "told", what)
+                return 16
             case events.TroubleNoticed():
-                return frames.TroubleFrame(event.kind, event.detail)
+                scene.add("bad", "noticed", f"{event.kind}: {event.detail}")
+                return 0
             case _:  # the demo shows no other event
                 return None
 
+    def _add_reply(self, event: events.CallFinished, text: str) -> None:
+        scene, usage = self._scene, event.usage
+        prompt = usage.prompt if usage else event.tokens
+        scene.cost += event.cost or 0.0
+        if event.purpose == "turn":
+            cached, output = (usage.cached_read, usage.output or 0) if usage else (0, 0)
+            scene.add_reply(prompt, cached, output, text, price())
+        else:
+            scene.helper_calls += 1
+            scene.helper_sent += prompt
+
     def _calling(
         self, event: events.CallStarted, session: Session, agent: RecordedAgent
-    ) -> frames.RequestFrame:
+    ) -> DemoRequest:
         plan = session.plan()
         parts: defaultdict[str, int] = defaultdict(int)
         parts["fixed"] = plan.tokens.total - plan.tokens.messages
@@ -326,26 +355,13 @@ class Replay:
             name = "summary" if line.action == "injected" else _PARTS.get(line.kind)
             if name is not None and line.after:
                 parts[name] += line.after
-        return frames.RequestFrame(
+        return DemoRequest(
             call=agent.done + 1,
-            attempt=event.attempt,
             tokens=event.tokens,
-            window=event.window,
+            limit=event.window,
             parts=dict(parts),
             whole=self._recording.whole[min(agent.done, len(self._recording.whole) - 1)],
         )
-
-
-def _reply_frame(event: events.CallFinished, text: str) -> frames.ReplyFrame:
-    usage = event.usage
-    return frames.ReplyFrame(
-        event.purpose,
-        usage.prompt if usage else event.tokens,
-        usage.cached_read if usage else 0,
-        (usage.output or 0) if usage else 0,
-        event.cost or 0.0,
-        text if event.purpose == "turn" else "",
-    )
 
 
 def price() -> Price:
@@ -353,12 +369,6 @@ def price() -> Price:
     found = price_of(PRICED_AS)
     assert found is not None, "the catalog has the model"
     return found
-
-
-def _arguments(call: ToolCall) -> str:
-    """Return the arguments of a call, without file contents."""
-    shown = [str(value) for name, value in call.arguments.items() if name not in ("text", "line")]
-    return title_of(" ".join(shown))
 
 
 def _texts(value: object) -> list[str]:
@@ -378,7 +388,15 @@ def main() -> None:
     """Run a scenario, given as JSON on stdin; the process is killed before it ends."""
     scenario = decode_typed(sys.stdin.buffer.read(), Scenario)
 
-    def emit(frame: frames.Frame) -> None:
-        os.write(sys.stdout.fileno(), frames.encode(frame))
+    scene = new_scene(scenario)
 
-    Replay(scenario, emit).run()
+    def show(scene: Scene) -> None:
+        os.write(sys.stdout.fileno(), msgspec.json.encode(scene) + b"\n")
+
+    Replay(scenario, scene, show).run()
+
+
+def new_scene(scenario: Scenario) -> Scene:
+    """Return the scene before the first step."""
+    title = load(scenario.recording).title
+    return Scene(title=title, stated=scenario.stated, real=scenario.real)

@@ -15,7 +15,7 @@ from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare_request
+from holdfast.engine.session.prepare import prepare
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
 from holdfast.surfaces.formatting import count
@@ -50,7 +50,7 @@ class FactCheck(msgspec.Struct, frozen=True):
     """The last request contains it word for word."""
 
 
-class DemoCommand(msgspec.Struct, frozen=True):
+class ShellLine(msgspec.Struct, frozen=True):
     """A shell command, and what it shows."""
 
     what: str
@@ -105,7 +105,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     is_kept: bool
     """The folder was not removed."""
-    commands: list[DemoCommand]
+    commands: list[ShellLine]
 
     @property
     def is_sound(self) -> bool:
@@ -143,7 +143,7 @@ def report(
         tools=len(results),
         window_stated=scene.stated,
         window_real=scene.real,
-        refused=len(scene.refused),
+        refused=scene.refused,
         over_window=scene.over_window,
         largest=scene.largest,
         tokens_sent=scene.sent,
@@ -158,8 +158,8 @@ def report(
         overflow_call=scene.overflow_call,
         priced_as=PRICED_AS,
         price_note=price().note,
-        trimmed=scene.trim_count,
-        cleared=scene.clear_count,
+        trimmed=scene.trimmed,
+        cleared=scene.cleared,
         compactions=len(scene.compactions),
         by_model=sum(frame.method == "model" for frame in scene.compactions),
         summary_calls=scene.helper_calls,
@@ -203,11 +203,11 @@ def _count_whole(store: SessionStore, recording: Recording, window: Window) -> i
         system=recording.system,
         tools=recording.tools,
     )
-    plan = prepare_request(request).plan
+    plan = prepare(request).plan
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 
-def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> list[DemoCommand]:
+def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> list[ShellLine]:
     is_folder = store.local_folder is not None
     root = shlex.quote(store.describe()) if is_folder else '"$HOLDFAST_ROOT"'  # no password here
     program, where = _own_command(), f"--root {root}"
@@ -217,33 +217,33 @@ def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> l
         decision = pruned[0]
         action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
         line = f"{program} show {decision.record} {where}"
-        commands.append(DemoCommand(f"a tool result that was {action}, whole", line))
+        commands.append(ShellLine(f"a tool result that was {action}, whole", line))
     results = (record for record in records if isinstance(record, ToolResult))
     moved = next((result for result in results if result.output_ref), None)
     if moved is not None and moved.output_ref is not None:
         ref = moved.output_ref.sha256[:REF_CHARS]
         line = f"{program} output {ref} --session demo {where}"
-        commands.append(DemoCommand("a tool result that was moved out, whole", line))
+        commands.append(ShellLine("a tool result that was moved out, whole", line))
     if scene.compactions:
         newest = scene.compactions[-1].record
         commands.append(
-            DemoCommand(
-                f"the summary of {scene.compactions[-1].messages} cut messages",
+            ShellLine(
+                f"what stands for {scene.compactions[-1].messages} cut messages",
                 f"{program} show {newest} {where}",
             )
         )
     larger = 10 ** len(str(scene.whole_largest))
     commands += [
-        DemoCommand("every record, cut or not", f"{program} log demo --all {where}"),
-        DemoCommand(
-            "the request, and what became of each record",
+        ShellLine("every record, cut or not", f"{program} log demo --all {where}"),
+        ShellLine(
+            "what is sent, and what became of what",
             f"{program} context demo --window {scene.real} --explain {where}",
         ),
-        DemoCommand(
+        ShellLine(
             "a larger window gets everything back",
             f"{program} context demo --window {larger} {where}",
         ),
-        DemoCommand("go on yourself; /undo takes a cut back", f"{program} chat demo {where}"),
+        ShellLine("go on yourself; /undo takes a cut back", f"{program} chat demo {where}"),
     ]
     return commands
 
@@ -315,7 +315,7 @@ def _lines(found: DemoReport) -> list[str]:
     crash = found.crash
     lost = f"{crash.lost} LOST" if crash.lost else "none lost"
     told = "was told" if crash.call in found.told else "was NOT told"
-    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "each of them once"
+    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
     by_code = found.compactions - found.by_model
     return [
         f"Process {crash.pid} was killed with SIGKILL while `{crash.tool}` ran:",

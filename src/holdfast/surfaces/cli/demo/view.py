@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.text.cut import cut, ellipsis
-from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.terminal import Output
 from holdfast.surfaces.formatting import bar, count
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from holdfast.surfaces.cli.demo.scene import Happening, Scene, ToolLine
+    from holdfast.surfaces.cli.demo.scene import DemoRequest, Happening, Scene, ToolLine
 
 _PARTS: Final = (
     ("fixed", "grey62"),
@@ -53,8 +52,8 @@ class DemoView(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def show(self, frame: frames.Frame | None) -> None:
-        """Show the scene after a frame, or after a change by the demo itself."""
+    def show(self, scene: Scene) -> None:
+        """Show the scene after a change."""
 
 
 def view_for(scene: Scene, *, is_json: bool) -> DemoView:
@@ -82,7 +81,7 @@ class SilentView:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, frame: frames.Frame | None) -> None: ...
+    def show(self, scene: Scene) -> None: ...
 
 
 class LineView:
@@ -90,7 +89,8 @@ class LineView:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._shown = 0
+        self._turn = self._shown = 0
+        self._ended: set[str] = set()
 
     def __enter__(self) -> Self:
         scene = self._scene
@@ -99,17 +99,19 @@ class LineView:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, frame: frames.Frame | None) -> None:
-        scene = self._scene
-        if isinstance(frame, frames.TurnFrame):
+    def show(self, scene: Scene) -> None:
+        self._scene = scene
+        if scene.turn != self._turn:
             self._news()
-            _line(f"\nturn {frame.turn}/{frame.turns}  {_short(frame.text, 84)}")
-        elif isinstance(frame, frames.ToolEndFrame):
-            calling, tool = scene.calling, _tool_line(scene, frame)
-            assert calling is not None
-            fill = bar(calling.tokens / calling.window, 20)
-            size = f"{calling.tokens:>7,} of {calling.window:,}"
-            _line(f"  {calling.call:>3}  {fill:<20} {size}  {_tool_text(tool, 36)}")
+            _line(f"\nturn {scene.turn}/{scene.turns}  {_short(scene.words, 84)}")
+            self._turn = scene.turn
+        for tool in scene.tools:
+            calling = scene.calling
+            if tool.chars is not None and tool.call not in self._ended and calling is not None:
+                fill = bar(calling.tokens / calling.limit, 20)
+                size = f"{calling.tokens:>7,} of {calling.limit:,}"
+                _line(f"  {calling.call:>3}  {fill:<20} {size}  {_tool_text(tool, 36)}")
+                self._ended.add(tool.call)
         self._news()
 
     def _news(self) -> None:
@@ -121,10 +123,6 @@ class LineView:
 def _line(text: str) -> None:
     Output(is_json=False).line(text)
     sys.stdout.flush()
-
-
-def _tool_line(scene: Scene, frame: frames.ToolEndFrame) -> ToolLine:
-    return next(line for line in reversed(scene.tools) if line.call == frame.call)
 
 
 def _tool_text(line: ToolLine, width: int) -> str:
@@ -163,9 +161,9 @@ class LiveView:
         self._live.update(self.picture(), refresh=True)
         self._live.__exit__(kind, error, trace)
 
-    def show(self, frame: frames.Frame | None) -> None:
-        if not isinstance(frame, frames.StoredFrame):
-            self._live.update(self.picture())
+    def show(self, scene: Scene) -> None:
+        self._scene = scene
+        self._live.update(self.picture())
 
     def picture(self) -> Any:
         """Return the picture of the current state."""
@@ -200,7 +198,7 @@ class LiveView:
         scene = self._scene
         facts = [
             f"turn {scene.turn}/{scene.turns}",
-            f"call {scene.call}",
+            f"call {scene.calling.call if scene.calling else 0}",
             f"{len(scene.tools)} tools",
             count(len(scene.compactions), "compaction"),
             f"{scene.cache_share:.0%} cached",
@@ -252,12 +250,12 @@ class LiveView:
         used, tokens = 0, 0
         for name, colour in _PARTS:
             tokens += calling.parts.get(name, 0)
-            cells = round(room * min(1.0, tokens / calling.window)) - used
+            cells = round(room * min(1.0, tokens / calling.limit)) - used
             filled.append("█" * cells, style=colour)
             used += cells
         filled.append("░" * (room - used), style="dim")
         tone = "bold red" if calling.tokens > scene.real else "bold"
-        filled.append(f" {calling.tokens:>7,} of {calling.window:,}", style=tone)
+        filled.append(f" {calling.tokens:>7,} of {calling.limit:,}", style=tone)
         legend = Text(" " * 10)
         for name, colour in _PARTS:
             legend.append("■ ", style=colour)
@@ -266,12 +264,12 @@ class LiveView:
         legend.truncate(width, overflow="ellipsis")
         return [filled, legend, self._whole(room, calling)]
 
-    def _whole(self, room: int, calling: frames.RequestFrame) -> Any:
+    def _whole(self, room: int, calling: DemoRequest) -> Any:
         from rich.text import Text
 
         scene = self._scene
         line = Text("without   ", style="dim")
-        cells = round(room * min(1.0, calling.whole / calling.window))
+        cells = round(room * min(1.0, calling.whole / calling.limit))
         is_over = scene.overflow_call is not None
         line.append("▒" * cells, style="red" if is_over else "grey50")
         line.append(" " * (room - cells))

@@ -2,139 +2,166 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
+from holdfast.config import agent_homes
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
-from holdfast.core.projection.inspection import InspectedItem, Inspection, inspect
+from holdfast.core.projection.inspection import Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import UsageError
+from holdfast.importers.places import AGENTS, VARIABLES, find_transcripts, newest_files
 from holdfast.providers.known_models.lookup import price_of
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import option, pick, place
 from holdfast.surfaces.cli.conversations import (
     Conversation,
-    add_format,
-    add_window,
+    ReadsConversations,
     conversations,
     system_and_tools,
 )
-from holdfast.surfaces.cli.inspect.discovery import offer_transcripts
 from holdfast.surfaces.cli.inspect.overview import by_cost, show_overview
 from holdfast.surfaces.cli.inspect.page import page
-from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
-from holdfast.surfaces.cli.inspect.tables import BAR_CHARS, bars
-from holdfast.surfaces.formatting import bar, count, local_time
+from holdfast.surfaces.cli.inspect.reports import (
+    InspectReport,
+    doubles_table,
+    fit_window,
+    fits_table,
+    top_tables,
+)
+from holdfast.surfaces.cli.inspect.tables import bars
+from holdfast.surfaces.formatting import ago, count, local_time, size_text
 from holdfast.surfaces.pages import page_file
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from holdfast.core.models.totals import PriceFor
+    from holdfast.surfaces.cli.app import App
 
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
-CUT_NOTE = (
-    "would send: the first request right after a cut to that window; it grows again with each step"
-)
 _CHART_CHARS = 72
 """Columns of a chart, in a terminal of 80."""
 _CUTS_SHOWN = 12
 """Compactions whose place is told in words; the chart has all."""
 _MANY = 5
 """With more conversations than this, each has a line instead of tables."""
-_EXAMPLE = """examples:
+_NEWEST: Final = 20
+"""Files that are read without being asked for: enough to see where money goes, in seconds."""
+
+
+class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
+    """Inspects conversations."""
+
+    example = """examples:
   holdfast inspect
   holdfast inspect ~/.claude/projects/my-project/session.jsonl
   holdfast inspect my-project --window 32000 --html report.html"""
+    what: Annotated[
+        tuple[str, ...],
+        place(
+            "without one, the newest transcripts of the agents on this machine",
+            "FILE|FOLDER|SESSION",
+        ),
+    ] = ()
+    newest: Annotated[int | None, option("only the N files that were changed last", "N")] = None
+    system: Annotated[
+        str | None, option("a file with the system prompt, to include it in the count", "FILE")
+    ] = None
+    tools: Annotated[
+        str | None, option("a JSON file with the tools, to include them in the count", "FILE")
+    ] = None
+    top: Annotated[int, Meta(ge=1), option("rows in each table (10)", "N")] = 10
+    html: Annotated[str | None, option("write a page with charts", "FILE", read=page_file)] = None
+
+    def run(self, app: App) -> list[InspectReport]:
+        names = self.what or _offer_transcripts(app, self.newest)
+        found = [
+            each
+            for name in names
+            for each in conversations(app, name, format_=self.format, newest=self.newest)
+        ]
+        windows = (self.window.tokens,) if self.window else () if len(found) > _MANY else WINDOWS
+        reports = []
+        with app.out.progress("counting", len(found)) as advance:
+            for each in found:
+                reports.append(self._report(each, windows))
+                advance(each.name)
+        if self.html:
+            app.out.write_file(self.html, page(by_cost(reports)))
+        return reports
+
+    def _report(self, found: Conversation, windows: tuple[int, ...]) -> InspectReport:
+        model = self.model or found.model
+        system, tools = system_and_tools(found, self.system, self.tools)
+        aim = target(default_dialect(model), provider=found.provider, model=model)
+        cache = cache_for(aim)
+        looked = inspect(
+            found.records,
+            scale=cache.scale,
+            system=system,
+            tools=tools,
+            price_for=_price_for(self.model, model),
+            totals=found.totals,
+            top=self.top,
+        )
+        # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
+        whole = [record for record in found.records if not isinstance(record, Compaction)]
+        more: dict[str, Any] = {"system": system, "tools": tools, "cache": cache}
+        kept = [fit_window(whole, Window(size, "asked for"), aim, **more) for size in windows]
+        return InspectReport(
+            *(found.name, found.source, looked, kept, found.address, found.folder, found.label)
+        )
+
+    def plain(self, found: list[InspectReport]) -> Any:
+        shown = [
+            pick(report, "name", "source", "address", "project", "title")
+            | {"waste": {"what": report.waste[0], "tokens": report.waste[1]}}
+            | msgspec.to_builtins(report.inspection)
+            | pick(report.inspection, "doubled_tokens", "unseen_static")
+            | pick(report, "kept")
+            for report in found
+        ]
+        return shown[0] if len(shown) == 1 and self.what else shown
+
+    def show(self, found: list[InspectReport], app: App) -> None:
+        for report in found if len(found) <= _MANY else ():
+            _show_report(report, app, self.top)
+        if len(found) > 1:
+            show_overview(found, app)
 
 
-def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        metavar="FILE|FOLDER|SESSION",
-        nargs="*",
-        help="without one, the newest transcripts of the agents on this machine",
-    )
-    add_window(parser)
-    add_format(parser)
-    parser.add_argument(
-        "--newest", type=int, metavar="N", help="only the N files that were changed last"
-    )
-    parser.add_argument(
-        "--system", metavar="FILE", help="a file with the system prompt, to include it in the count"
-    )
-    parser.add_argument(
-        "--tools", metavar="FILE", help="a JSON file with the tools, to include them in the count"
-    )
-    parser.add_argument("--top", type=int, default=10, metavar="N", help="rows in each table (10)")
-    parser.add_argument("--html", type=page_file, metavar="FILE", help="write a page with charts")
-
-
-def _inspect(args: argparse.Namespace, app: App) -> int:
-    if args.top < 1:
-        raise UsageError(f"--top {args.top} shows nothing", hint="pass 1 or more")
-    names = args.what or offer_transcripts(app, args.newest)
-    found = [
-        each
-        for name in names
-        for each in conversations(app, name, format_=args.format, newest=args.newest)
-    ]
-    is_many = len(found) > _MANY
-    windows = (args.window,) if args.window else () if is_many else WINDOWS
-    reports = []
-    with app.out.progress("counting", len(found)) as advance:
-        for each in found:
-            reports.append(_report(args, each, windows))
-            advance(each.name)
-    if args.html:
-        app.out.write_file(args.html, page(by_cost(reports)))
-    if app.out.is_json:
-        shown = [_as_json(report) for report in reports]
-        app.out.json(shown[0] if len(shown) == 1 and args.what else shown)
-        return 0
-    for report in () if is_many else reports:
-        _show(report, app, args.top)
-    if len(reports) > 1:
-        show_overview(reports, app)
-    return 0
-
-
-def _report(
-    args: argparse.Namespace, found: Conversation, windows: tuple[int, ...]
-) -> InspectReport:
-    model = args.model or found.model
-    system, tools = system_and_tools(args, found)
-    aim = target(default_dialect(model), provider=found.provider, model=model)
-    cache = cache_for(aim)
-    looked = inspect(
-        found.records,
-        scale=cache.scale,
-        system=system,
-        tools=tools,
-        price_for=_price_for(args.model, model),
-        totals=found.totals,
-        top=args.top,
-    )
-    # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
-    whole = [record for record in found.records if not isinstance(record, Compaction)]
-    kept = [
-        fit_window(whole, Window(size, "asked for"), aim, system=system, tools=tools, cache=cache)
-        for size in windows
-    ]
-    return InspectReport(
-        *(found.name, found.source, looked, kept),
-        address=found.address,
-        folder=found.folder,
-        label=found.label,
-    )
+def _offer_transcripts(app: App, newest: int | None) -> list[str]:
+    """List the folders where agents keep transcripts, and return the newest files in them."""
+    found = find_transcripts(agent_homes(VARIABLES))
+    if not found:
+        raise UsageError(
+            f"found no transcripts of {', '.join(AGENTS)} in this home folder",
+            hint="name a file, a folder or a session: holdfast inspect PATH; "
+            "or watch a recorded agent: holdfast demo",
+        )
+    wanted = newest or _NEWEST
+    files = sorted((file for folder in found for file in newest_files(folder)), reverse=True)
+    if not app.out.is_json:
+        app.out.table(
+            ("agent", ">files", ">size", "last used"),
+            ((f.agent, f"{f.files:,}", size_text(f.bytes), ago(f.newest)) for f in found),
+        )
+        app.out.line("all of one agent:")
+        for folder in found:
+            app.out.line(f"  holdfast inspect {shlex.quote(folder.path)}")
+        app.out.line()
+        if len(files) > wanted:
+            app.out.note(f"the {wanted} newest of {len(files):,} files; --newest N takes others")
+    return [path for _time, path in files[:wanted]]
 
 
 def _price_for(asked: str | None, fallback: str) -> PriceFor:
@@ -144,109 +171,47 @@ def _price_for(asked: str | None, fallback: str) -> PriceFor:
     return lambda model, provider, at: price_of(model or fallback, provider, at)
 
 
-def _as_json(report: InspectReport) -> dict[str, Any]:
-    looked: dict[str, Any] = msgspec.to_builtins(report.inspection)
-    looked["doubled_tokens"] = report.inspection.doubled_tokens
-    looked["unseen_static"] = report.inspection.unseen_static
-    kept = msgspec.to_builtins(report.kept)
-    return {
-        "name": report.name,
-        "source": report.source,
-        "address": report.address,
-        "project": report.project,
-        "title": report.title,
-        "waste": {"what": report.waste[0], "tokens": report.waste[1]},
-        **looked,
-        "kept": kept,
-    }
-
-
-def _show(report: InspectReport, app: App, top: int) -> None:
+def _show_report(report: InspectReport, app: App, top: int) -> None:
     looked, out = report.inspection, app.out
     out.line(f"{report.name} ({report.source})")
-    span = (
-        f"{local_time(looked.started)} to {local_time(looked.ended)}"
-        if looked.started
-        else "no times"
-    )
+    times = f"{local_time(looked.started)} to {local_time(looked.ended)}"
     sizes = ((looked.records, "record"), (looked.turns, "turn"), (looked.steps, "step"))
-    out.line(", ".join((*(count(number, noun) for number, noun in sizes), span)))
+    numbers = [count(number, noun) for number, noun in sizes]
+    out.line(", ".join([*numbers, times if looked.started else "no times"]))
     if looked.models:
         out.line(f"models: {', '.join(looked.models)}")
     if looked.compactions:
         places = ", ".join(f"{calls:,}" for calls in looked.cuts[:_CUTS_SHOWN])
         more = ", …" if looked.cuts[_CUTS_SHOWN:] else ""
         out.line(f"{count(looked.compactions, 'compaction')}, after call {places}{more}")
-    out.line(
-        f"{looked.tokens:,} tokens in all, counted by {looked.counter}"
-        + (f" × {looked.factor:g}" if looked.factor != 1 else "")
-    )
+    factor = f" × {looked.factor:g}" if looked.factor != 1 else ""
+    out.line(f"{looked.tokens:,} tokens in all, counted by {looked.counter}{factor}")
     out.line()
     out.table(("tokens by kind", ">tokens", ">share", ""), bars(looked.kinds, looked.tokens))
-    _show_groups(report, app, top)
-    _show_items(looked, app, top)
-    _show_calls(looked, app)
-    _show_trouble(looked, app)
-    fit_table(app, report.kept)
-    if report.kept:
-        out.note(CUT_NOTE)
-    if looked.biggest:
-        where = f" --session '{report.address}'" if report.source != "session" else ""
-        out.note(f"see a record in full: holdfast show {looked.biggest[0].record}{where}")
     out.line()
-
-
-def fit_table(app: App, kept: Sequence[WindowFit]) -> None:
-    app.out.table(
-        (">window", ">would send", "", ">kept", ">trimmed", ">cleared", ">summarised"),
-        list(map(_fit_row, kept)),
-    )
-
-
-def _show_groups(report: InspectReport, app: App, top: int) -> None:
-    looked, out = report.inspection, app.out
-    out.line()
-    if looked.tools:
-        out.table(
-            ("tool", ">results", ">tokens", ">largest", ">errors", ""),
-            [
-                (
-                    *(group.name, f"{group.count:,}", f"{group.tokens:,}", f"{group.largest:,}"),
-                    str(group.errors or ""),
-                    Cell(bar(group.tokens / max(looked.tokens, 1), BAR_CHARS), "name"),
-                )
-                for group in looked.tools[:top]
-            ],
-        )
-        out.line()
-    if looked.files:
-        out.table(
-            ("file", ">times", ">tokens"),
-            [(file.name, f"{file.count:,}", f"{file.tokens:,}") for file in looked.files[:top]],
-        )
-        out.line()
-
-
-def _show_items(looked: Inspection, app: App, top: int) -> None:
-    out = app.out
-    turns = sorted(looked.by_turn, key=lambda item: -item.tokens)[:top]
-    for title, items in (("biggest records", looked.biggest), ("biggest turns", tuple(turns))):
-        if items:
-            out.table((title, "what", ">tokens", "says"), [_item_row(item) for item in items])
+    tables = [table for _title, table in top_tables(looked, top)]
+    for table in (*tables, doubles_table(looked, top)):
+        if table.rows:
+            out.table(table.columns, table.rows)
             out.line()
-    if looked.doubles:
+    _show_calls(looked, app)
+    counts = Counter(repair.flaw for repair in looked.repairs)
+    if counts:
         out.table(
-            ("same result again", ">copies", ">wasted tokens", "says"),
-            [
-                (copy.name or "?", str(copy.copies), f"{copy.tokens:,}", copy.says)
-                for copy in looked.doubles[:top]
-            ],
+            ("what is broken", ">times", "what a request would do about it"),
+            ((flaw, f"{times:,}", MEANING[flaw]) for flaw, times in counts.most_common()),
         )
         out.line()
-
-
-def _item_row(item: InspectedItem) -> Row:
-    return (item.record, f"{item.kind} {item.name}".strip(), f"{item.tokens:,}", item.says)
+    fits = fits_table(report.kept)
+    out.table(fits.columns, fits.rows)
+    if report.kept:
+        out.note(
+            "would send: the first request right after a cut to that window; it grows again with "
+            "each step"
+        )
+    if looked.biggest:
+        out.note(f"see a record in full: {report.command}")
+    out.line()
 
 
 def _show_calls(looked: Inspection, app: App) -> None:
@@ -304,31 +269,3 @@ def cut_marks(cuts: Sequence[int], calls: int, width: int = _CHART_CHARS) -> str
 
 def _place(column: int, columns: int, values: int) -> int:
     return column * values // columns
-
-
-def _show_trouble(looked: Inspection, app: App) -> None:
-    counts = Counter(repair.flaw for repair in looked.repairs)
-    if counts:
-        app.out.table(
-            ("what is broken", ">times", "what a request would do about it"),
-            [(flaw, f"{count:,}", MEANING[flaw]) for flaw, count in counts.most_common()],
-        )
-        app.out.line()
-
-
-def _fit_row(fit: WindowFit) -> Row:
-    if fit.refusal:
-        return (f"{fit.window:,}", Cell("refused", "bad"), fit.refusal, "", "", "", "")
-    kinds = ("kept", "trimmed", "cleared", "summarised")
-    counts = (fit.actions.get(kind, {}).get("records", 0) for kind in kinds)
-    return (
-        f"{fit.window:,}",
-        f"{fit.tokens:,}",
-        Cell(bar(fit.tokens / fit.window, 16), "name"),
-        *(f"{count:,}" if count else "" for count in counts),
-    )
-
-
-VERBS = {
-    "inspect": Verb(_add_inspect, _inspect, _EXAMPLE),
-}

@@ -54,14 +54,8 @@ class Totals(msgspec.Struct, frozen=True):
     @property
     def cost_text(self) -> str:
         """Return the cost, and what it does not hold."""
-        gaps = [
-            words
-            for number, words in (
-                (self.unknown, f"{count(self.unknown, 'call')} without usage"),
-                (self.unpriced, f"{count(self.unpriced, 'call')} without a price"),
-            )
-            if number
-        ]
+        known = ((self.unknown, "usage"), (self.unpriced, "a price"))
+        gaps = [f"{count(number, 'call')} without {what}" for number, what in known if number]
         return f"${self.cost:,.2f}" + (f" (not counted: {', '.join(gaps)})" if gaps else "")
 
 
@@ -123,18 +117,9 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
     )
     out.table(("all, by kind", ">tokens", ">share", ""), bars(kinds, totals.tokens))
     out.line()
-    heads = (
-        ">cost",
-        ">calls",
-        ">cuts",
-        ">tokens",
-        "date",
-        "project",
-        "session",
-        "model",
-        "biggest waste",
-    )
-    out.table((*heads, "first words"), [_row(report) for report in by_cost(reports)])
+    numbers = (">cost", ">calls", ">cuts", ">tokens")
+    heads = (*numbers, "date", "project", "session", "model", "biggest waste", "first words")
+    out.table(heads, map(_row, by_cost(reports)))
     out.line()
     out.line(
         f"{count(totals.conversations, 'conversation')}, {count(totals.calls, 'call')}, "

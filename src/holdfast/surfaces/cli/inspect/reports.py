@@ -11,9 +11,11 @@ from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.errors import CannotFit
+from holdfast.surfaces.answers import Cell, Row, StyledTable
+from holdfast.surfaces.cli.inspect.tables import groups_table, items_table, share_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
@@ -59,6 +61,12 @@ class InspectReport(msgspec.Struct, frozen=True):
         return self.label or next(spoken, words[0] if words else "")
 
     @property
+    def command(self) -> str:
+        """Return the command that prints the biggest record in full."""
+        where = f" --session '{self.address}'" if self.source != "session" else ""
+        return f"holdfast show {self.inspection.biggest[0].record}{where}"
+
+    @property
     def waste(self) -> tuple[str, int]:
         """Return the largest thing that could be spared: repeated results, or one huge result."""
         looked = self.inspection
@@ -94,3 +102,41 @@ def fit_window(
         if action != "silent"
     }
     return WindowFit(window.tokens, plan.tokens.total, plan.budget.tokens, actions)
+
+
+def fits_table(fits: Iterable[WindowFit]) -> StyledTable:
+    """Return what Holdfast would send in each window."""
+    kinds = ("kept", "trimmed", "cleared", "summarised")
+    rows: list[Row] = []
+    for fit in fits:
+        window = f"{fit.window:,}"
+        if fit.refusal:
+            rows.append((window, Cell("refused", "bad"), fit.refusal, *[""] * len(kinds)))
+            continue
+        counts = (fit.actions.get(kind, {}).get("records", 0) for kind in kinds)
+        share = share_cell(fit.tokens / fit.window, 16)
+        rows.append((window, f"{fit.tokens:,}", share, *(f"{n:,}" if n else "" for n in counts)))
+    heads = (">window", ">would send", "", *(f">{kind}" for kind in kinds))
+    return StyledTable(heads, tuple(rows))
+
+
+def top_tables(looked: Inspection, top: int) -> list[tuple[str, StyledTable]]:
+    """Return what takes the most tokens: tools, files, records and turns."""
+    turns = sorted(looked.by_turn, key=lambda item: -item.tokens)[:top]
+    return [
+        ("Tools", groups_table("tool", "results", looked.tools[:top], looked.tokens)),
+        ("Files", groups_table("file", "times", looked.files[:top], looked.tokens)),
+        ("Biggest records", items_table("biggest records", looked.biggest)),
+        ("Biggest turns", items_table("biggest turns", turns)),
+    ]
+
+
+def doubles_table(looked: Inspection, top: int) -> StyledTable:
+    """Return results that a tool gave more than once."""
+    return StyledTable(
+        ("same result again", ">copies", ">wasted tokens", "says"),
+        tuple(
+            (copy.name or "?", str(copy.copies), f"{copy.tokens:,}", Cell(copy.says, "dim"))
+            for copy in looked.doubles[:top]
+        ),
+    )

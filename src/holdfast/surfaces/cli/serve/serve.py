@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-import logging
 import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from holdfast.errors import BadSetting, HoldfastError, UsageError
+from holdfast.engine.operations.operation import Right
+from holdfast.errors import BadSetting, HoldfastError
 from holdfast.stores.opening import open_store
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, option
+from holdfast.surfaces.cli.serve.log import LogOption, check_packages, start_log
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.history.access import Caller
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
-    from holdfast.surfaces.cli.terminal import Output
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.serve_settings import ServeSettings
@@ -37,155 +36,65 @@ _HEAD_BYTES_MAX: Final = 128 * 1024
 """Of the address and the headers: the longest parameters, each character in twelve bytes."""
 _SWITCH_SECONDS: Final = 0.001
 """After which a thread that computes makes way: the event loop waits for each of them in turn."""
-_EXAMPLE: Final = """examples:
+
+
+class ServeCommand(Command, frozen=True, kw_only=True):
+    """Runs the gateway."""
+
+    example = """examples:
   holdfast serve --port 8484
   holdfast serve --config holdfast.toml --json
   holdfast serve --new-token laptop --for alice --scope write"""
+    port: Annotated[int | None, option("the port (8484); 0 for a free one", "N")] = None
+    host: Annotated[
+        str | None, option("the address (127.0.0.1); others need tokens", "ADDRESS")
+    ] = None
+    config: Annotated[str | None, option("a TOML file with the settings", "FILE")] = None
+    model: Annotated[str | None, option("the model that answers (HOLDFAST_MODEL)", "NAME")] = None
+    log: LogOption = "text"
+    demo: Annotated[bool, option("serve a recorded session from a temporary folder")] = False
+    new_token: Annotated[str | None, option("make a token, print it once, and end", "NAME")] = None
+    for_: Annotated[str, option("the token's owner; * is all", "OWNER")] = ""
+    scope: Annotated[Right, option("the token's scope")] = "write"
 
+    def run(self, app: App) -> None:
+        from holdfast.surfaces.serve_settings import load_settings
 
-def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, metavar="N", help="the port (8484); 0 for a free one")
-    parser.add_argument(
-        "--host", metavar="ADDRESS", help="the address (127.0.0.1); others need tokens"
-    )
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with the settings")
-    parser.add_argument("--model", metavar="NAME", help="the model that answers (HOLDFAST_MODEL)")
-    parser.add_argument(
-        "--log",
-        choices=("text", "json", "off"),
-        default="text",
-        help="what is logged to stderr: warnings as text (default), every request as JSON, nothing",
-    )
-    parser.add_argument(
-        "--demo", action="store_true", help="serve a recorded session from a temporary folder"
-    )
-    parser.add_argument("--new-token", metavar="NAME", help="make a token, print it once, and end")
-    parser.add_argument(
-        "--for", dest="token_owner", metavar="OWNER", default="", help="the token's owner; * is all"
-    )
-    parser.add_argument(
-        "--scope", choices=("read", "write", "admin"), default="write", help="the token's scope"
-    )
+        if self.new_token is not None:
+            return self._show_token(app)
+        check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
+        settings = load_settings(self.config)
+        if settings.telegram is not None and not self.demo:
+            check_packages("the table `telegram`", "telegram", ("httpx2",))
+        given = {"host": self.host, "port": self.port}
+        given = {name: value for name, value in given.items() if value is not None}
+        server = msgspec.structs.replace(settings.server, **given)
+        settings = msgspec.structs.replace(settings, server=server)
+        settings.check()
+        start_log(self.log, app)
+        with ExitStack() as stack:
+            store = app.store
+            if self.demo:
+                store = _demo_store(stack, app)
+                # What people wrote to a bot would be lost with the temporary folder.
+                settings = msgspec.structs.replace(settings, telegram=None)
+            _listen(settings, store, self.model or app.settings.model, app)
+        return None
 
+    def _show_token(self, app: App) -> None:
+        from holdfast.surfaces.http.identity import new_token
 
-def check_packages(what: str, extra: str, names: Sequence[str]) -> None:
-    """Raise `UsageError` with the extra where a package is missing. It is asked before anything is
-    read, opened or recorded."""
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"{what} needs a package that is not installed: {', '.join(missing)}",
-            hint=f"pip install 'holdfast[{extra}]'",
-        )
-
-
-def _serve(args: argparse.Namespace, app: App) -> int:
-    from holdfast.surfaces.serve_settings import load_settings
-
-    if args.new_token is not None:
-        return _new_token(args, app)
-    check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
-    settings = load_settings(args.config)
-    if settings.telegram is not None and not args.demo:
-        check_packages("the table `telegram`", "telegram", ("httpx2",))
-    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
-    settings = msgspec.structs.replace(
-        settings, server=msgspec.structs.replace(settings.server, **given)
-    )
-    settings.check()
-    start_log(args.log, app)
-    with ExitStack() as stack:
-        store = app.store
-        if args.demo:
-            store = _demo_store(stack, app)
-            # What people wrote to a bot would be lost with the temporary folder.
-            settings = msgspec.structs.replace(settings, telegram=None)
-        _listen(settings, store, args.model or app.settings.model, app)
-    return 0
-
-
-def _new_token(args: argparse.Namespace, app: App) -> int:
-    from holdfast.surfaces.http.identity import new_token
-
-    token, digest = new_token()
-    kept = {
-        "name": args.new_token,
-        "sha256": digest,
-        "owner": args.token_owner,
-        "scope": args.scope,
-    }
-    if app.out.is_json:
-        line = msgspec.json.encode({"token": token, "settings": kept})
-    else:
+        token, digest = new_token()
+        kept = {"name": self.new_token, "sha256": digest, "owner": self.for_, "scope": self.scope}
         line = token.encode()
-    with app.out.binary() as stream:  # the one place where a token is shown, once
-        stream.write(line + b"\n")
-    if app.out.is_json:
-        return 0
-    app.out.note("it is not kept anywhere: store it now. For the settings:")
-    app.out.note("[[tokens]]")
-    for name, value in kept.items():
-        app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
-    return 0
-
-
-class _JsonLines(logging.Formatter):
-    """One JSON object a line, with secrets masked."""
-
-    def __init__(self, out: Output) -> None:
-        super().__init__()
-        self._out = out
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "ts": record.created,
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        fields = ("method", "route", "status", "seconds")
-        line |= {name: value for name in fields if (value := getattr(record, name, None))}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(self._out.mask_value(line)).decode()
-
-
-class _TextLines(logging.Formatter):
-    """A sentence a line, with secrets masked."""
-
-    def __init__(self, out: Output) -> None:
-        super().__init__("%(levelname)s %(name)s: %(message)s")
-        self._out = out
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._out.mask(super().format(record))
-
-
-class _ThreadedHandler(logging.Handler):
-    """Writes lines in a thread: the event loop never waits for the rules that mask them."""
-
-    def __init__(self, formatter: logging.Formatter) -> None:
-        super().__init__()
-        self._writer = logging.StreamHandler()
-        self._writer.setFormatter(formatter)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-log")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._thread.submit(self._writer.handle, record)
-        except RuntimeError:  # the interpreter ends, and starts no more threads
-            self._writer.handle(record)
-
-
-def start_log(kind: str, app: App) -> None:
-    """Log to stderr: warnings as text, every request as JSON, or nothing."""
-    log = logging.getLogger("holdfast")
-    if kind == "off":
-        log.disabled = True
-        return
-    log.handlers = [_ThreadedHandler((_JsonLines if kind == "json" else _TextLines)(app.out))]
-    log.propagate = False
-    log.setLevel(logging.INFO if kind == "json" else logging.WARNING)
+        if app.out.is_json:
+            line = msgspec.json.encode({"token": token, "settings": kept})
+        with app.out.binary() as stream:  # the one place where a token is shown, once
+            stream.write(line + b"\n")
+        app.out.note("it is not kept anywhere: store it now. For the settings:")
+        app.out.note("[[tokens]]")
+        for name, value in kept.items():
+            app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
 
 
 def _demo_store(stack: ExitStack, app: App) -> SessionStore:
@@ -277,7 +186,6 @@ def _announce(url: str, store: SessionStore, app: App) -> None:
     if app.out.is_json:
         app.out.json({"listening": url, "store": store.describe(), "pid": os.getpid()})
         sys.stdout.flush()
-        return
     app.out.note(f"listening on {url} (stop with Ctrl-C)")
     app.out.note(f"sessions: {store.describe()}")
     app.out.note(f"console: {url}/   API: {url}/openapi.json   MCP: {url}/mcp")
@@ -400,6 +308,3 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         )
 
     return late_app("/mcp", make)
-
-
-VERBS = {"serve": Verb(_add_serve, _serve, _EXAMPLE)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
@@ -17,67 +17,62 @@ from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.core.secrets.found import find_secrets
 from holdfast.errors import BadRecord, NoSuchSession
-from holdfast.surfaces.cli.app import App, Verb, add_session
+from holdfast.surfaces.cli.command import Command, SessionPlace, option
 from holdfast.surfaces.cli.verbs.sessions import new_key
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.surfaces.cli.app import App
 
 _CHUNK_BYTES: Final = 1024 * 1024
 """Standard input is read in pieces, so that memory does not grow with it."""
-_EXAMPLE: Final = """example:
+
+
+class AppendCommand(Command, frozen=True, kw_only=True):
+    """Appends records."""
+
+    example = """example:
   echo '{"type":"user","content":"hello"}' | holdfast append demo --create"""
+    session: SessionPlace
+    create: Annotated[bool, option("create the session if it does not exist")] = False
+    label: Annotated[str, option("with --create: the label of the session")] = ""
+    expect: Annotated[str | None, option("fail unless this is the head of the session", "ID")] = (
+        None
+    )
+    atomic: Annotated[bool, option("write all of stdin as one append: everything or nothing")] = (
+        False
+    )
+    buffered: Annotated[
+        bool,
+        option("sync once at the end, for bulk loads; a power failure may lose acknowledged lines"),
+    ] = False
+
+    def run(self, app: App) -> None:
+        try:
+            key = app.session(self.session)
+        except NoSuchSession:
+            if not self.create:
+                raise
+            key = new_key(app, self.session)
+            app.store.create(key, label=check_label(self.label), owner=app.owner_of_new)
+        note_terminal(app, "records")
+        intake = _Intake(app, key, expect=self.expect, is_buffered=self.buffered)
+        try:
+            if self.atomic:
+                intake.take_all()
+            else:
+                intake.take_each()
+        finally:
+            if self.buffered:
+                app.store.sync(key)
 
 
-def _add_append(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument(
-        "--create", action="store_true", help="create the session if it does not exist"
-    )
-    parser.add_argument("--label", default="", help="with --create: the label of the session")
-    parser.add_argument(
-        "--expect", metavar="ID", help="fail unless this is the head of the session"
-    )
-    parser.add_argument(
-        "--atomic",
-        action="store_true",
-        help="write all of stdin as one append: everything or nothing",
-    )
-    parser.add_argument(
-        "--buffered",
-        action="store_true",
-        help="sync once at the end, for bulk loads; a power failure may lose acknowledged lines",
-    )
-
-
-def _append(args: argparse.Namespace, app: App) -> int:
-    key = _open_session(args, app)
+def note_terminal(app: App, what: str) -> None:
+    """Tell a person at a terminal what to type."""
     if sys.stdin.isatty():
-        app.out.note("reading records from the terminal, one JSON object per line; end with Ctrl-D")
-    intake = _Intake(app, key, expect=args.expect, is_buffered=args.buffered)
-    try:
-        if args.atomic:
-            intake.take_all()
-        else:
-            intake.take_each()
-    finally:
-        if args.buffered:
-            app.store.sync(key)
-    return 0
-
-
-def _open_session(args: argparse.Namespace, app: App) -> SessionKey:
-    try:
-        return app.session(args.session)
-    except NoSuchSession:
-        if not args.create:
-            raise
-    key = new_key(app, args.session)
-    app.store.create(key, label=check_label(args.label), owner=app.owner_of_new)
-    return key
+        app.out.note(f"reading {what} from the terminal, one JSON object per line; end with Ctrl-D")
 
 
 class _Intake:
@@ -189,8 +184,3 @@ def _waiting_lines(fd: int) -> Iterator[list[bytes]]:
             yield lines
     if rest.strip():
         yield [rest]
-
-
-VERBS = {
-    "append": Verb(_add_append, _append, _EXAMPLE),
-}

@@ -1,166 +1,168 @@
-"""`checkpoint`: shows and stores the state of a session."""
+"""`checkpoint` and `reseed`: the state of a session, and its text for another backend."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from holdfast.core.checkpoint.render import render_checkpoint
+from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import to_json
-from holdfast.core.limits import CHECKPOINT_CHARS
+from holdfast.core.history.access import OPERATOR
+from holdfast.core.memory.running_summary import render as render_summary
+from holdfast.core.window import Window
+from holdfast.engine.operations.context import ReadCheckpoint
+from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
-from holdfast.errors import UsageError
-from holdfast.surfaces.cli.app import App, Verb, add_session
+from holdfast.surfaces.cli.command import (
+    SESSION,
+    Command,
+    RawOption,
+    SessionPlace,
+    option,
+    pick,
+    takes,
+)
 
 if TYPE_CHECKING:
-    import argparse
-
     from holdfast.core.checkpoint.state import State
+    from holdfast.core.history.reseed import Reseed
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.secrets.redaction import Redactor
-    from holdfast.surfaces.answers import Row
+    from holdfast.surfaces.cli.app import App
 
 
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument(
-        "--max-chars",
-        type=int,
-        default=CHECKPOINT_CHARS,
-        metavar="N",
-        help=f"at most N characters ({CHECKPOINT_CHARS})",
-    )
-    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
-    parser.add_argument("--model", metavar="NAME", help="let a model complete the checkpoint")
-    action = parser.add_mutually_exclusive_group()
-    action.add_argument("--save", action="store_true", help="write it to the session's log")
-    action.add_argument(
-        "--summary",
-        action="store_true",
-        help="show the running summary of the conversation instead",
-    )
-    action.add_argument("--list", action="store_true", help="list the stored checkpoints")
-    action.add_argument(
-        "--import",
-        dest="place",
-        metavar="PATH",
-        help="give the session another tool's checkpoint (file or folder): its next request has it",
-    )
+class _Shown(msgspec.Struct, frozen=True):
+    """A state as text, as its fields, and the record that it was stored as."""
+
+    key: SessionKey
+    text: str
+    fields: dict[str, Any]
+    record: str = ""
 
 
-def _checkpoint(args: argparse.Namespace, app: App) -> int:
-    if args.max_chars < 0:
-        raise UsageError(f"cannot show {args.max_chars} characters", hint="pass 0 or more")
-    key = app.session(args.session)
-    if args.list:
-        return _list(app, key)
-    if args.summary:
-        return _summary(args, app, key)
-    if args.place is not None:
-        return _show(args, app, key, *_import(app, key, args.place))
-    taken = checkpoints.take_checkpoint(app.store, key, trigger="asked")
-    for bad in taken.passed_over:
-        app.out.warn(f"checkpoint record `{bad.record}` was skipped: {bad.reason}")
-    state = taken.state
-    if args.model is not None:
-        from holdfast.providers.models import model
+class CheckpointCommand(Command, frozen=True, kw_only=True):
+    """Shows and stores checkpoints."""
 
-        with app.out.busy(f"asking {args.model}"):
-            state = checkpoints.enrich(model(args.model), state, list(app.store.read(key)))
-    record = checkpoints.save_checkpoint(app.store, key, state) if args.save else ""
-    return _show(args, app, key, state, record)
+    asked: Annotated[ReadCheckpoint, takes(session_key=SESSION, max_chars=option("", "N"))]
+    is_raw: RawOption = False
+    model: Annotated[str | None, option("let a model complete the checkpoint", "NAME")] = None
+    save: Annotated[bool, option("write it to the session's log", group="action")] = False
+    summary: Annotated[
+        bool,
+        option("show the running summary of the conversation instead", group="action"),
+    ] = False
+    is_list: Annotated[bool, option("list the stored checkpoints", group="action")] = False
+    import_: Annotated[
+        str | None,
+        option(
+            "give the session another tool's checkpoint (file or folder): its next request has it",
+            "PATH",
+            group="action",
+        ),
+    ] = None
 
+    def run(self, app: App) -> list[tuple[str, State]] | _Shown:
+        key = app.session(self.asked.session_key)
+        if self.is_list:
+            return list(checkpoints.each(app.store, key))
+        masks, most = None if self.is_raw else redactor(app.settings.secrets), self.asked.max_chars
+        if self.summary:
+            from holdfast.engine.memory.notes import refresh
 
-def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, record: str) -> int:
-    redactor = _redactor(args, app)
-    text = render_checkpoint(state, args.max_chars, redactor=redactor)
-    if app.out.is_json:
-        plain = to_json(state)
-        app.out.json(
-            {
-                "session": key.session,
-                "agent": key.agent,
-                "record": record or None,
-                "text": text,
-                "chars": len(text),
-                "state": plain if redactor is None else redactor.value(plain),
-            }
-        )
-        return 0
-    app.out.text(text)  # no newline: its limit counts every character
-    if record:
-        app.out.note(f"stored as record {record}")
-    return 0
+            found = refresh(app.store, key)
+            fields, record = {"summary": msgspec.to_builtins(found)}, ""
+            text = render_summary(found, most, redactor=masks)
+        else:
+            state, record = self._state(app, key)
+            fields = {"state": to_json(state)}
+            text = render(state, most, redactor=masks)
+        return _Shown(key, text, fields if masks is None else masks.value(fields), record)
 
+    def _state(self, app: App, key: SessionKey) -> tuple[State, str]:
+        if self.import_ is not None:
+            from holdfast.importers.checkpoints import read_checkpoint
 
-def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
-    from holdfast.core.memory.running_summary import render as shown
-    from holdfast.engine.memory.notes import refresh
+            state = read_checkpoint(self.import_)
+            return state, checkpoints.bring_in(app.store, key, state)
+        taken = checkpoints.take(app.store, key, trigger="asked")
+        for bad in taken.passed_over:
+            app.out.warn(f"checkpoint record `{bad.record}` was skipped: {bad.reason}")
+        state = taken.state
+        if self.model is not None:
+            from holdfast.providers.models import model
 
-    found = refresh(app.store, key)
-    redactor = _redactor(args, app)
-    text = shown(found, args.max_chars, redactor=redactor)
-    if app.out.is_json:
-        plain = msgspec.to_builtins(found)
-        app.out.json(
-            {
-                "session": key.session,
-                "agent": key.agent,
-                "text": text,
-                "chars": len(text),
-                "summary": plain if redactor is None else redactor.value(plain),
-            }
-        )
-        return 0
-    app.out.text(text)  # no newline: its limit counts every character
-    return 0
+            with app.out.busy(f"asking {self.model}"):
+                state = checkpoints.enrich(model(self.model), state, list(app.store.read(key)))
+        return state, checkpoints.save(app.store, key, state) if self.save else ""
 
+    def plain(self, found: list[tuple[str, State]] | _Shown) -> Any:
+        if isinstance(found, _Shown):
+            names = {} if self.summary else {"record": found.record or None}
+            shown = {"text": found.text, "chars": len(found.text), **found.fields}
+            return {**msgspec.to_builtins(found.key), **names, **shown}
+        renamed = {"checkpoint": "checkpoint_id", "requests": "request_count"}
+        return [
+            {"record": record, "pending": len(state.pending_tasks)}
+            | pick(state, "timestamp", "trigger", **renamed)
+            for record, state in found
+        ]
 
-def _redactor(args: argparse.Namespace, app: App) -> Redactor | None:
-    if args.raw:
-        return None
-    from holdfast.engine.redactor import redactor
-
-    return redactor(app.settings.secrets)
-
-
-def _list(app: App, key: SessionKey) -> int:
-    found = list(checkpoints.each(app.store, key))
-    if app.out.is_json:
-        app.out.json(
-            [
-                {
-                    "record": record,
-                    "checkpoint": state.checkpoint_id,
-                    "timestamp": state.timestamp,
-                    "trigger": state.trigger,
-                    "requests": state.request_count,
-                    "pending": len(state.pending_tasks),
-                }
+    def show(self, found: list[tuple[str, State]] | _Shown, app: App) -> None:
+        if isinstance(found, _Shown):
+            app.out.text(found.text)  # no newline: its limit counts every character
+            if found.record:
+                app.out.note(f"stored as record {found.record}")
+            return
+        app.out.table(
+            ("Record", "Taken", "Trigger", ">Open", "Objective"),
+            (
+                (
+                    *(record, state.timestamp, state.trigger, f"{len(state.pending_tasks):,}"),
+                    " ".join((state.current_objective or state.original_request).split())[:60],
+                )
                 for record, state in found
-            ]
+            ),
         )
-        return 0
-    rows: list[Row] = [
-        [record, state.timestamp, state.trigger, f"{len(state.pending_tasks):,}", _about(state)]
-        for record, state in found
-    ]
-    app.out.table(("Record", "Taken", "Trigger", ">Open", "Objective"), rows)
-    return 0
 
 
-def _about(state: State) -> str:
-    return " ".join((state.current_objective or state.original_request).split())[:60]
+class ReseedCommand(Command, frozen=True, kw_only=True):
+    """Prints a session as text."""
 
+    session: SessionPlace
+    max_chars: Annotated[
+        int | None, option("at most N characters (12,288)", "N", group="bound")
+    ] = None
+    max_tokens: Annotated[int | None, option("at most N tokens", "N", group="bound")] = None
+    window: Annotated[
+        Window | None,
+        option("scale to a backend with a window of N tokens", "N", group="bound"),
+    ] = None
+    for_: Annotated[
+        str | None, option("fail unless the session belongs to this owner", "OWNER")
+    ] = None
 
-def _import(app: App, key: SessionKey, place: str) -> tuple[State, str]:
-    from holdfast.importers.checkpoints import read_checkpoint
+    def run(self, app: App) -> tuple[SessionKey, Reseed]:
+        from holdfast.engine.history.reseed import reseed
 
-    state = read_checkpoint(place)
-    return state, checkpoints.bring_in(app.store, key, state)
+        key = app.session(self.session)
+        text = reseed(
+            app.store,
+            key,
+            identity=OPERATOR if self.for_ is None else self.for_,
+            cap=self.max_chars,
+            tokens=self.max_tokens,
+            window=self.window,
+            redactor=redactor(app.settings.secrets),
+            audit=app.store.audit,
+        )
+        return key, text
 
+    def plain(self, found: tuple[SessionKey, Reseed]) -> Any:
+        key, text = found
+        return {**msgspec.to_builtins(key), **msgspec.to_builtins(text), "chars": len(text.text)}
 
-VERBS = {
-    "checkpoint": Verb(_add_checkpoint, _checkpoint),
-}
+    def show(self, found: tuple[SessionKey, Reseed], app: App) -> None:
+        if found[1].text:
+            app.out.text(found[1].text)
+        else:
+            app.out.note(f"{found[0].session} has no messages to tell of")

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from holdfast.core.failures.classify import Failure, Symptoms
 from holdfast.providers.failures import name_failure, symptoms_of
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, option, pick
+from holdfast.surfaces.cli.verbs.append import note_terminal
 
 if TYPE_CHECKING:
-    import argparse
+    from holdfast.surfaces.cli.app import App
 
-_EXAMPLE = """example:
-  echo '{"status":400,"message":"prompt is too long: 207791 tokens > 200000 maximum"}' |
-      holdfast classify"""
 _FIELDS = frozenset(("status", "code", "type", "message", "retry_after"))
 
 
-def _add_classify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--why", action="store_true", help="add the rule that matched, its subclass and the wait"
-    )
+class ClassifyCommand(Command, frozen=True, kw_only=True):
+    """Classifies errors, a line each."""
 
+    example = """example:
+  echo '{"status":400,"message":"prompt is too long: 207791 tokens > 200000 maximum"}' |
+      holdfast classify"""
+    why: Annotated[bool, option("add the rule that matched, its subclass and the wait")] = False
 
-def _classify(args: argparse.Namespace, app: App) -> int:
-    if sys.stdin.isatty():
-        app.out.note("reading errors from the terminal, one JSON object per line; end with Ctrl-D")
-    bad = 0
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if not line.strip():
-            continue
-        answer = _answer(line, number, is_why=args.why)
-        bad += "error" in answer
-        app.out.json(answer)
-        sys.stdout.flush()  # a program may wait for each answer before it sends the next line
-    return 1 if bad else 0
+    def run(self, app: App) -> int:
+        note_terminal(app, "errors")
+        bad = 0
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            if line.strip():
+                answer = _answer(line, number, is_why=self.why)
+                bad += "error" in answer
+                app.out.json(answer)
+                sys.stdout.flush()  # a program may wait for it before it sends the next line
+        return 1 if bad else 0
 
 
 def _answer(line: bytes, number: int, *, is_why: bool) -> dict[str, Any]:
@@ -60,12 +58,9 @@ def _symptoms(asked: dict[str, Any] | str) -> Symptoms:
     if isinstance(asked, str) or not _is_plain(asked):
         return symptoms_of(asked)
     status = asked.get("status")
-    return Symptoms(
-        status=int(status) if status not in (None, "") else None,
-        code=_text(asked.get("code")),
-        type=_text(asked.get("type")),
-        message=_text(asked.get("message")),
-    )
+    code, kind, message = (_text(asked.get(name)) for name in ("code", "type", "message"))
+    given = int(status) if status not in (None, "") else None
+    return Symptoms(status=given, code=code, type=kind, message=message)
 
 
 def _is_plain(asked: dict[str, Any]) -> bool:
@@ -84,22 +79,6 @@ def _text(value: str | int | None) -> str:
 
 
 def _as_json(failure: Failure, *, is_why: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "class": failure.kind,
-        "action": failure.action,
-        "limit": failure.limit,
-        "input": failure.input,
-        "output": failure.output,
-    }
-    if is_why:
-        answer |= {
-            "subclass": failure.subclass,
-            "rule": failure.rule,
-            "retry_after": failure.retry_after,
-        }
-    return answer
-
-
-VERBS = {
-    "classify": Verb(_add_classify, _classify, _EXAMPLE),
-}
+    why = ("subclass", "rule", "retry_after") if is_why else ()
+    found = pick(failure, "action", "limit", "input", "output", *why)
+    return {"class": failure.kind, **found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -13,17 +13,13 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
-from holdfast.core.window import window_argument
 from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import option, place
 from holdfast.surfaces.cli.conversations import (
-    Conversation,
-    add_format,
-    add_window,
+    ReadsConversations,
     conversation,
     system_and_tools,
 )
-from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
 from holdfast.surfaces.request_preview import (
     RequestFacts,
@@ -36,11 +32,11 @@ from holdfast.surfaces.request_preview import (
 )
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.formatting import Tone
 
 _TONES: dict[str, Tone] = {
@@ -52,60 +48,98 @@ _TONES: dict[str, Tone] = {
     "injected": "good",
     "silent": "dim",
 }
-_EXAMPLE = """example:
+
+
+class ContextCommand(ReadsConversations, frozen=True, kw_only=True):
+    """Shows the next request."""
+
+    example = """example:
   holdfast context my-project --window 32000 --dialect anthropic --explain"""
+    session: Annotated[
+        str,
+        place(
+            "a session of the store, or a transcript; FILE#NAME is one of several in it",
+            "SESSION|FILE",
+        ),
+    ]
+    dialect: Annotated[
+        str, option(f"{', '.join(DIALECTS)}; openai-chat:mistral and the like", "NAME")
+    ] = ""
+    system: Annotated[str | None, option("a file with the system prompt", "FILE")] = None
+    tools: Annotated[
+        str | None, option("a JSON file with the tools, in any provider's format", "FILE")
+    ] = None
+    prompt: Annotated[str, option("the next message of the user", "TEXT")] = ""
+    output: Annotated[int | None, option("tokens to reserve for the reply", "N")] = None
+    floor: Annotated[int, option(f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})", "N")] = (
+        WINDOW_FLOOR_TOKENS
+    )
+    idle: Annotated[
+        float | None,
+        option("time since the last call; after five minutes the prompt cache is cold", "SECONDS"),
+    ] = None
+    explain: Annotated[
+        bool, option("show the fate of every record, those before an earlier cut too")
+    ] = False
+    is_raw: Annotated[bool, option("do not mask secrets in the request")] = False
 
+    def run(self, app: App) -> RequestFacts:
+        window = self.window
+        found = conversation(app, self.session, window=window, format_=self.format)
+        system, tools = system_and_tools(found, self.system, self.tools)
+        terms = RequestTerms(
+            window=window,
+            model=self.model or found.model,
+            provider=found.provider,
+            dialect=self.dialect,
+            system=system,
+            tools=tools,
+            prompt=self.prompt,
+            output=self.output,
+            floor=self.floor,
+            idle=self.idle,
+        )
+        with app.out.busy("projecting"):
+            if found.key is None:
+                prepared = preview(found.records, terms)
+                return RequestFacts(prepared, whole_ledger(prepared.plan, found.records))
+            told = terms_of_session(app.store, found.key)
+            if told.model == terms.model:
+                terms = msgspec.structs.replace(terms, own=told.own)
+            return read_request(app.store, found.key, terms, is_whole=self.explain)
 
-def _add_context(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "session",
-        metavar="SESSION|FILE",
-        help="a session of the store, or a transcript; FILE#NAME is one of several in it",
-    )
-    add_window(parser)
-    add_format(parser)
-    parser.add_argument(
-        "--dialect",
-        metavar="NAME",
-        help=f"{', '.join(DIALECTS)}; openai-chat:mistral and the like",
-    )
-    parser.add_argument("--system", metavar="FILE", help="a file with the system prompt")
-    parser.add_argument(
-        "--tools", metavar="FILE", help="a JSON file with the tools, in any provider's format"
-    )
-    parser.add_argument("--prompt", metavar="TEXT", help="the next message of the user")
-    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for the reply")
-    parser.add_argument(
-        "--floor",
-        type=size,
-        default=WINDOW_FLOOR_TOKENS,
-        metavar="N",
-        help=f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})",
-    )
-    parser.add_argument(
-        "--idle",
-        type=float,
-        metavar="SECONDS",
-        help="time since the last call; after five minutes the prompt cache is cold",
-    )
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="show the fate of every record, those before an earlier cut too",
-    )
-    parser.add_argument("--raw", action="store_true", help="do not mask secrets in the request")
+    def plain(self, found: RequestFacts) -> Any:
+        return report_request(found, found.prepared.request)
 
-
-def _context(args: argparse.Namespace, app: App) -> int:
-    conversing = conversation(
-        app, args.session, window=window_argument(args.window, "--window"), format_=args.format
-    )
-    found = _read(args, conversing, app)
-    if app.out.is_json:
-        app.out.json(report_request(found, found.prepared.request))
-        return 0
-    _show(found, app, is_explained=args.explain)
-    return 0
+    def show(self, found: RequestFacts, app: App) -> None:
+        plan, ledger, out = found.plan, found.ledger, app.out
+        out.table(("part", ">tokens", "what it is"), _sums(plan))
+        out.line()
+        if self.explain:
+            rows = [_ledger_row(line) for line in _join_runs(ledger)]
+            out.table(("record", "kind", "action", ">before", ">after", "why", "back"), rows)
+            out.line()
+            if plan.repairs:
+                out.table(
+                    ("repair", "record", "what was done", "detail"),
+                    [(r.flaw, r.record, MEANING[r.flaw], r.detail) for r in plan.repairs],
+                )
+                out.line()
+        out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages, out.mask))
+        for action, (records, before, after) in totals(ledger).items():
+            if action != "silent":
+                out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
+        if found.unlisted:
+            out.note(f"{count(found.unlisted, 'more record')}, older or on other branches")
+        for warning in plan.warnings:
+            out.warn(warning)
+        if plan.repairs:
+            repairs = count(len(plan.repairs), "repair")
+            out.note(f"{repairs} in the outgoing copy; the log is unchanged")
+        if plan.decisions:
+            out.note("nothing was stored: the next turn would append these decisions")
+        if not self.explain:
+            out.note("--explain shows the fate of every record; --json prints the request")
 
 
 def _join_runs(ledger: Sequence[LedgerLine]) -> list[LedgerLine]:
@@ -130,60 +164,6 @@ def _join_runs(ledger: Sequence[LedgerLine]) -> list[LedgerLine]:
 def _run_of(line: LedgerLine) -> tuple[str, str]:
     """Name the run that a line belongs to: neighbours that were summarised for one reason."""
     return (line.action, line.why) if line.action == "summarised" else ("", line.record)
-
-
-def _read(args: argparse.Namespace, found: Conversation, app: App) -> RequestFacts:
-    system, tools = system_and_tools(args, found)
-    terms = RequestTerms(
-        window=window_argument(args.window, "--window"),
-        model=args.model or found.model,
-        provider=found.provider,
-        dialect=args.dialect or "",
-        system=system,
-        tools=tools,
-        prompt=args.prompt or "",
-        output=args.output,
-        floor=args.floor,
-        idle=args.idle,
-    )
-    with app.out.busy("projecting"):
-        if found.key is None:
-            prepared = preview(found.records, terms)
-            return RequestFacts(prepared, whole_ledger(prepared.plan, found.records))
-        told = terms_of_session(app.store, found.key)
-        if told.model == terms.model:
-            terms = msgspec.structs.replace(terms, own=told.own)
-        return read_request(app.store, found.key, terms, is_whole=args.explain)
-
-
-def _show(found: RequestFacts, app: App, *, is_explained: bool) -> None:
-    plan, ledger, out = found.plan, found.ledger, app.out
-    out.table(("part", ">tokens", "what it is"), _sums(plan))
-    out.line()
-    if is_explained:
-        rows = [_ledger_row(line) for line in _join_runs(ledger)]
-        out.table(("record", "kind", "action", ">before", ">after", "why", "back"), rows)
-        out.line()
-        if plan.repairs:
-            out.table(
-                ("repair", "record", "what was done", "detail"),
-                [(r.flaw, r.record, MEANING[r.flaw], r.detail) for r in plan.repairs],
-            )
-            out.line()
-    out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages, out.mask))
-    for action, (records, before, after) in totals(ledger).items():
-        if action != "silent":
-            out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
-    if found.unlisted:
-        out.note(f"{count(found.unlisted, 'more record')}, older or on other branches")
-    for warning in plan.warnings:
-        out.warn(warning)
-    if plan.repairs:
-        out.note(f"{count(len(plan.repairs), 'repair')} in the outgoing copy; the log is unchanged")
-    if plan.decisions:
-        out.note("nothing was stored: the next turn would append these decisions")
-    if not is_explained:
-        out.note("--explain shows the fate of every record; --json prints the request")
 
 
 def _sums(plan: Plan) -> list[Row]:
@@ -246,8 +226,3 @@ def _gist(block: Block, mask: Callable[[str], str]) -> str:
             return "[thinking]"
         case other:  # documents and provider-specific blocks are shown by their kind
             return f"[{other.kind}]"
-
-
-VERBS = {
-    "context": Verb(_add_context, _context, _EXAMPLE),
-}

@@ -2,135 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.history.access import OPERATOR, Caller, Visibility
 from holdfast.core.history.capped_json import text_within
-from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES
+from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
 from holdfast.core.owners import owner_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.engine.operations.history import ReadMessages
+from holdfast.engine.operations.tools import TOOLS
+from holdfast.engine.redactor import redactor
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import UsageError
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb, add_session
-from holdfast.surfaces.cli.sizes import size
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.command import SESSION, Command, option, takes
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from holdfast.core.history.access import Access
     from holdfast.core.log.records import Json
-    from holdfast.engine.operations.session_history import History
+    from holdfast.ports.side_stores import AuditPage
+    from holdfast.surfaces.cli.app import App
 
 _REFUSED, _INVALID = 1, 2
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "toolResult": "plain"}
 _CUT = lazy_pattern(r"^\[… .* …\]$")
-_VISIBILITIES = ("self", "tree", "agent", "all")
-_EXAMPLE = """examples:
+
+
+class HistoryCommand(Command, frozen=True, kw_only=True):
+    """Shows a page of a session."""
+
+    example = """examples:
   holdfast history notes --query "release date"
   holdfast history notes --json --max-bytes 4096
   holdfast history notes --as main/helper --visibility tree"""
+    asked: Annotated[
+        ReadMessages,
+        takes(
+            session_key=SESSION,
+            limit=option("", "N"),
+            include_tools=option(),
+            query=option("", "WORDS"),
+            cursor=option("", "CURSOR"),
+            around=option("", "RECORD"),
+        ),
+    ]
+    max_bytes: Annotated[
+        int,
+        Meta(ge=0),
+        option(f"the maximum size of the reply as JSON ({HISTORY_BYTES_MAX:,})", "N"),
+    ] = HISTORY_BYTES_MAX
+    as_: Annotated[str | None, option("show what this session may read", "AGENT/SESSION")] = None
+    visibility: Annotated[
+        Visibility | None, option("with --as: the sessions that it may read (default: tree)")
+    ] = None
 
+    def run(self, app: App) -> int:
+        workspace = CallerWorkspace(
+            app.store,
+            self._caller(app),
+            redactor=redactor(app.settings.secrets),
+            max_bytes=self.max_bytes,
+            agent=app.settings.agent,
+        )
+        reply = TOOLS[ReadMessages.tool].data(workspace, msgspec.to_builtins(self.asked))
+        if app.out.is_json:
+            # No newline, because the limit counts every byte.
+            app.out.text(text_within(reply, self.max_bytes))
+        elif "status" in reply:
+            app.out.refuse(str(reply.get("error", "")))
+        else:
+            self._show_page(reply, app)
+        status = reply.get("status")
+        return 0 if status is None else _INVALID if status == "invalid" else _REFUSED
 
-def _add_history(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument(
-        "--limit",
-        type=int,
-        metavar="N",
-        help=f"at most N messages of user and assistant ({HISTORY_LIMIT_MESSAGES})",
-    )
-    parser.add_argument("--include-tools", action="store_true", help="show tool results as well")
-    parser.add_argument("--query", metavar="WORDS", help="only messages that contain all the words")
-    parser.add_argument("--cursor", metavar="CURSOR", help="continue with the page before")
-    parser.add_argument("--around", metavar="RECORD", help="the messages around this one")
-    parser.add_argument(
-        "--max-bytes",
-        type=size,
-        default=HISTORY_BYTES_MAX,
-        metavar="N",
-        help=f"the maximum size of the reply as JSON ({HISTORY_BYTES_MAX:,})",
-    )
-    parser.add_argument(
-        "--as", dest="caller", metavar="AGENT/SESSION", help="show what this session may read"
-    )
-    parser.add_argument(
-        "--visibility",
-        choices=_VISIBILITIES,
-        help="with --as: the sessions that it may read (default: tree)",
-    )
+    def _caller(self, app: App) -> Caller:
+        """Return the operator, or the session of `--as`."""
+        if self.as_ is None:
+            if self.visibility is not None:
+                raise UsageError("--visibility needs a session", hint="add --as AGENT/SESSION")
+            return OPERATOR
+        agent, _, session = self.as_.rpartition("/")
+        agent = agent or app.settings.agent
+        if not is_name(agent) or not is_name(session):
+            raise UsageError(f"`{self.as_}` is not a session", hint="pass --as AGENT/SESSION")
+        owner = owner_of(app.store.header(SessionKey(agent, session)).owner)
+        return Caller(agent, session, owner=owner, visibility=self.visibility or "tree")
 
+    def _show_page(self, reply: Json, app: App) -> None:
+        for message in reply.get("messages", ()):
+            role = str(message.get("role"))
+            about = f"{local_time(message.get('ts', 0.0))}  {message.get('id', '')}"
+            name = f" {title_of(str(message['toolName']))}" if "toolName" in message else ""
+            error = Cell(" error" if message.get("isError") else "", "bad")
+            head = Cell(f"{role}{name}", _TONES.get(role, "plain"))
+            app.out.line(head, error, "  ", Cell(about, "dim"))
+            for line in _content_lines(message.get("content")):
+                app.out.line(_plain_line(line))
+            app.out.line()
+        for note in _notes(reply):
+            app.out.note(note)
+        if reply.get("cursor"):
+            app.out.note(f"older: {self._older(reply)}")
 
-def _history(args: argparse.Namespace, app: App) -> int:
-    asked = {
-        "limit": args.limit,
-        "include_tools": args.include_tools,
-        "query": args.query,
-        "cursor": args.cursor,
-        "around": args.around,
-    }
-    reply = _reading(args, app).read(args.session, **asked)
-    if app.out.is_json:
-        # No newline, because the limit counts every byte.
-        app.out.text(text_within(reply, args.max_bytes))
-    elif "status" in reply:
-        app.out.refuse(str(reply.get("error", "")))
-    else:
-        _show(reply, args, app)
-    status = reply.get("status")
-    return 0 if status is None else _INVALID if status == "invalid" else _REFUSED
-
-
-def _reading(args: argparse.Namespace, app: App) -> History:
-    from holdfast.engine.operations.session_history import History
-    from holdfast.engine.redactor import redactor
-
-    return History(
-        app.store,
-        caller=_caller(args, app),
-        redactor=redactor(app.settings.secrets),
-        max_bytes=args.max_bytes,
-        agent=app.settings.agent,
-    )
-
-
-def _caller(args: argparse.Namespace, app: App) -> Caller:
-    """Return the operator, or the session of `--as`."""
-    if args.caller is None:
-        if args.visibility is not None:
-            raise UsageError("--visibility needs a session", hint="add --as AGENT/SESSION")
-        return OPERATOR
-    agent, _, session = args.caller.rpartition("/")
-    agent = agent or app.settings.agent
-    if not is_name(agent) or not is_name(session):
-        raise UsageError(f"`{args.caller}` is not a session", hint="pass --as AGENT/SESSION")
-    owner = owner_of(app.store.header(SessionKey(agent, session)).owner)
-    return Caller(agent, session, owner=owner, visibility=args.visibility or "tree")
-
-
-# For people
-
-
-def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
-    for message in reply.get("messages", ()):
-        role = str(message.get("role"))
-        about = f"{local_time(message.get('ts', 0.0))}  {message.get('id', '')}"
-        name = f" {title_of(str(message['toolName']))}" if "toolName" in message else ""
-        error = Cell(" error" if message.get("isError") else "", "bad")
-        head = Cell(f"{role}{name}", _TONES.get(role, "plain"))
-        app.out.line(head, error, "  ", Cell(about, "dim"))
-        for line in _content_lines(message.get("content")):
-            app.out.line(_plain_line(line))
-        app.out.line()
-    for note in _notes(reply):
-        app.out.note(note)
-    if reply.get("cursor"):
-        app.out.note(f"older: {_older(reply, args)}")
+    def _older(self, reply: Json) -> str:
+        """Return the command that shows the page before."""
+        plain, asked = ReadMessages(session_key=""), self.asked
+        words = ["holdfast", "history", asked.session_key, "--cursor", reply["cursor"]]
+        words += ["--limit", str(asked.limit)] if asked.limit != plain.limit else []
+        words += ["--query", asked.query] if asked.query else []
+        words += ["--include-tools"] if asked.include_tools else []
+        words += ["--max-bytes", str(self.max_bytes)] if self.max_bytes != HISTORY_BYTES_MAX else []
+        words += ["--as", self.as_] if self.as_ else []
+        words += ["--visibility", self.visibility] if self.visibility else []
+        return shlex.join(words)
 
 
 def _content_lines(content: Any) -> Iterator[str]:
@@ -172,50 +165,36 @@ def _notes(reply: Json) -> Iterator[str]:
         yield "secrets are masked"
 
 
-def _older(reply: Json, args: argparse.Namespace) -> str:
-    import shlex
+class AuditCommand(Command, frozen=True, kw_only=True):
+    """Lists accesses."""
 
-    words = ["holdfast", "history", args.session, "--cursor", reply["cursor"]]
-    for name in ("limit", "query"):
-        value = getattr(args, name)
-        words += [f"--{name}", str(value)] if value is not None else []
-    words += ["--include-tools"] if args.include_tools else []
-    words += ["--max-bytes", str(args.max_bytes)] if args.max_bytes != HISTORY_BYTES_MAX else []
-    words += ["--as", args.caller] if args.caller else []
-    words += ["--visibility", args.visibility] if args.visibility else []
-    return shlex.join(words)
+    last: Annotated[int | None, Meta(ge=0), option("only the newest N", "N", "-n")] = None
 
+    def run(self, app: App) -> AuditPage:
+        noted = app.store.audit.entries(self.last)
+        if noted.damaged:
+            app.out.warn(f"{noted.damaged:,} lines of the audit log are damaged")
+        return noted
 
-# audit
+    def plain(self, found: AuditPage) -> Any:
+        return found.accesses
 
-
-def _add_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--last", "-n", type=int, metavar="N", help="only the newest N")
-
-
-def _audit(args: argparse.Namespace, app: App) -> int:
-    if args.last is not None and args.last < 0:
-        raise UsageError(f"cannot show {args.last} accesses", hint="pass 0 or more")
-    noted = app.store.audit.entries(args.last)
-    if app.out.is_json:
-        app.out.json(noted.accesses)
-    else:
-        rows: list[Row] = [
+    def show(self, found: AuditPage, app: App) -> None:
+        app.out.table(
+            ("When", "Who", "Action", "Session", "Outcome", ">Bytes", "Why"),
             (
-                local_time(access.ts),
-                f"{access.agent}/{access.session or '-'}" if access.agent else "operator",
-                access.action,
-                Cell(access.target or "-", "name"),
-                Cell("allowed", "good") if access.is_allowed else Cell("refused", "bad"),
-                f"{access.bytes:,}",
-                title_of(" ".join(filter(None, [access.reason, _describe_hits(access)]))),
-            )
-            for access in noted.accesses
-        ]
-        app.out.table(("When", "Who", "Action", "Session", "Outcome", ">Bytes", "Why"), rows)
-    if noted.damaged:
-        app.out.warn(f"{noted.damaged:,} lines of the audit log are damaged")
-    return 0
+                (
+                    local_time(access.ts),
+                    f"{access.agent}/{access.session or '-'}" if access.agent else "operator",
+                    access.action,
+                    Cell(access.target or "-", "name"),
+                    Cell("allowed", "good") if access.is_allowed else Cell("refused", "bad"),
+                    f"{access.bytes:,}",
+                    title_of(" ".join(filter(None, [access.reason, _describe_hits(access)]))),
+                )
+                for access in found.accesses
+            ),
+        )
 
 
 def _describe_hits(access: Access) -> str:
@@ -224,9 +203,3 @@ def _describe_hits(access: Access) -> str:
         return ""
     sessions = f" of {', '.join(access.shown)}" if access.shown else ""
     return f"{access.hits:,} hits{sessions}"
-
-
-VERBS = {
-    "history": Verb(_add_history, _history, _EXAMPLE),
-    "audit": Verb(_add_audit, _audit),
-}

@@ -2,196 +2,146 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import StoreError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, option, pick, place
 from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.views import LogReport
+    from holdfast.surfaces.cli.app import App
 
 
-def finding_json(finding: Finding) -> dict[str, object]:
-    return {
-        "kind": finding.kind,
-        "offset": finding.position,
-        "bytes": finding.size,
-        "detail": finding.detail,
-        "meaning": finding.meaning,
-        "damage": finding.is_damage,
-        "preview": finding.preview,
-    }
+def _findings_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    names = ("kind", "detail", "meaning", "preview")
+    renamed = {"offset": "position", "bytes": "size", "damage": "is_damage"}
+    return [pick(finding, *names, **renamed) for finding in findings]
 
 
-def show_findings(app: App, findings: Iterable[Finding]) -> None:
-    app.out.table(
-        ("Finding", ">Offset", ">Bytes", "Content", "Meaning"),
-        (
-            [
-                Cell(finding.kind, "bad" if finding.is_damage else "plain"),
-                f"{finding.position:,}",
-                f"{finding.size:,}" if finding.size else "",
-                finding.preview or finding.detail,
-                Cell(finding.meaning, "dim"),
-            ]
-            for finding in findings
-        ),
+class VerifyCommand(Command, frozen=True, kw_only=True):
+    """Reads logs and reports damage."""
+
+    session: Annotated[tuple[str, ...], place("the sessions (default: all)", "SESSION")] = ()
+    repair: Annotated[bool, option("write a repaired copy of each damaged session beside it")] = (
+        False
     )
 
-
-# verify
-
-
-def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION", nargs="*", help="the sessions (default: all)")
-    parser.add_argument(
-        "--repair",
-        action="store_true",
-        help="write a repaired copy of each damaged session beside it",
-    )
-
-
-def _verify(args: argparse.Namespace, app: App) -> int:
-    if args.session:
-        keys = [app.session(name) for name in args.session]
-    else:
-        keys = [info.key for info in app.sessions(args.agent)]
-    rows: list[dict[str, object]] = []
-    damaged: list[SessionKey] = []
-    for key in keys:
-        try:
-            with app.out.busy(f"verifying {key}"):
-                report = app.store.verify(key)
-        except StoreError as error:  # one session that cannot be read does not stop the others
-            damaged.append(key)
-            rows.append(_unread_json(key, error))
-            app.out.warn(f"{key}: {error}")
-            continue
-        rows.append(_report_json(report))
-        if not app.out.is_json:
-            _show_report(app, report)
-        if args.repair and report.findings and (args.session or not report.is_sound):
-            rows[-1]["repaired"] = _repair(key, app)
-        elif not report.is_sound:
-            damaged.append(key)
-    if app.out.is_json:
-        app.out.json(rows)
-    elif damaged and not args.repair:
-        name = damaged[0].session
-        app.out.note(
-            f"nothing was changed; `holdfast verify {name} --repair` writes a repaired copy"
-        )
-    return 1 if damaged else 0
+    def run(self, app: App) -> int:
+        keys = [app.session(name) for name in self.session]
+        rows: list[dict[str, Any]] = []
+        damaged: list[SessionKey] = []
+        for key in keys if self.session else [info.key for info in app.sessions(app.agent)]:
+            try:
+                with app.out.busy(f"verifying {key}"):
+                    report = app.store.verify(key)
+            except StoreError as error:  # one session that cannot be read does not stop the others
+                damaged.append(key)
+                fields = {"type": error.code, "message": str(error), "hint": error.hint}
+                where = {"session": key.session, "agent": key.agent}
+                rows.append({**where, "sound": False, "error": fields})
+                app.out.warn(f"{key}: {error}")
+                continue
+            names = ("key", "bytes", "records", "branches", "head")
+            rows.append(pick(report, *names, sound="is_sound", types="counts"))
+            rows[-1]["findings"] = _findings_json(report.findings)
+            if not app.out.is_json:
+                _show_report(app, report)
+            if self.repair and report.findings and (self.session or not report.is_sound):
+                rows[-1]["repaired"] = _repair(key, app)
+            elif not report.is_sound:
+                damaged.append(key)
+        if app.out.is_json:
+            app.out.json(rows)
+        elif damaged and not self.repair:
+            command = f"holdfast verify {damaged[0].session} --repair"
+            app.out.note(f"nothing was changed; `{command}` writes a repaired copy")
+        return 1 if damaged else 0
 
 
-def _repair(key: SessionKey, app: App) -> dict[str, object]:
+def _repair(key: SessionKey, app: App) -> dict[str, Any]:
     """Write a repaired copy of a session beside it, and show what it leaves out."""
     with app.out.busy(f"repairing {key}"):
         repaired = app.store.repair(key)
     if not app.out.is_json:
-        app.out.line(
-            f"{repaired.key}: a repaired copy with {repaired.records:,} records; "
-            f"{key.session} is unchanged"
-        )
+        made = f"{repaired.key}: a repaired copy with {repaired.records:,} records"
+        app.out.line(f"{made}; {key.session} is unchanged")
         if repaired.quarantine:
             app.out.note(f"unreadable data is in `{repaired.quarantine}`")
-    return {
-        "session": repaired.key.session,
-        "agent": repaired.key.agent,
-        "records": repaired.records,
-        "quarantine": repaired.quarantine,
-        "findings": [finding_json(finding) for finding in repaired.findings],
-    }
-
-
-def _unread_json(key: SessionKey, error: StoreError) -> dict[str, object]:
-    fields = {"type": error.code, "message": str(error), "hint": error.hint}
-    return {"session": key.session, "agent": key.agent, "sound": False, "error": fields}
-
-
-def _report_json(report: LogReport) -> dict[str, object]:
-    return {
-        "session": report.key.session,
-        "agent": report.key.agent,
-        "sound": report.is_sound,
-        "bytes": report.bytes,
-        "records": report.records,
-        "types": report.counts,
-        "branches": report.branches,
-        "head": report.head,
-        "findings": [finding_json(finding) for finding in report.findings],
-    }
+    findings = _findings_json(repaired.findings)
+    return pick(repaired, "key", "records", "quarantine") | {"findings": findings}
 
 
 def _show_report(app: App, report: LogReport) -> None:
     damage = sum(finding.is_damage for finding in report.findings)
     state = count(damage, "damaged place") if damage else "sound"
-    app.out.line(
-        f"{report.key}: {state}; {report.records:,} records, {size_text(report.bytes)}, "
-        f"{report.branches} {'branch' if report.branches == 1 else 'branches'}"
-    )
-    if report.findings:
-        show_findings(app, report.findings)
-
-
-# disk
-
-
-def _add_disk(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", "-n", type=int, default=20, metavar="N", help="rows (20)")
-    parser.add_argument(
-        "--clean",
-        action="store_true",
-        help="delete outputs that nothing refers to, and leftovers of killed writers",
-    )
-    parser.add_argument(
-        "--grace",
-        type=float,
-        metavar="SECONDS",
-        default=BLOB_GRACE_SECONDS,
-        help="with --clean: keep outputs stored in the last SECONDS (%(default)g)",
-    )
-
-
-def _disk(args: argparse.Namespace, app: App) -> int:
-    status, cleaned = _clean(args.grace, app) if args.clean else (0, {})
-    infos = sorted(app.sessions(), key=lambda info: -info.bytes)
-    with app.out.busy("measuring outputs"):
-        outputs = [app.store.blobs.size(sha256) for sha256 in app.store.blobs]
-    trash = app.store.trash()
-    sums = (
-        ("sessions", len(infos), sum(info.bytes for info in infos)),
-        ("outputs", len(outputs), sum(outputs)),
-        ("trash", len(trash), sum(each.bytes for each in trash)),
-    )
-    if app.out.is_json:
-        sizes = {str(info.key): info.bytes for info in infos[: args.limit]}
-        kinds = {kind: {"count": number, "bytes": size} for kind, number, size in sums}
-        app.out.json({"store": app.store.describe(), **kinds, "largest": sizes, **cleaned})
-        return status
+    branches = f"{report.branches} {'branch' if report.branches == 1 else 'branches'}"
+    sizes = f"{report.records:,} records, {size_text(report.bytes)}, {branches}"
+    app.out.line(f"{report.key}: {state}; {sizes}")
     app.out.table(
-        (">size", ">records", "session", "label"),
-        [
-            (size_text(info.bytes), f"{info.records:,}", str(info.key), info.label or info.title)
-            for info in infos[: args.limit]
-        ],
+        ("Finding", ">Offset", ">Bytes", "Content", "Meaning"),
+        (
+            (
+                Cell(finding.kind, "bad" if finding.is_damage else "plain"),
+                f"{finding.position:,}",
+                f"{finding.size:,}" if finding.size else "",
+                finding.preview or finding.detail,
+                Cell(finding.meaning, "dim"),
+            )
+            for finding in report.findings
+        ),
     )
-    if infos:
-        app.out.line()
-    nouns = {"sessions": "session", "outputs": "output", "trash": "session"}
-    for kind, number, size in sums:
-        where = " in the trash" if kind == "trash" else ""
-        app.out.line(f"{size_text(size):>10}  {count(number, nouns[kind])}{where}")
-    app.out.note(f"in {app.store.describe()}")
-    return status
+
+
+class DiskCommand(Command, frozen=True, kw_only=True):
+    """Shows and makes room."""
+
+    limit: Annotated[int, option("rows (20)", "N", "-n")] = 20
+    clean: Annotated[
+        bool, option("delete outputs that nothing refers to, and leftovers of killed writers")
+    ] = False
+    grace: Annotated[
+        float,
+        option("with --clean: keep outputs stored in the last SECONDS (%(default)g)", "SECONDS"),
+    ] = BLOB_GRACE_SECONDS
+
+    def run(self, app: App) -> int:
+        status, cleaned = _clean(self.grace, app) if self.clean else (0, {})
+        infos = sorted(app.sessions(), key=lambda info: -info.bytes)
+        with app.out.busy("measuring outputs"):
+            outputs = [app.store.blobs.size(sha256) for sha256 in app.store.blobs]
+        trash = [each.bytes for each in app.store.trash()]
+        sums = {"sessions": [info.bytes for info in infos], "outputs": outputs, "trash": trash}
+        if app.out.is_json:
+            largest = {str(info.key): info.bytes for info in infos[: self.limit]}
+            kinds = {kind: {"count": len(all_), "bytes": sum(all_)} for kind, all_ in sums.items()}
+            app.out.json({"store": app.store.describe(), **kinds, "largest": largest, **cleaned})
+            return status
+        app.out.table(
+            (">size", ">records", "session", "label"),
+            (
+                (
+                    size_text(each.bytes),
+                    f"{each.records:,}",
+                    str(each.key),
+                    each.label or each.title,
+                )
+                for each in infos[: self.limit]
+            ),
+        )
+        if infos:
+            app.out.line()
+        for (kind, sizes), noun in zip(sums.items(), ("session", "output", "session"), strict=True):
+            where = " in the trash" if kind == "trash" else ""
+            app.out.line(f"{size_text(sum(sizes)):>10}  {count(len(sizes), noun)}{where}")
+        app.out.note(f"in {app.store.describe()}")
+        return status
 
 
 def _clean(grace: float, app: App) -> tuple[int, dict[str, object]]:
@@ -209,9 +159,3 @@ def _clean(grace: float, app: App) -> tuple[int, dict[str, object]]:
         f"deleted {count(len(blobs), 'output')} and {count(len(strays), 'temporary file')}"
     )
     return status, {"deleted": {"outputs": blobs, "temporary_files": strays}}
-
-
-VERBS = {
-    "verify": Verb(_add_verify, _verify),
-    "disk": Verb(_add_disk, _disk),
-}

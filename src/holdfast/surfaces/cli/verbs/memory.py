@@ -1,166 +1,359 @@
-"""`memory`: add, list and show notes. Its search commands are in memory_search."""
+"""`memory`: notes, and the search in them and in past sessions."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
+from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.note_files import MEMORY
+from holdfast.core.memory.search_terms import is_common, terms
+from holdfast.core.owners import AnyOwner
+from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import decode_typed
 from holdfast.engine.memory.notes import newest
+from holdfast.engine.operations.memory import ReadPassage
+from holdfast.engine.operations.parameters import HitLimit
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb, add_common
-from holdfast.surfaces.cli.verbs import memory_search
-from holdfast.surfaces.formatting import without_controls
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.command import Command, option, place, takes
+from holdfast.surfaces.formatting import count, local_time, without_controls
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
+    from holdfast.core.memory.hits import Hit, NeighbourTurn
+    from holdfast.core.memory.note_files import Note, NotePassage, SavedNotes
+    from holdfast.engine.memory.search import Memory
     from holdfast.ports import Notes
+    from holdfast.surfaces.cli.app import App
 
-    _Subcommand = tuple[
-        str,
-        Callable[[argparse.ArgumentParser], None],
-        Callable[[argparse.Namespace, App], int],
-    ]
+_Scope = Literal["notes", "sessions", "all"]
+_SHOWN_CHARS = 400
+_TURN_SHOWN_CHARS = 160
+"""A hit and a turn beside it as the table shows them; `--json` has them whole."""
+_WORD = lazy_pattern(r"\w[\w'’.-]*\w|\w")
 
-_REFUSED = 1
-"""The exit code when a note was refused, for example because it holds a secret."""
-_EXAMPLE = """examples:
+
+def _notes(app: App) -> Notes:
+    masks = redactor(app.settings.secrets)
+    return app.store.notes(app.settings.agent, app.owner_of_new, redactor=masks)
+
+
+class _AddNotes(Command, frozen=True, kw_only=True):
+    """Save a note, unless it is already saved."""
+
+    words: Annotated[tuple[str, ...], place("a note (default: one per line of stdin)", "TEXT")] = ()
+
+    def run(self, app: App) -> SavedNotes:
+        return _notes(app).append(self.words or [line for line in sys.stdin if line.strip()])
+
+    def show(self, found: SavedNotes, app: App) -> None:
+        for note in found.saved:
+            app.out.line(f"{note.path}:{note.line}  {note.text}")
+        for text in found.known:
+            app.out.note(f"already saved: {text}")
+        for refusal in found.refused:
+            app.out.warn(f"not saved, because {refusal.why}: {refusal.text}")
+
+    def status(self, found: SavedNotes) -> int:
+        return 1 if found.refused else 0
+
+
+class _ListNotes(Command, frozen=True, kw_only=True):
+    """List notes, the newest first."""
+
+    words: Annotated[tuple[str, ...], place("only notes that contain these words", "WORDS")] = ()
+    last: Annotated[int | None, Meta(ge=1), option("the newest N", "N")] = None
+
+    def run(self, app: App) -> list[Note]:
+        store = _notes(app)
+        found = newest(store.notes(), last=self.last, words=" ".join(self.words))
+        if not found and not app.out.is_json:
+            app.out.note(f"no notes in `{store.location}`; add one with `holdfast memory add TEXT`")
+        return [
+            msgspec.structs.replace(each, text=store.redactor.text(each.text)) for each in found
+        ]
+
+    def show(self, found: list[Note], app: App) -> None:
+        app.out.table(
+            ("day", "place", "session", "note"),
+            (
+                (
+                    Cell(note.day or "-", "dim"),
+                    Cell(f"{note.path}:{note.line}", "name"),
+                    Cell(note.session or "-", "dim"),
+                    note.text.replace("\n", " "),
+                )
+                for note in found
+            ),
+        )
+
+
+class _ShowNotes(Command, frozen=True, kw_only=True):
+    """Print a file of notes."""
+
+    name: Annotated[str, place("the file", "DAY|MEMORY|PATH")] = ""
+
+    def run(self, app: App) -> NotePassage:
+        """Read a day, `MEMORY` or another file; by default `MEMORY`, or the newest day without."""
+        store, name = _notes(app), self.name
+        known = [file.path for file in store.files()]
+        if not name:
+            days = [path for path in known if re.fullmatch(r"\d{4}-\d{2}-\d{2}\.md", path)]
+            name = MEMORY if MEMORY in known or not days else days[-1]
+        path = next((path for path in (name, f"{name}.md") if path in known), None)
+        if path is None:
+            raise NoSuchNote(name, known)
+        app.out.note(f"{store.location}/{path}")
+        found = store.read(path, lines=sys.maxsize)
+        return msgspec.structs.replace(found, text=store.redactor.text(found.text))
+
+    def show(self, found: NotePassage, app: App) -> None:
+        _show_text(found.text, app)
+
+
+def _show_text(text: str, app: App) -> None:
+    for line in text.split("\n"):
+        app.out.line(without_controls(line))
+
+
+class _MemoryQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a file of queries; missing fields are taken from the command line."""
+
+    query: str
+    id: str | int | None = None
+    scope: _Scope | None = None
+    limit: int | None = None
+    before: str | float | None = None
+
+
+class _OverMemory(Command, frozen=True, kw_only=True):
+    """Works with what is noted and what was said."""
+
+    def open(self, app: App, *, is_embedding: bool = False) -> Memory:
+        from holdfast.engine.memory.search import Memory
+
+        settings, caller = app.settings, OPERATOR
+        if not isinstance(app.owner, AnyOwner):
+            caller = Caller(settings.agent, None, owner=app.owner, visibility="agent")
+        name = getattr(self, "embedder", None) or settings.embedder
+        return Memory(
+            app.store,
+            app.store.notes(settings.agent, app.owner_of_new),
+            embedder=name if is_embedding else None,
+            caller=caller,
+            redactor=redactor(settings.secrets),
+        )
+
+
+WordsOnlyOption = Annotated[bool, option("compare words alone, without vectors")]
+EmbedderOption = Annotated[
+    str | None,
+    option(
+        "the model for vectors: minilm, openai:NAME, openai:NAME@http://host/v1 or off "
+        "(default: HOLDFAST_EMBEDDER, or minilm where it is installed)",
+        "NAME",
+    ),
+]
+
+
+class _SearchMemory(_OverMemory, frozen=True, kw_only=True):
+    """Search notes and past sessions."""
+
+    words: Annotated[tuple[str, ...], place("the words to search for", "QUERY")] = ()
+    scope: Annotated[_Scope, option("what to search (default: all)")] = "all"
+    limit: Annotated[HitLimit, option("", "N")] = RECALL_LIMIT
+    before: Annotated[
+        str | None, option("only older hits: 2026-11-16, with a time, or seconds", "TIME")
+    ] = None
+    words_only: WordsOnlyOption = False
+    embedder: EmbedderOption = None
+    queries: Annotated[
+        str | None, option("many queries, one JSON value per line (-: stdin)", "FILE")
+    ] = None
+
+    def run(self, app: App) -> list[Hit] | None:
+        if bool(self.words) == bool(self.queries):
+            raise UsageError("the query is missing", hint="pass a QUERY, or --queries FILE")
+        hits = None
+        with self.open(app, is_embedding=not self.words_only) as memory:
+            if self.queries:
+                memory.refresh("all")
+            for each in _queries(self.queries) if self.queries else ():
+                about = {} if each.id is None else {"id": each.id}
+                app.out.json({**about, "query": each.query, "hits": self._hits(memory, each)})
+            if not self.queries:
+                hits = self._hits(memory, _MemoryQuery(" ".join(self.words)))
+            if memory.notice:
+                app.out.warn(memory.notice)
+        return hits
+
+    def _hits(self, memory: Memory, query: _MemoryQuery) -> list[Hit]:
+        return memory.search(
+            query.query,
+            scope=query.scope or self.scope,
+            limit=self.limit if query.limit is None else query.limit,
+            before=_timestamp(self.before if query.before is None else query.before),
+            refresh=not self.queries,
+        )
+
+    def show(self, found: list[Hit], app: App) -> None:
+        for hit in found:
+            _show_hit(hit, " ".join(self.words), app)
+        if not found:
+            scope = self.scope
+            more = "" if scope == "all" else "; `--scope all` searches everything"
+            app.out.note(f"nothing found in {scope}{more}")
+
+
+class _GetPassage(_OverMemory, frozen=True, kw_only=True):
+    """Print the text at a citation."""
+
+    asked: Annotated[ReadPassage, takes(citation=place("", "CITATION"))]
+
+    def run(self, app: App) -> dict[str, str]:
+        with self.open(app) as memory:
+            citation = self.asked.citation
+            return {"citation": citation, "text": memory.get(citation)}
+
+    def show(self, found: dict[str, str], app: App) -> None:
+        _show_text(found["text"], app)
+
+
+class _IndexMemory(_OverMemory, frozen=True, kw_only=True):
+    """Update the search index, with vectors."""
+
+    words_only: WordsOnlyOption = False
+    embedder: EmbedderOption = None
+
+    def run(self, app: App) -> dict[str, int]:
+        """Update it now instead of at the next search. An interruption keeps what is done."""
+        with self.open(app, is_embedding=not self.words_only) as memory:
+            with app.out.busy("reading new records and notes"):
+                memory.refresh("all")
+            before = memory.size()
+            made = 0 if self.words_only else _embed(memory, before.passages - before.vectors, app)
+            sources, passages, vectors = memory.size()
+        return {"sources": sources, "passages": passages, "embedded": made, "vectors": vectors}
+
+    def show(self, found: dict[str, int], app: App) -> None:
+        sums = f"{count(found['passages'], 'passage')} of {count(found['sources'], 'source')}"
+        of_them = "" if self.words_only else f", {found['vectors']:,} with a vector"
+        app.out.line(f"{sums}{of_them}; {count(found['embedded'], 'new vector')}")
+
+
+class MemoryCommand(Command, frozen=True, kw_only=True):
+    """Holds the commands on memory."""
+
+    example = """examples:
   holdfast memory add "Releases go out on Tuesdays."
   holdfast memory list --last 10
   holdfast memory show MEMORY
   holdfast memory search "when do we release" --scope all"""
+    verbs: ClassVar[dict[str, type[Command]]] = {
+        "add": _AddNotes,
+        "list": _ListNotes,
+        "show": _ShowNotes,
+        "search": _SearchMemory,
+        "get": _GetPassage,
+        "index": _IndexMemory,
+    }
 
 
-def _add_memory(parser: argparse.ArgumentParser) -> None:
-    subparsers = parser.add_subparsers(metavar="VERB", dest="subcommand", required=True)
-    for name, (help_, add_arguments, run) in _SUBCOMMANDS.items():
-        subparser = subparsers.add_parser(name, help=help_, description=help_ + ".")
-        add_common(subparser, is_default_set=False)
-        add_arguments(subparser)
-        subparser.set_defaults(run_subcommand=run)
+def _embed(memory: Memory, missing: int, app: App) -> int:
+    """Make the vectors that are missing, and show how far that is."""
+    begun = time.monotonic()
+    done = 0
+    with app.out.progress("creating vectors", missing) as advance:
+
+        def report(made: int) -> None:
+            nonlocal done
+            seconds = max(time.monotonic() - begun, 1e-3)
+            left = timedelta(seconds=round((missing - made) * seconds / made))
+            advance(f"creating vectors, {made / seconds:,.1f} a second, {left} left", made - done)
+            done = made
+
+        try:
+            return memory.embed(report=report)
+        except KeyboardInterrupt:
+            app.out.note(f"stopped after {done:,} of {missing:,}; the next time goes on there")
+            raise
 
 
-def _memory(args: argparse.Namespace, app: App) -> int:
-    status: int = args.run_subcommand(args, app)
-    return status
+def _queries(path: str) -> Iterator[_MemoryQuery]:
+    try:
+        with sys.stdin if path == "-" else open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _query(line, number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read queries from `{path}`: {error}") from error
 
 
-def _store(app: App) -> Notes:
-    settings = app.settings
-    owner = app.owner_of_new
-    return app.store.notes(settings.agent, owner, redactor=redactor(settings.secrets))
+def _query(line: str, number: int) -> _MemoryQuery:
+    try:
+        found = decode_typed(line, str | _MemoryQuery)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"line {number} is not a query: {error}",
+            hint='each line is a JSON string, or {"query": …} with id, scope, limit or before',
+        ) from error
+    return _MemoryQuery(found) if isinstance(found, str) else found
 
 
-def _add_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", metavar="TEXT", nargs="*", help="a note (default: one per line of stdin)"
-    )
+def _timestamp(given: str | float | None) -> float | None:
+    """Parse seconds since 1970 or an ISO date; a date without a zone is local time."""
+    if given is None or isinstance(given, int | float):
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(given).timestamp()
+    except (ValueError, OverflowError) as error:
+        shown = cut(given, 40).text
+        raise UsageError(
+            f"`{shown}` is not a time",
+            hint="use a form such as 2026-11-16, 2026-11-16T03:20 or 1794799200",
+        ) from error
 
 
-def _add(args: argparse.Namespace, app: App) -> int:
-    """Save each argument, or each line of stdin, as a note."""
-    notes = args.words or [line for line in sys.stdin if line.strip()]
-    kept = _store(app).append(notes)
-    if app.out.is_json:
-        app.out.json(kept)
-    else:
-        for note in kept.saved:
-            app.out.line(f"{note.path}:{note.line}  {note.text}")
-        for text in kept.known:
-            app.out.note(f"already saved: {text}")
-        for refusal in kept.refused:
-            app.out.warn(f"not saved, because {refusal.why}: {refusal.text}")
-    return _REFUSED if kept.refused else 0
+def _show_hit(hit: Hit, query: str, app: App) -> None:
+    later = f"superseded by {hit.superseded_by}" if hit.superseded_by else ""
+    about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else "", later]))
+    score = Cell(f"{hit.score:.2f}", "strong")
+    app.out.line(score, "  ", Cell(hit.citation, "name"), "  ", Cell(about, "dim"))
+    text = cut(" ".join(hit.text.split()), _SHOWN_CHARS).text
+    for turn in hit.turns_before:
+        _show_turn(turn, "before", app)
+    app.out.line("      ", *_highlight(text, query))
+    for turn in hit.turns_after:
+        _show_turn(turn, "after", app)
 
 
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", metavar="WORDS", nargs="*", help="only notes that contain these words"
-    )
-    parser.add_argument("--last", type=int, metavar="N", help="the newest N")
+def _show_turn(turn: NeighbourTurn, when: str, app: App) -> None:
+    text = cut(" ".join(turn.text.split()), _TURN_SHOWN_CHARS).text
+    app.out.line("      ", Cell(f"{when}, {turn.role}: {text}", "dim"))
 
 
-def _list(args: argparse.Namespace, app: App) -> int:
-    """List notes, the newest first; with words, only those that contain them."""
-    if args.last is not None and args.last < 1:
-        raise UsageError(f"cannot list {args.last} notes", hint="pass --last 1 or more")
-    store = _store(app)
-    found = newest(store.notes(), last=args.last, words=" ".join(args.words))
-    masked = [msgspec.structs.replace(note, text=store.redactor.text(note.text)) for note in found]
-    if app.out.is_json:
-        app.out.json(masked)
-        return 0
-    rows: list[Row] = [
-        [
-            Cell(note.day or "-", "dim"),
-            Cell(f"{note.path}:{note.line}", "name"),
-            Cell(note.session or "-", "dim"),
-            note.text.replace("\n", " "),
-        ]
-        for note in masked
-    ]
-    if rows:
-        app.out.table(("day", "place", "session", "note"), rows)
-    else:
-        app.out.note(f"no notes in `{store.location}`; add one with `holdfast memory add TEXT`")
-    return 0
-
-
-def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="DAY|MEMORY|PATH", nargs="?", default="", help="the file")
-
-
-def _show(args: argparse.Namespace, app: App) -> int:
-    """Print a day, `MEMORY` or another file; by default `MEMORY`, or the newest day without it."""
-    store = _store(app)
-    path = _path(store, args.name)
-    passage = store.read(path, lines=sys.maxsize)
-    text = store.redactor.text(passage.text)
-    if app.out.is_json:
-        app.out.json(msgspec.structs.replace(passage, text=text))
-        return 0
-    app.out.note(f"{store.location}/{path}")
-    for line in text.split("\n"):
-        app.out.line(without_controls(line))
-    return 0
-
-
-def _path(store: Notes, name: str) -> str:
-    known = [file.path for file in store.files()]
-    if not name:
-        days = [path for path in known if re.fullmatch(r"\d{4}-\d{2}-\d{2}\.md", path)]
-        name = MEMORY if MEMORY in known or not days else days[-1]
-    found = next((path for path in (name, f"{name}.md") if path in known), None)
-    if found is None:
-        raise NoSuchNote(name, known)
-    return found
-
-
-_SUBCOMMANDS: dict[str, _Subcommand] = {
-    "add": ("Save a note, unless it is already saved", _add_add, _add),
-    "list": ("List notes, the newest first", _add_list, _list),
-    "show": ("Print a file of notes", _add_show, _show),
-    "search": (
-        "Search notes and past sessions",
-        memory_search.add_search,
-        memory_search.search,
-    ),
-    "get": ("Print the text at a citation", memory_search.add_get, memory_search.get),
-    "index": (
-        "Update the search index, with vectors",
-        memory_search.add_index,
-        memory_search.index,
-    ),
-}
-"""Help, arguments and action of each subcommand."""
-
-VERBS = {
-    "memory": Verb(_add_memory, _memory, _EXAMPLE),
-}
+def _highlight(text: str, query: str) -> Iterator[Cell]:
+    """Colour the words of the query, in any of their forms."""
+    wanted = {term for term in terms(query) if not is_common(term)}
+    place = 0
+    for word in _WORD.finditer(text):
+        if not wanted.isdisjoint(terms(word[0])):
+            yield Cell(text[place : word.start()])
+            yield Cell(word[0], "good")
+            place = word.end()
+    yield Cell(text[place:])

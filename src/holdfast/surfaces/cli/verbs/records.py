@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.log import listing
 from holdfast.core.log.listing import title_of
@@ -29,16 +31,24 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.log.views import LogEntry
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb, add_session
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.command import (
+    Command,
+    RawOption,
+    SessionPlace,
+    option,
+    pick,
+    place,
+)
 from holdfast.surfaces.cli.conversations import conversations
 from holdfast.surfaces.formatting import Tone, local_time
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.tree import Branch
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.terminal import Output
 
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "compaction": "bad"}
@@ -78,53 +88,66 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
 
-# log
+class LogCommand(Command, frozen=True, kw_only=True):
+    """Prints the records of a session, or its branches."""
 
+    session: SessionPlace
+    is_all: Annotated[
+        bool, option("every record in the order of writing, with abandoned branches")
+    ] = False
+    last: Annotated[int | None, option("only the newest N", "N", "-n")] = None
+    from_: Annotated[str | None, option("start at this record", "RECORD")] = None
+    branch: Annotated[str | None, option("show the path to this record", "HEAD")] = None
+    branches: Annotated[bool, option("list the branches instead of records")] = False
+    is_raw: RawOption = False
 
-def _add_log(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="every record in the order of writing, with abandoned branches",
-    )
-    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the newest N")
-    parser.add_argument("--from", dest="start", metavar="RECORD", help="start at this record")
-    parser.add_argument("--branch", metavar="HEAD", help="show the path to this record")
-    parser.add_argument(
-        "--branches", action="store_true", help="list the branches instead of records"
-    )
-    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
+    def run(self, app: App) -> list[Branch] | None:
+        ways = (self.is_all, self.last is not None, self.from_, self.branch, self.branches)
+        if sum(map(bool, ways)) > 1:
+            raise UsageError("choose one of --all, --last, --from, --branch and --branches")
+        key = app.session(self.session)
+        if self.branches:
+            return app.store.branches(key)
+        for entry in self._entries(app, key):
+            if app.out.is_json:
+                line = to_json(entry.record)
+                app.out.json({**line, "standing": entry.standing} if self.is_all else line)
+            else:
+                app.out.line(*_log_line(entry, app.out))
+        return None
 
-
-def _log(args: argparse.Namespace, app: App) -> int:
-    ways = (args.all, args.last is not None, args.start, args.branch, args.branches)
-    if sum(map(bool, ways)) > 1:
-        raise UsageError("choose one of --all, --last, --from, --branch and --branches")
-    key = app.session(args.session)
-    if args.branches:
-        return _list_branches(key, app)
-    for entry in _entries(args, app, key):
-        if app.out.is_json:
-            line = to_json(entry.record)
-            app.out.json({**line, "standing": entry.standing} if args.all else line)
+    def _entries(self, app: App, key: SessionKey) -> Iterable[LogEntry]:
+        if self.is_all:
+            return app.store.read_all(key)
+        records: Iterable[Record]
+        if self.last is not None:
+            records = app.store.last(key, self.last)
+        elif self.branch:
+            records = app.store.read_branch(key, self.branch)
         else:
-            app.out.line(*_log_line(entry, app.out))
-    return 0
+            start = app.store.find(key, self.from_).id if self.from_ else None
+            records = app.store.read(key, start=start)
+        return (LogEntry(record, "path") for record in records)
 
+    def plain(self, found: list[Branch]) -> Any:
+        names = ("head", "forked_from", "records", "ts", "title")
+        return [pick(branch, *names, current="is_current") for branch in found]
 
-def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[LogEntry]:
-    if args.all:
-        return app.store.read_all(key)
-    records: Iterable[Record]
-    if args.last is not None:
-        records = app.store.last(key, args.last)
-    elif args.branch:
-        records = app.store.read_branch(key, args.branch)
-    else:
-        start = app.store.find(key, args.start).id if args.start else None
-        records = app.store.read(key, start=start)
-    return (LogEntry(record, "path") for record in records)
+    def show(self, found: list[Branch], app: App) -> None:
+        app.out.table(
+            ("", "Head", "Forked from", ">Records", "Last", "Last said"),
+            (
+                (
+                    Cell("→" if branch.is_current else " ", "good"),
+                    Cell(branch.head, "name"),
+                    branch.forked_from or "the beginning",
+                    f"{branch.records:,}",
+                    local_time(branch.ts),
+                    Cell(branch.title, "plain" if branch.is_current else "dim"),
+                )
+                for branch in found
+            ),
+        )
 
 
 def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
@@ -141,137 +164,91 @@ def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
     )
 
 
-def _list_branches(key: SessionKey, app: App) -> int:
-    branches = app.store.branches(key)
-    if app.out.is_json:
-        app.out.json(
-            [
-                {
-                    "head": branch.head,
-                    "forked_from": branch.forked_from,
-                    "records": branch.records,
-                    "ts": branch.ts,
-                    "title": branch.title,
-                    "current": branch.is_current,
-                }
-                for branch in branches
+class ShowCommand(Command, frozen=True, kw_only=True):
+    """Prints one record in full."""
+
+    record: Annotated[str, place("a record id, or a unique prefix of one", "RECORD")]
+    session: Annotated[
+        str | None, option("search only this session or transcript", "SESSION|FILE", "-s")
+    ] = None
+    is_raw: RawOption = False
+
+    def run(self, app: App) -> tuple[str, dict[str, Any], Record]:
+        if self.session and Path(self.session.partition("#")[0]).exists():
+            # A transcript that was not imported, by the ids that `inspect` prints.
+            found = [
+                (each.address, {"file": each.address}, record)
+                for each in conversations(app, self.session)
+                for record in each.records
+                if record.id.startswith(self.record)
             ]
-        )
-    else:
-        rows: list[Row] = [
-            [
-                Cell("→" if branch.is_current else " ", "good"),
-                Cell(branch.head, "name"),
-                branch.forked_from or "the beginning",
-                f"{branch.records:,}",
-                local_time(branch.ts),
-                Cell(branch.title, "plain" if branch.is_current else "dim"),
+        else:
+            found = [
+                (str(key), msgspec.to_builtins(key), record) for key, record in self._in_store(app)
             ]
-            for branch in branches
-        ]
-        app.out.table(("", "Head", "Forked from", ">Records", "Last", "Last said"), rows)
-    return 0
+        if not found:
+            raise NoSuchRecord(self.record, self.session or "")
+        # A fork shares the records of its parent, so the same id can be in two sessions.
+        exact = [each for each in found if each[2].id == self.record]
+        ids = sorted({record.id for _name, _place, record in found})
+        if len(ids) > 1 and not exact:
+            raise AmbiguousName("record", self.record, ids)
+        return (exact or found)[0]
+
+    def _in_store(self, app: App) -> Iterator[tuple[SessionKey, Record]]:
+        if self.session:
+            key = app.session(self.session)
+            yield key, app.store.find(key, self.record)
+            return
+        for info in app.sessions():
+            with suppress(NoSuchRecord):
+                record = app.store.find(info.key, self.record)
+                yield info.key, record
+                if record.id == self.record != info.key.session:
+                    return
+
+    def plain(self, found: tuple[str, dict[str, Any], Record]) -> Any:
+        _name, where, record = found
+        return {**where, "record": to_json(record)}
+
+    def show(self, found: tuple[str, dict[str, Any], Record], app: App) -> None:
+        name, _place, record = found
+        app.out.note(f"{name}  {record.kind}  {local_time(record.ts)}")
+        bare = encode(record)
+        shown = bare if self.is_raw else msgspec.json.encode(app.out.mask_value(to_json(record)))
+        app.out.line(msgspec.json.format(shown, indent=2).decode())
 
 
-# show
+class RewindCommand(Command, frozen=True, kw_only=True):
+    """Moves the head of a session back."""
 
+    session: SessionPlace
+    record: Annotated[str | None, place("the new head", "RECORD")] = None
+    turns: Annotated[int | None, Meta(ge=1), option("go back N turns", "N")] = None
+    reason: Annotated[str | None, option("a reason, stored in the log")] = None
 
-def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("record", metavar="RECORD", help="a record id, or a unique prefix of one")
-    parser.add_argument(
-        "--session", "-s", metavar="SESSION|FILE", help="search only this session or transcript"
-    )
-    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
+    def run(self, app: App) -> dict[str, str]:
+        if (self.record is None) == (self.turns is None):
+            raise UsageError("the target is missing", hint="pass a RECORD, or --turns N")
+        from holdfast.engine.session.drivers.lease import hold_lease  # other verbs need no turn
 
+        key = app.session(self.session)
+        with hold_lease(app.store, key) as token:
+            target = self.record or _before_turns(app, key, self.turns or 1)
+            before, moved = app.store.head(key), Rewind(to=target, reason=self.reason)
+            done = app.store.append(key, [moved], expect=before, token=token)
+        to = app.store.find(key, done.head)
+        assert isinstance(to, Rewind)
+        return {"session": key.session, "id": done.head, "to": to.to, "was": before}
 
-def _show(args: argparse.Namespace, app: App) -> int:
-    if args.session and Path(args.session.partition("#")[0]).exists():
-        name, record = _find_in_file(args, app)
-        place: dict[str, Any] = {"file": name}
-    else:
-        key, record = _find(args, app)
-        name, place = str(key), {"session": key.session, "agent": key.agent}
-    if app.out.is_json:
-        app.out.json({**place, "record": to_json(record)})
-        return 0
-    app.out.note(f"{name}  {record.kind}  {local_time(record.ts)}")
-    shown = encode(record) if args.raw else msgspec.json.encode(app.out.mask_value(to_json(record)))
-    app.out.line(msgspec.json.format(shown, indent=2).decode())
-    return 0
-
-
-def _find_in_file(args: argparse.Namespace, app: App) -> tuple[str, Record]:
-    """Find a record in a transcript that was not imported, by the ids that `inspect` prints."""
-    found = [
-        (each.address, record)
-        for each in conversations(app, args.session)
-        for record in each.records
-        if record.id.startswith(args.record)
-    ]
-    if not found:
-        raise NoSuchRecord(args.record, args.session)
-    exact = [each for each in found if each[1].id == args.record]
-    if len(found) > 1 and len(exact) != 1:
-        raise AmbiguousName("record", args.record, sorted({record.id for _name, record in found}))
-    return (exact or found)[0]
-
-
-def _find(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
-    if args.session:
-        key = app.session(args.session)
-        return key, app.store.find(key, args.record)
-    found = []
-    for info in app.sessions():
-        try:
-            record = app.store.find(info.key, args.record)
-        except NoSuchRecord:
-            continue
-        found.append((info.key, record))
-        if record.id == args.record and args.record != info.key.session:
-            break
-    if not found:
-        raise NoSuchRecord(args.record, "")
-    # A fork shares the records of its parent, so the same id can be in two sessions.
-    ids = sorted({record.id for _key, record in found})
-    if len(ids) > 1 and args.record not in ids:
-        raise AmbiguousName("record", args.record, ids)
-    return next((key, record) for key, record in found if len(ids) == 1 or record.id == args.record)
-
-
-# rewind
-
-
-def _add_rewind(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument("record", metavar="RECORD", nargs="?", help="the new head")
-    parser.add_argument("--turns", type=int, metavar="N", help="go back N turns")
-    parser.add_argument("--reason", help="a reason, stored in the log")
-
-
-def _rewind(args: argparse.Namespace, app: App) -> int:
-    if (args.record is None) == (args.turns is None):
-        raise UsageError("the target is missing", hint="pass a RECORD, or --turns N")
-    from holdfast.engine.session.drivers.lease import hold_lease  # other verbs need no turn
-
-    key = app.session(args.session)
-    with hold_lease(app.store, key) as token:
-        target = args.record or _before_turns(app, key, args.turns)
-        before, moved = app.store.head(key), Rewind(to=target, reason=args.reason)
-        done = app.store.append(key, [moved], expect=before, token=token)
-    to = app.store.find(key, done.head)
-    assert isinstance(to, Rewind)
-    if app.out.is_json:
-        app.out.json({"session": key.session, "id": done.head, "to": to.to, "was": before})
-    else:
-        app.out.line(f"{key.session}: the head is now at {to.to}")
-        app.out.note(f"nothing is lost; go back with `holdfast rewind {key.session} {before}`")
-    return 0
+    def show(self, found: dict[str, str], app: App) -> None:
+        name = found["session"]
+        app.out.line(f"{name}: the head is now at {found['to']}")
+        app.out.note(f"nothing is lost; go back with `holdfast rewind {name} {found['was']}`")
 
 
 def _before_turns(app: App, key: SessionKey, turns: int) -> str:
     """Return the record before the user message of the n-th turn from the end."""
-    if turns < 1:
-        raise UsageError(f"cannot go back {turns} turns", hint="pass 1 or more")
     starts: list[str] = []
     previous = ""
     for record in app.store.read(key):
@@ -281,10 +258,3 @@ def _before_turns(app: App, key: SessionKey, turns: int) -> str:
     if len(starts) < turns:
         raise UsageError(f"cannot go back {turns} turns: session `{key.session}` has {len(starts)}")
     return starts[-turns]
-
-
-VERBS = {
-    "log": Verb(_add_log, _log),
-    "show": Verb(_add_show, _show),
-    "rewind": Verb(_add_rewind, _rewind),
-}

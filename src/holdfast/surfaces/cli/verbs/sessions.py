@@ -1,255 +1,267 @@
-"""`sessions`, `new`, `label`, `fork` and `rm`: whole sessions."""
+"""`sessions`, `new`, `label`, `fork`, `rm` and `erase`: whole sessions."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Annotated
 
-from holdfast.core.log.ids import SessionKey, new_session_id
+from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
-from holdfast.core.owners import row_text
-from holdfast.errors import UsageError
-from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb, add_session
-from holdfast.surfaces.formatting import ago, size_text
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, row_text
+from holdfast.errors import NoSuchSession, UsageError
+from holdfast.ports import ANY_HEAD
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.command import SESSION, Command, SessionPlace, option, pick, place
+from holdfast.surfaces.formatting import ago, count, size_text
 
 if TYPE_CHECKING:
-    import argparse
+    from typing import Any
+
+    from holdfast.engine.erasing import ErasureReport
+    from holdfast.ports import SessionInfo, Trashed
+    from holdfast.surfaces.cli.app import App
+
+_IdOption = Annotated[str | None, option("the id of the new session (default: random)")]
 
 
 def new_key(app: App, session: str | None) -> SessionKey:
-    return SessionKey(
-        app.settings.agent, session or new_session_id(int.from_bytes(os.urandom(6), "big"))
-    )
+    """Return the key of a new session, with a random id where none is given."""
+    name = session or new_session_id(int.from_bytes(os.urandom(6), "big"))
+    return SessionKey(app.settings.agent, name)
 
 
-# sessions
+class SessionsCommand(Command, frozen=True, kw_only=True):
+    """Lists sessions."""
 
+    limit: Annotated[int | None, option("only the N most recently active", None, "-n")] = None
 
-def _add_sessions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", "-n", type=int, help="only the N most recently active")
+    def run(self, app: App) -> list[SessionInfo]:
+        return app.sessions(app.agent, self.limit)
 
+    def plain(self, found: list[SessionInfo]) -> Any:
+        names = ("key", "label", "title", "created", "last_active", "records", "messages", "bytes")
+        return [
+            pick(each, *names, "head", "damaged", "parent_session")
+            | {"owner": row_text(each.owner)}
+            for each in found
+        ]
 
-def _sessions(args: argparse.Namespace, app: App) -> int:
-    infos = app.sessions(args.agent, args.limit)
-    if app.out.is_json:
-        app.out.json([info_json(info) for info in infos])
-    elif not infos:
-        app.out.note(f"no sessions in `{app.store.describe()}` yet; create one with `holdfast new`")
-    else:
+    def show(self, found: list[SessionInfo], app: App) -> None:
+        if not found:
+            where = app.store.describe()
+            app.out.note(f"no sessions in `{where}` yet; create one with `holdfast new`")
+        has_agents = len({info.key.agent for info in found}) > 1
         app.out.table(
             ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
-            (_session_row(info, is_agent_shown=_has_agents(infos)) for info in infos),
+            (
+                (
+                    Cell(str(info.key) if has_agents else info.key.session, "name"),
+                    title_of(info.label),
+                    Cell(info.title, "dim"),
+                    f"{info.messages:,}",
+                    size_text(info.bytes),
+                    ago(info.last_active),
+                    Cell(f"{info.damaged} damaged", "bad") if info.damaged else Cell("ok", "good"),
+                )
+                for info in found
+            ),
         )
-    return 0
 
 
-def info_json(info: SessionInfo) -> dict[str, object]:
-    return {
-        "session": info.key.session,
-        "agent": info.key.agent,
-        "label": info.label,
-        "owner": row_text(info.owner),
-        "title": info.title,
-        "created": info.created,
-        "last_active": info.last_active,
-        "records": info.records,
-        "messages": info.messages,
-        "bytes": info.bytes,
-        "head": info.head,
-        "damaged": info.damaged,
-        "parent_session": info.parent_session,
-    }
+class _MakesSession(Command, frozen=True, kw_only=True):
+    """Makes a session and prints its id."""
 
+    def plain(self, found: tuple[SessionKey, str, str]) -> Any:
+        key, label, head = found
+        return {"session": key.session, "agent": key.agent, "label": label, "head": head}
 
-def _has_agents(infos: list[SessionInfo]) -> bool:
-    return len({info.key.agent for info in infos}) > 1
-
-
-def _session_row(info: SessionInfo, *, is_agent_shown: bool) -> Row:
-    return [
-        Cell(str(info.key) if is_agent_shown else info.key.session, "name"),
-        title_of(info.label),
-        Cell(info.title, "dim"),
-        f"{info.messages:,}",
-        size_text(info.bytes),
-        ago(info.last_active),
-        Cell(f"{info.damaged} damaged", "bad") if info.damaged else Cell("ok", "good"),
-    ]
-
-
-# new
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("label", nargs="?", default="", help="a name for the session")
-    parser.add_argument("--id", help="the session id (default: random)")
-
-
-def _new(args: argparse.Namespace, app: App) -> int:
-    key = new_key(app, args.id)
-    label = check_label(args.label)
-    head = app.store.create(key, label=label, owner=app.owner_of_new)
-    return _show_new(app, key, label, head)
-
-
-def _show_new(app: App, key: SessionKey, label: str, head: str) -> int:
-    if app.out.is_json:
-        fields = {"session": key.session, "agent": key.agent, "label": label, "head": head}
-        app.out.json(fields)
-    else:
-        app.out.line(key.session)
+    def show(self, found: tuple[SessionKey, str, str], app: App) -> None:
+        app.out.line(found[0].session)
         app.out.note(f"created in `{app.store.describe()}`")
-    return 0
 
 
-# label
+class NewCommand(_MakesSession, frozen=True, kw_only=True):
+    """Creates a session."""
+
+    label: Annotated[str, place("a name for the session")] = ""
+    id: Annotated[str | None, option("the session id (default: random)")] = None
+
+    def run(self, app: App) -> tuple[SessionKey, str, str]:
+        key, label = new_key(app, self.id), check_label(self.label)
+        return key, label, app.store.create(key, label=label, owner=app.owner_of_new)
 
 
-def _add_label(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument("label", nargs="?", help="the new label; an empty one removes it")
-    parser.add_argument(
-        "--record", metavar="RECORD", help="label this record instead, as a bookmark"
+class LabelCommand(Command, frozen=True, kw_only=True):
+    """Names a session or a record, or prints the names."""
+
+    session: SessionPlace
+    label: Annotated[str | None, place("the new label; an empty one removes it")] = None
+    record: Annotated[str | None, option("label this record instead, as a bookmark", "RECORD")] = (
+        None
     )
 
+    def run(self, app: App) -> dict[str, Any]:
+        key = app.session(self.session)
+        target = app.store.find(key, self.record).id if self.record else None
+        if self.label is None:
+            named = [each for each in app.store.read(key) if isinstance(each, Label)]
+            records = {each.target: each.label for each in named if each.target}
+            marks = {target: label for target, label in records.items() if label}
+            return {"session": key.session, "label": app.store.info(key).label, "records": marks}
+        label = check_label(self.label)
+        done = app.store.append(key, [Label(label=label, target=target)], expect=ANY_HEAD)
+        return {"session": key.session, "label": label, "target": target, "id": done.head}
 
-def _label(args: argparse.Namespace, app: App) -> int:
-    key = app.session(args.session)
-    target = app.store.find(key, args.record).id if args.record else None
-    if args.label is None:
-        return _show_labels(app, key)
-    label = check_label(args.label)
-    done = app.store.append(key, [Label(label=label, target=target)], expect=ANY_HEAD)
-    if app.out.is_json:
-        app.out.json({"session": key.session, "label": label, "target": target, "id": done.head})
-    else:
-        what = f"record {target} of {key.session}" if target else f"session {key.session}"
-        app.out.note(f"{what} is now called `{label}`" if label else f"{what} has no label now")
-    return 0
-
-
-def _show_labels(app: App, key: SessionKey) -> int:
-    labels: dict[str | None, str] = {}
-    labels[None] = app.store.info(key).label
-    for record in app.store.read(key):
-        if isinstance(record, Label) and record.target:
-            labels[record.target] = record.label
-    bookmarks = {target: label for target, label in labels.items() if target and label}
-    if app.out.is_json:
-        app.out.json({"session": key.session, "label": labels.get(None, ""), "records": bookmarks})
-    else:
-        app.out.line(labels.get(None, ""))
-        for target, label in bookmarks.items():
-            app.out.line(f"{target}  {label}")
-    return 0
+    def show(self, found: dict[str, Any], app: App) -> None:
+        label, target = found["label"], found.get("target")
+        if self.label is None:
+            app.out.line(label)
+            for record, name in found["records"].items():
+                app.out.line(f"{record}  {name}")
+            return
+        what = f"record {target} of" if target else "session"
+        now = f"is now called `{label}`" if label else "has no label now"
+        app.out.note(f"{what} {found['session']} {now}")
 
 
-# fork
+class ForkCommand(_MakesSession, frozen=True, kw_only=True):
+    """Copies a session."""
 
-
-def _add_fork(parser: argparse.ArgumentParser) -> None:
-    add_session(parser)
-    parser.add_argument(
-        "--at", metavar="RECORD", help="the last record to copy (default: the head)"
+    session: SessionPlace
+    at: Annotated[str | None, option("the last record to copy (default: the head)", "RECORD")] = (
+        None
     )
-    parser.add_argument("--id", help="the id of the new session (default: random)")
-    parser.add_argument("--label", default="", help="a name for the new session")
+    id: _IdOption = None
+    label: Annotated[str, option("a name for the new session")] = ""
+
+    def run(self, app: App) -> tuple[SessionKey, str, str]:
+        key = app.session(self.session)
+        new = SessionKey(app.agent or key.agent, new_key(app, self.id).session)
+        label = check_label(self.label)
+        with app.out.busy(f"copying {key}"):
+            return new, label, app.store.fork(key, new, at=self.at, label=label)
 
 
-def _fork(args: argparse.Namespace, app: App) -> int:
-    key = app.session(args.session)
-    new = SessionKey(args.agent or key.agent, new_key(app, args.id).session)
-    label = check_label(args.label)
-    with app.out.busy(f"copying {key}"):
-        head = app.store.fork(key, new, at=args.at, label=label)
-    return _show_new(app, new, label, head)
+class RmCommand(Command, frozen=True, kw_only=True):
+    """Moves sessions to the trash, and looks after it."""
+
+    session: Annotated[tuple[str, ...], SESSION] = ()
+    is_list: Annotated[bool, option("list the trash", group="what")] = False
+    restore: Annotated[
+        str | None, option("restore a session from the trash", "NAME", group="what")
+    ] = None
+    is_empty: Annotated[bool, option("delete everything in the trash", group="what")] = False
+    older_than: Annotated[float, option("with --empty: keep newer ones", "DAYS")] = 0.0
+
+    def run(self, app: App) -> list[Trashed] | SessionKey:
+        if self.is_list:
+            return app.store.trash()
+        if self.restore:
+            return app.store.restore(self.restore)
+        if self.is_empty:
+            return app.store.empty_trash(older_than_seconds=self.older_than * 86_400)
+        if not self.session:
+            raise UsageError(
+                "the session is missing", hint="pass a SESSION, or --list, --restore or --empty"
+            )
+        return [app.store.remove(key) for key in [app.session(name) for name in self.session]]
+
+    def plain(self, found: list[Trashed] | SessionKey) -> Any:
+        if isinstance(found, SessionKey):
+            return found
+        return [pick(each, "key", "name", "removed", "bytes") for each in found]
+
+    def show(self, found: list[Trashed] | SessionKey, app: App) -> None:
+        if isinstance(found, SessionKey):
+            app.out.line(f"{found.session}: restored")
+        elif self.is_list:
+            if not found:
+                app.out.note("the trash is empty")
+            rows = ((Cell(e.name, "name"), size_text(e.bytes), ago(e.removed)) for e in found)
+            app.out.table(("Name", ">Size", "Removed"), rows)
+        else:
+            for each in found:
+                what = "deleted permanently" if self.is_empty else "moved to the trash"
+                app.out.line(f"{each.key.session}: {what}")
+            if found and not self.is_empty:
+                app.out.note(f"restore it with `holdfast rm --restore {found[-1].key.session}`")
 
 
-# rm
+class EraseCommand(Command, frozen=True, kw_only=True):
+    """Erases sessions, or everything of an owner."""
 
+    session: Annotated[tuple[str, ...], place("also one in the trash", "SESSION")] = ()
+    dry_run: Annotated[bool, option("change nothing, show what would go")] = False
+    yes: Annotated[bool, option("do not ask")] = False
 
-def _add_rm(parser: argparse.ArgumentParser) -> None:
-    add_session(parser, nargs="*")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="list the trash")
-    what.add_argument("--restore", metavar="NAME", help="restore a session from the trash")
-    what.add_argument("--empty", action="store_true", help="delete everything in the trash")
-    parser.add_argument(
-        "--older-than",
-        metavar="DAYS",
-        type=float,
-        default=0.0,
-        help="with --empty: keep newer ones",
-    )
+    def run(self, app: App) -> ErasureReport | int:
+        if bool(self.session) != isinstance(app.owner, AnyOwner):
+            raise UsageError("nothing to erase is named", hint="pass SESSION …, or --owner NAME")
+        if app.owner == NO_OWNER:
+            raise UsageError("the name of the owner is empty", hint="erase sessions by their names")
+        keys = [_find_removed(app, name) for name in self.session]
+        planned = _erase(app, keys, is_dry=True)
+        if self.dry_run:
+            return planned
+        if not self.yes and not self._is_confirmed(app, planned):
+            app.out.note("nothing was erased")
+            return 1  # a script that did not get what it asked for must see it
+        with app.out.busy("erasing"):
+            return _erase(app, keys, is_dry=False)
 
+    def _is_confirmed(self, app: App, planned: ErasureReport) -> bool:
+        if app.out.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(
+                "erasing cannot be undone, and there is no terminal to ask on",
+                hint="pass --yes; --dry-run shows what would be erased",
+            )
+        self.show(planned, app)
+        app.out.ask(f"erase {count(len(planned.sessions), 'session')} for good? [y/N] ")
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-def _rm(args: argparse.Namespace, app: App) -> int:
-    if args.list:
-        return _show_trash(app, app.store.trash())
-    if args.restore:
-        return _restore(app, args.restore)
-    if args.empty:
-        gone = app.store.empty_trash(older_than_seconds=args.older_than * 86_400)
-        return _show_gone(app, gone, "deleted permanently")
-    if not args.session:
-        raise UsageError(
-            "the session is missing", hint="pass a SESSION, or --list, --restore or --empty"
+    def plain(self, found: ErasureReport) -> Any:
+        parts = ("key", "logs", "bytes", "blobs", "notes", "accesses")
+        sessions = [pick(each, *parts) for each in found.sessions]
+        return pick(found, "notes", "remaining", dry_run="is_dry_run") | {"sessions": sessions}
+
+    def show(self, found: ErasureReport, app: App) -> None:
+        if not found.sessions and not found.notes:
+            app.out.note("nothing is stored under that name; nothing was erased")
+            return
+        app.out.note("would be erased:" if found.is_dry_run else "erased:")
+        app.out.table(
+            ("Session", ">Logs", ">Size", ">Outputs", ">Notes", ">Audit entries"),
+            (
+                (
+                    *(Cell(str(each.key), "name"), f"{each.logs:,}", size_text(each.bytes)),
+                    *(f"{number:,}" for number in (each.blobs, each.notes, each.accesses)),
+                )
+                for each in found.sessions
+            ),
         )
-    keys = [app.session(name) for name in args.session]
-    return _show_gone(app, [app.store.remove(key) for key in keys], "moved to the trash")
+        if found.notes:
+            app.out.line(f"{count(found.notes, 'note')} of the owner")
+        app.out.note("not erased:")
+        for copy in found.remaining:
+            app.out.note(f"  {copy.where or copy.kind}: {copy.why}")
 
 
-def _trash_json(trashed: Trashed) -> dict[str, object]:
-    return {
-        "name": trashed.name,
-        "session": trashed.key.session,
-        "agent": trashed.key.agent,
-        "removed": trashed.removed,
-        "bytes": trashed.bytes,
-    }
+def _erase(app: App, keys: list[SessionKey], *, is_dry: bool) -> ErasureReport:
+    from holdfast.engine.erasing import erase, erase_owner
+
+    if isinstance(app.owner, NamedOwner):
+        return erase_owner(app.store, app.owner, dry_run=is_dry)
+    return erase(app.store, *keys, owner=ANY_OWNER, dry_run=is_dry)
 
 
-def _show_trash(app: App, trash: list[Trashed]) -> int:
-    if app.out.is_json:
-        app.out.json([_trash_json(trashed) for trashed in trash])
-    elif not trash:
-        app.out.note("the trash is empty")
-    else:
-        rows: list[Row] = [
-            [Cell(trashed.name, "name"), size_text(trashed.bytes), ago(trashed.removed)]
-            for trashed in trash
-        ]
-        app.out.table(("Name", ">Size", "Removed"), rows)
-    return 0
-
-
-def _show_gone(app: App, gone: list[Trashed], what: str) -> int:
-    if app.out.is_json:
-        app.out.json([_trash_json(trashed) for trashed in gone])
-        return 0
-    for trashed in gone:
-        app.out.line(f"{trashed.key.session}: {what}")
-    if gone and what.startswith("moved"):
-        app.out.note(f"restore it with `holdfast rm --restore {gone[-1].key.session}`")
-    return 0
-
-
-def _restore(app: App, name: str) -> int:
-    key = app.store.restore(name)
-    if app.out.is_json:
-        app.out.json({"session": key.session, "agent": key.agent})
-    else:
-        app.out.line(f"{key.session}: restored")
-    return 0
-
-
-VERBS = {
-    "sessions": Verb(_add_sessions, _sessions),
-    "new": Verb(_add_new, _new),
-    "label": Verb(_add_label, _label),
-    "fork": Verb(_add_fork, _fork),
-    "rm": Verb(_add_rm, _rm),
-}
+def _find_removed(app: App, name: str) -> SessionKey:
+    """Find a session by its name, in the trash and among unfinished erasures as well."""
+    try:
+        return app.session(name)
+    except NoSuchSession:
+        removed = {*(trashed.key for trashed in app.store.trash()), *app.store.erasures()}
+        if not removed:
+            raise
+        return resolve(name, (Named(key, "") for key in sorted(removed)))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.models.prices import Price
 from holdfast.core.projection.policy import POLICIES
-from holdfast.core.window import Window, window_argument
+from holdfast.core.window import Window
 from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
@@ -21,140 +20,190 @@ from holdfast.engine.simulation.policies import (
     Plays,
     TrimTokens,
 )
-from holdfast.engine.simulation.simulate import Run, offer_for, simulate
+from holdfast.engine.simulation.simulate import STATIC_TOKENS, Run, offer_for, simulate
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.known_models.lookup import default_price, price_of
 from holdfast.providers.tokenizers import counter_for
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.answers import Cell, StyledTable
+from holdfast.surfaces.cli.command import option, pick, place
 from holdfast.surfaces.cli.conversations import (
     Conversation,
-    add_reserved,
-    add_transcripts,
+    ReadsConversations,
     conversations,
 )
-from holdfast.surfaces.formatting import bar, count
+from holdfast.surfaces.cli.inspect.tables import share_cell
+from holdfast.surfaces.formatting import count
 from holdfast.surfaces.pages import page_file, render_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.models.pace import CacheOffer
+    from holdfast.surfaces.cli.app import App
 
 
-def _play(name: str, _args: argparse.Namespace) -> Plays:
+def _play(name: str, _turns: int) -> Plays:
     return Holdfast(POLICIES[name], name=name)
 
 
-_PLAYS: dict[str, Callable[[argparse.Namespace], Plays]] = {
-    "nothing": lambda _args: DoNothing(),
-    "last": lambda args: KeepTurns(args.turns),
-    "trim": lambda _args: TrimTokens(),
-    "clear": lambda _args: ClearResults(),
-    "compact": lambda _args: Compact(),
-    "holdfast": lambda _args: Holdfast(),
-}
-"""Those that are compared by default."""
-_KNOWN: dict[str, Callable[[argparse.Namespace], Plays]] = {
-    **_PLAYS,
+_KNOWN: Final[dict[str, Callable[[int], Plays]]] = {
+    "nothing": lambda _turns: DoNothing(),
+    "last": KeepTurns,
+    "trim": lambda _turns: TrimTokens(),
+    "clear": lambda _turns: ClearResults(),
+    "compact": lambda _turns: Compact(),
+    "holdfast": lambda _turns: Holdfast(),
     **{name: partial(_play, name) for name in POLICIES},
 }
+"""Every policy, made for the number of turns that `last` keeps."""
+_COMPARED: Final = tuple(_KNOWN)[:6]
 _WINDOW: Final = Window(200_000, "simulated")
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _SOLD = ("auto", "30m", "12h")
 """Lifetimes that are taken from what the model's host sells; `auto` chooses among all of them."""
-_EXAMPLE = """examples:
+
+
+class ReplaysConversations(ReadsConversations, frozen=True, kw_only=True):
+    """Replays them; some tokens of the window are not for messages."""
+
+    what: Annotated[
+        tuple[str, ...],
+        place("transcripts, folders of them, or sessions of the store", "FILE|FOLDER|SESSION"),
+    ]
+    static: Annotated[
+        int, option(f"tokens of the system prompt and tools ({STATIC_TOKENS:,})", "N")
+    ] = STATIC_TOKENS
+    output: Annotated[int | None, option("tokens to reserve for each reply", "N")] = None
+
+    def conversations(self, app: App) -> list[Conversation]:
+        """Read everything that was named."""
+        return [
+            each for name in self.what for each in conversations(app, name, format_=self.format)
+        ]
+
+
+class SimulateCommand(ReplaysConversations, frozen=True, kw_only=True):
+    """Replays transcripts."""
+
+    example = """examples:
   holdfast simulate session.jsonl --window 64000
   holdfast simulate *.jsonl --window 200000 --policy compact --policy holdfast --cache 1h"""
+    policy: Annotated[
+        tuple[str, ...],
+        option(
+            f"a policy to compare: {', '.join(_KNOWN)} (default: {', '.join(_COMPARED)})", "NAME"
+        ),
+    ] = ()
+    turns: Annotated[int, option("turns that `last` keeps (20)", "N")] = 20
+    calls: Annotated[int, option("leave out sessions with fewer calls", "N")] = 0
+    idle: Annotated[
+        float | None,
+        Meta(ge=0),
+        option("time between two calls, instead of the times of the transcript", "SECONDS"),
+    ] = None
+    html: Annotated[
+        str | None, option("write a page that compares the policies", "FILE", read=page_file)
+    ] = None
+    cache: Annotated[
+        Literal["5m", "1h", "warm", "none", "auto", "30m", "12h"],
+        option("the lifetime of the provider's cache (5m); auto: by the pauses, as a session does"),
+    ] = "5m"
+    price: Annotated[
+        str | None,
+        option("dollars per million tokens, instead of the list price", "IN,OUT,READ,WRITE"),
+    ] = None
 
-
-def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    add_transcripts(parser)
-    parser.add_argument(
-        "--policy",
-        action="append",
-        metavar="NAME",
-        help=f"a policy to compare: {', '.join(_KNOWN)} (default: {', '.join(_PLAYS)})",
-    )
-    parser.add_argument(
-        "--turns", type=int, default=20, metavar="N", help="turns that `last` keeps (20)"
-    )
-    add_reserved(parser)
-    parser.add_argument(
-        "--calls", type=int, default=0, metavar="N", help="leave out sessions with fewer calls"
-    )
-    parser.add_argument(
-        "--idle",
-        type=_seconds,
-        metavar="SECONDS",
-        help="time between two calls, instead of the times of the transcript",
-    )
-    parser.add_argument(
-        "--html", type=page_file, metavar="FILE", help="write a page that compares the policies"
-    )
-    parser.add_argument(
-        "--cache",
-        choices=[*_TTL, *_SOLD],
-        default="5m",
-        help="the lifetime of the provider's cache (5m); auto: by the pauses, as a session does",
-    )
-    parser.add_argument(
-        "--price",
-        metavar="IN,OUT,READ,WRITE",
-        help="dollars per million tokens, instead of the list price",
-    )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds: write 60 or 0.5")
-    return seconds
-
-
-def _simulate(args: argparse.Namespace, app: App) -> int:
-    found = [
-        each
-        for name in args.what
-        for each in conversations(app, name, format_=args.format)
-        if each.records
-    ]
-    if not found:
-        raise UsageError(
-            "nothing to replay: the transcripts have no records", hint="pass other files"
+    def run(self, app: App) -> _Compared:
+        found = [each for each in self.conversations(app) if each.records]
+        if not found:
+            raise UsageError(
+                "nothing to replay: the transcripts have no records", hint="pass other files"
+            )
+        model = self.model or next((each.model for each in found if each.model), "")
+        price = _price(self.price, model)
+        runs, sessions = self._replay(found, app, price)
+        if not runs:
+            raise UsageError(
+                f"no session among {count(len(found), 'transcript')} has {self.calls:,} calls or "
+                "more",
+                hint="pass a smaller number to `--calls`",
+            )
+        idle = f", {self.idle:g} s between calls" if self.idle is not None else ""
+        about = (
+            f"{count(sessions, 'transcript')}, {count(runs[0].requests, 'call')}, "
+            f"a window of {runs[0].window:,}, {self.static:,} static tokens, "
+            f"a cache of {self.cache}{idle}"
         )
-    model = args.model or next((each.model for each in found if each.model), "")
-    price = _price(args.price, model)
-    window = window_argument(args.window, "--window") or _WINDOW
-    policies = [_KNOWN[name](args) for name in _policies(args.policy)]
-    runs, sessions = _runs(policies, found, args, app, price, window)
-    if not runs:
-        raise UsageError(
-            f"no session among {count(len(found), 'transcript')} has {args.calls:,} calls or more",
-            hint="pass a smaller number to `--calls`",
+        if self.html:
+            app.out.write_file(self.html, policy_page(runs, about, price.note))
+        return _Compared(runs, sessions, about, price)
+
+    def plain(self, found: _Compared) -> Any:
+        runs = [_as_json(run) for run in found.runs]
+        window = (self.window or _WINDOW).tokens
+        return {"window": window, "sessions": found.sessions, "runs": runs}
+
+    def show(self, found: _Compared, app: App) -> None:
+        out = app.out
+        out.line(found.about)
+        out.line()
+        table = policy_table(found.runs)
+        out.table(table.columns, table.rows)
+        out.line()
+        out.note(
+            "sent: tokens of all requests; breaks: cached prefixes that were changed; "
+            "facts lost: names that a later call used and its request no longer contained; "
+            "far: recall of facts last seen more than ten steps before; "
+            "words: the share of the user's words in view"
         )
-    about = _about(runs, sessions, args)
-    if args.html:
-        app.out.write_file(args.html, policy_page(runs, about, price.note))
-    if app.out.is_json:
-        shown = [*map(_as_json, runs)]
-        app.out.json({"window": window.tokens, "sessions": sessions, "runs": shown})
-        return 0
-    _show(runs, about, app, price)
-    return 0
+        out.note(found.price.note)
+
+    def _policies(self) -> list[Plays]:
+        """Make the policies, whose names may be separated by commas."""
+        names = [name.strip() for text in self.policy or _COMPARED for name in text.split(",")]
+        for name in names:
+            if name not in _KNOWN:
+                raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(_KNOWN)}")
+        return [_KNOWN[name](self.turns) for name in dict.fromkeys(names)]
+
+    def _replay(
+        self, found: Sequence[Conversation], app: App, price: Price
+    ) -> tuple[list[Run], int]:
+        """Replay transcripts under each policy; returns the sums, and the number of sessions."""
+        policies, totals, sessions = self._policies(), dict[str, Run](), 0
+        with app.out.progress("replaying", len(found) * len(policies)) as advance:
+            for each in found:
+                model = self.model or each.model
+                transcript = Transcript(each.records, counter_for(model or None))
+                if len(transcript.calls) < self.calls:
+                    continue
+                sessions += 1
+                for policy in policies:
+                    run = simulate(
+                        transcript,
+                        policy,
+                        window=self.window or _WINDOW,
+                        static=self.static,
+                        output=self.output,
+                        ttl_seconds=_TTL.get(self.cache, 300.0),
+                        idle_seconds=self.idle,
+                        price=price,
+                        offer=_offer(self.cache, model, price),
+                    )
+                    before = totals.get(policy.name)
+                    totals[policy.name] = run if before is None else before + run
+                    advance(f"{each.name}: {policy.name}")
+        return list(totals.values()), sessions
 
 
-def _policies(given: list[str] | None) -> list[str]:
-    """Split the names of policies, which may be separated by commas."""
-    names = [name.strip() for text in given or _PLAYS for name in text.split(",")]
-    for name in names:
-        if name not in _KNOWN:
-            raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(_KNOWN)}")
-    return list(dict.fromkeys(names))
+class _Compared(NamedTuple):
+    """The runs of each policy, and what they are about."""
+
+    runs: list[Run]
+    sessions: int
+    about: str
+    price: Price
 
 
 def _price(given: str | None, model: str) -> Price:
@@ -168,42 +217,6 @@ def _price(given: str | None, model: str) -> Price:
             hint="pass input, output, cache read and cache write: --price 3,15,0.3,3.75",
         ) from error
     return Price(plain, output, read, write)
-
-
-def _runs(
-    policies: Sequence[Plays],
-    found: Sequence[Conversation],
-    args: argparse.Namespace,
-    app: App,
-    price: Price,
-    window: Window,
-) -> tuple[list[Run], int]:
-    """Replay the transcripts under each policy; returns the sums, and the number of sessions."""
-    totals: dict[str, Run] = {}
-    sessions = 0
-    with app.out.progress("replaying", len(found) * len(policies)) as advance:
-        for each in found:
-            counter = counter_for(args.model or each.model or None)
-            transcript = Transcript(each.records, counter)
-            if len(transcript.calls) < args.calls:
-                continue
-            sessions += 1
-            for policy in policies:
-                run = simulate(
-                    transcript,
-                    policy,
-                    window=window,
-                    static=args.static,
-                    output=args.output,
-                    ttl_seconds=_TTL.get(args.cache, 300.0),
-                    idle_seconds=args.idle,
-                    price=price,
-                    offer=_offer(args.cache, args.model or each.model or "", price),
-                )
-                before = totals.get(policy.name)
-                totals[policy.name] = run if before is None else before + run
-                advance(f"{each.name}: {policy.name}")
-    return list(totals.values()), sessions
 
 
 def _offer(cache: str, model: str, price: Price | None) -> CacheOffer | None:
@@ -222,42 +235,9 @@ def _offer(cache: str, model: str, price: Price | None) -> CacheOffer | None:
 
 
 def _as_json(run: Run) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(run)
-    return {
-        **plain,
-        "cache_read_share": run.read_share,
-        "facts_lost": run.facts_lost,
-        "recall": {
-            "pooled": run.recall.pooled_share,
-            "far": run.recall.far_share,
-            "verbatim": run.recall.verbatim_share,
-        },
-        "users_words_in_view": run.words_share,
-    }
-
-
-def _show(runs: Sequence[Run], about: str, app: App, price: Price) -> None:
-    out = app.out
-    out.line(about)
-    out.line()
-    simulation_table(app, runs)
-    out.line()
-    out.note(
-        "sent: tokens of all requests; breaks: cached prefixes that were changed; "
-        "facts lost: names that a later call used and its request no longer contained; "
-        "far: recall of facts last seen more than ten steps before; "
-        "words: the share of the user's words in view"
-    )
-    out.note(price.note)
-
-
-def _about(runs: Sequence[Run], sessions: int, args: argparse.Namespace) -> str:
-    idle = f", {args.idle:g} s between calls" if args.idle is not None else ""
-    return (
-        f"{count(sessions, 'transcript')}, {count(runs[0].requests, 'call')}, "
-        f"a window of {runs[0].window:,}, {args.static:,} static tokens, "
-        f"a cache of {args.cache}{idle}"
-    )
+    recall = pick(run.recall, pooled="pooled_share", far="far_share", verbatim="verbatim_share")
+    more = pick(run, "facts_lost", cache_read_share="read_share", users_words_in_view="words_share")
+    return {**msgspec.to_builtins(run), **more, "recall": recall}
 
 
 def policy_page(runs: Sequence[Run], about: str, price: str) -> str:
@@ -289,38 +269,23 @@ def policy_page(runs: Sequence[Run], about: str, price: str) -> str:
     )
 
 
-def simulation_table(app: App, runs: Sequence[Run]) -> None:
-    app.out.table(
+def policy_table(runs: Sequence[Run]) -> StyledTable:
+    """Return all figures; an overflow is marked, because its cost cannot be compared."""
+    dearest = max((run.cost for run in runs), default=0.0) or 1.0
+    return StyledTable(
         (
             *("policy", ">input cost", "", ">sent", ">cached", ">breaks", ">overflows", ">invalid"),
             *(">facts lost", ">recall", ">far", ">words"),
         ),
-        _rows(runs),
+        tuple(
+            (
+                *(run.policy, f"${run.cost:,.2f}", share_cell(run.cost / dearest, 16)),
+                *(f"{run.tokens_sent / 1e6:,.1f} M", f"{run.read_share:.1%}", f"{run.breaks:,}"),
+                Cell(f"{run.overflows:,}", "bad" if run.overflows else "plain"),
+                Cell(f"{run.invalid:,}", "bad" if run.invalid else "plain"),
+                *(f"{run.facts_lost:,}", f"{run.recall.pooled_share:.1%}"),
+                *(f"{run.recall.far_share:.1%}", f"{run.words_share:.0%}"),
+            )
+            for run in runs
+        ),
     )
-
-
-def _rows(runs: Sequence[Run]) -> list[Row]:
-    """Return the rows; an overflow is marked, because its cost cannot be compared."""
-    dearest = max((run.cost for run in runs), default=0.0) or 1.0
-    return [
-        (
-            run.policy,
-            f"${run.cost:,.2f}",
-            Cell(bar(run.cost / dearest, 16), "bad" if run.overflows else "name"),
-            f"{run.tokens_sent / 1e6:,.1f} M",
-            f"{run.read_share:.1%}",
-            f"{run.breaks:,}",
-            Cell(f"{run.overflows:,}", "bad" if run.overflows else "plain"),
-            Cell(f"{run.invalid:,}", "bad" if run.invalid else "plain"),
-            f"{run.facts_lost:,}",
-            f"{run.recall.pooled_share:.1%}",
-            f"{run.recall.far_share:.1%}",
-            f"{run.words_share:.0%}",
-        )
-        for run in runs
-    ]
-
-
-VERBS = {
-    "simulate": Verb(_add_simulate, _simulate, _EXAMPLE),
-}

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.cli import run_in_process
 
-from holdfast.surfaces.cli import COMMANDS
-from holdfast.surfaces.cli.completion.completion import words_by_command
+from holdfast.surfaces.cli.help import COMMANDS, words_by_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-HELPS = {name: text for commands in COMMANDS.values() for name, text in commands.items()}
+HELPS = {name: entry.help for name, entry in COMMANDS.items()}
 SECONDS_MAX = 120
 """A shell that says nothing for so long hangs."""
 

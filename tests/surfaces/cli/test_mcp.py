@@ -89,7 +89,7 @@ def test_a_pipe_is_answered_to_its_end(tmp_path: Path) -> None:
     [
         (["--visibility", "tree"], "needs the client's own session"),
         (["--session", "../x"], "session"),
-        (["--window", "0"], "cannot have 0 tokens"),
+        (["--window", "0"], "a window of 0 tokens"),
         (["--model", "nothing"], "no model `nothing`"),
         (["extra"], "unrecognized arguments"),
     ],

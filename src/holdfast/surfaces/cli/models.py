@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -20,35 +20,19 @@ from holdfast.providers.known_models.lookup import (
 )
 from holdfast.providers.models import model
 from holdfast.providers.registry import PREFIXES
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, option, pick, place
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.prices import Price
     from holdfast.core.window import Window
     from holdfast.surfaces.answers import Row
+    from holdfast.surfaces.cli.app import App
 
 _ROWS_MAX: Final = 40
 """Rows of a search that a screen holds; `--all` shows every one."""
-_EXAMPLE: Final = """examples:
-  holdfast models anthropic:claude-sonnet-5-5
-  holdfast models gpt-6 --all
-  holdfast models claude-sonnet-5-5 --provider aws"""
-
-
-def _add_models(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        metavar="NAME",
-        nargs="?",
-        default="",
-        help="a model, as a session or a provider calls it",
-    )
-    parser.add_argument("--provider", metavar="NAME", default="", help="the host that is asked")
-    parser.add_argument("--all", action="store_true", help="show every row that matches")
 
 
 class _Believed(msgspec.Struct, frozen=True):
@@ -86,6 +70,51 @@ class _Believed(msgspec.Struct, frozen=True):
         return capped or output_limit(self.model)
 
 
+class ModelsCommand(Command, frozen=True, kw_only=True):
+    """Shows what is known of models."""
+
+    example = """examples:
+  holdfast models anthropic:claude-sonnet-5-5
+  holdfast models gpt-6 --all
+  holdfast models claude-sonnet-5-5 --provider aws"""
+    name: Annotated[str, place("a model, as a session or a provider calls it", "NAME")] = ""
+    provider: Annotated[str, option("the host that is asked", "NAME")] = ""
+    is_all: Annotated[bool, option("show every row that matches")] = False
+
+    def run(self, app: App) -> tuple[_Believed | None, list[ModelFacts]]:  # noqa: ARG002
+        believed = _believe(self.name, self.provider) if self.name else None
+        rows = search_models(believed.model if believed is not None else "")
+        of_host = (facts for facts in rows if self.provider in ("", facts.provider.id))
+        return believed, list(of_host)
+
+    def plain(self, found: tuple[_Believed | None, list[ModelFacts]]) -> Any:
+        believed, rows = found
+        about = pick(catalog(), "source", "version", "as_of")
+        return {
+            "catalog": {**about, "models": len(catalog().rows)},
+            "believed": _describe(believed) if believed is not None else None,
+            "models": [
+                pick(facts.model, "id", "deprecated")
+                | {"provider": facts.provider.id, "window": facts.model.window or None}
+                | {"price": facts.price()}
+                for facts in (rows if self.is_all or self.name else ())
+            ],
+        }
+
+    def show(self, found: tuple[_Believed | None, list[ModelFacts]], app: App) -> None:
+        believed, rows = found
+        if believed is not None:
+            _show_describe(believed, app)
+        shown = rows if self.is_all else rows[:_ROWS_MAX] if self.name else []
+        heads = ("model", "provider", ">window", ">in", ">out", ">cached", ">to cache", "")
+        app.out.table(heads, map(_row, shown))
+        source = f"{catalog().source} {catalog().version}, {catalog().as_of}"
+        if len(shown) < len(rows):
+            app.out.note(f"{len(rows):,} rows of {source}; name a model, or pass --all")
+        else:
+            app.out.note(f"{len(rows):,} of {len(catalog().rows):,} rows of {source}")
+
+
 def _believe(name: str, provider: str) -> _Believed:
     """Read a name as a session reads it: with a prefix, or as a provider or a log has it."""
     made = model(name, provider=provider) if name.partition(":")[0] in PREFIXES else None
@@ -103,55 +132,20 @@ def _believe(name: str, provider: str) -> _Believed:
     )
 
 
-def _models(args: argparse.Namespace, app: App) -> int:
-    believed = _believe(args.name, args.provider) if args.name else None
-    rows = search_models(believed.model if believed is not None else "")
-    if args.provider:
-        rows = [facts for facts in rows if facts.provider.id == args.provider]
-    if app.out.is_json:
-        app.out.json(
-            {
-                "catalog": {
-                    "source": catalog().source,
-                    "version": catalog().version,
-                    "as_of": catalog().as_of,
-                    "models": len(catalog().rows),
-                },
-                "believed": _describe(believed) if believed is not None else None,
-                "models": [_as_json(facts) for facts in rows] if args.all or args.name else [],
-            }
-        )
-        return 0
-    if believed is not None:
-        _show_describe(believed, app)
-    _show_rows(rows, app, shows_all=args.all, is_asked=bool(args.name))
-    return 0
-
-
 def _describe(believed: _Believed) -> dict[str, Any]:
-    found, window, traits, price = (
-        believed.found,
-        believed.window,
-        believed.traits,
-        believed.price,
-    )
+    found, window, traits = believed.found, believed.window, believed.traits
     return {
         "name": believed.model,
         "provider": believed.provider or None,
         "api": believed.api or None,
-        "endpoint": traits.endpoint if traits.name.is_known else None,
-        "basis": traits.basis,
-        "window": window.tokens,
-        "window_source": window.source,
-        "window_confidence": window.confidence,
+        **dict.fromkeys(("endpoint", "reasoning", "thinks_unasked")),
+        **(pick(traits, "endpoint", "reasoning", "thinks_unasked") if traits.name.is_known else {}),
+        **pick(traits, "basis", "thinking_modes", "efforts"),
+        **pick(window, window="tokens", window_source="source", window_confidence="confidence"),
         "output_max": believed.output_max or None,
         "output_reserve": output_reserve(window),
-        "reasoning": traits.reasoning if traits.name.is_known else None,
-        "thinks_unasked": traits.thinks_unasked if traits.name.is_known else None,
-        "thinking_modes": traits.thinking_modes,
-        "efforts": traits.efforts,
-        "cache_lifetimes": msgspec.to_builtins(_offer(believed).lifetimes),
-        "price": msgspec.to_builtins(price) if price is not None else None,
+        "cache_lifetimes": _offer(believed).lifetimes,
+        "price": believed.price,
         "price_source": found.catalog if found is not None else None,
         "price_page": found.provider.url if found is not None else None,
         "deprecated": found.model.deprecated if found is not None else None,
@@ -162,22 +156,10 @@ def _offer(believed: _Believed) -> CacheOffer:
     return offer_of(believed.traits, believed.price)
 
 
-def _as_json(facts: ModelFacts) -> dict[str, Any]:
-    price = facts.price()
-    return {
-        "id": facts.model.id,
-        "provider": facts.provider.id,
-        "window": facts.model.window or None,
-        "deprecated": facts.model.deprecated,
-        "price": msgspec.to_builtins(price) if price is not None else None,
-    }
-
-
 def _show_describe(believed: _Believed, app: App) -> None:
     out, found, window = app.out, believed.found, believed.window
-    out.line(
-        believed.asked + (" (deprecated)" if found is not None and found.model.deprecated else "")
-    )
+    is_old = found is not None and found.model.deprecated
+    out.line(believed.asked + " (deprecated)" * is_old)
     out.line(f"  window   {window.tokens:,} tokens, {window.confidence}: {window.source}")
     limit = f"at most {believed.output_max:,} tokens" if believed.output_max else "no limit known"
     out.line(f"  output   {limit}; a session reserves {output_reserve(window):,}")
@@ -237,36 +219,14 @@ def _rates(price: Any) -> str:
     )
 
 
-def _show_rows(rows: list[ModelFacts], app: App, *, shows_all: bool, is_asked: bool) -> None:
-    shown = rows if shows_all else rows[:_ROWS_MAX] if is_asked else []
-    if shown:
-        app.out.table(
-            ("model", "provider", ">window", ">in", ">out", ">cached", ">to cache", ""),
-            [_row(facts) for facts in shown],
-        )
-    source = f"{catalog().source} {catalog().version}, {catalog().as_of}"
-    if len(shown) < len(rows):
-        app.out.note(f"{len(rows):,} rows of {source}; name a model, or pass --all")
-    else:
-        app.out.note(f"{len(rows):,} of {len(catalog().rows):,} rows of {source}")
-
-
 def _row(facts: ModelFacts) -> Row:
     price: Price | None = facts.price()
-    rates = (
-        (price.input, price.output, price.cache_read, price.cache_write)
-        if price is not None
-        else (None,) * 4
-    )
+    names = ("input", "output", "cache_read", "cache_write")
+    rates = ("" if price is None else f"{getattr(price, name):g}" for name in names)
     return (
         facts.model.id,
         facts.provider.id,
         f"{facts.model.window:,}" if facts.model.window else "",
-        *("" if rate is None else f"{rate:g}" for rate in rates),
+        *rates,
         "deprecated" if facts.model.deprecated else "more above" if price and price.tiers else "",
     )
-
-
-VERBS = {
-    "models": Verb(_add_models, _models, _EXAMPLE),
-}

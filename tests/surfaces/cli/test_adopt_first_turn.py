@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.records import Assistant, ToolResult, User
-from holdfast.surfaces.cli.adopt.first_turn import first_turn_notice
+from holdfast.surfaces.cli.adopt import first_turn_notice
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record

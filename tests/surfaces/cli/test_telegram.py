@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.bot_api import TOKEN, BotApiServer, Fault
-from tests.surfaces.cli.telegram.bot_processes import bot_process
+from tests.surfaces.cli.bot_processes import bot_process
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Arguments as people write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.surfaces.cli.sizes import size
+from holdfast.surfaces.cli.command import whole_number
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,16 @@ from holdfast.surfaces.cli.sizes import size
     ],
 )
 def test_sizes_are_read(text: str, number: int) -> None:
-    assert size(text) == number
+    assert whole_number(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "k", "64x", "1.5", "1.0001k", "nan", "infm", "1e3", "٣k³"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="64k or 1m"):
-        size(text)
+        whole_number(text)
 
 
 @given(st.text(max_size=12))
 def test_any_text_is_a_number_or_refused(text: str) -> None:
     with contextlib.suppress(argparse.ArgumentTypeError):
-        assert isinstance(size(text), int)
+        assert isinstance(whole_number(text), int)

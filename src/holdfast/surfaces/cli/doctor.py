@@ -9,20 +9,20 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from holdfast.core.log.ids import SessionKey, new_session_id
 from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.errors import HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, option, place
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from holdfast.ports import SessionStore
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.formatting import Tone
     from holdfast.surfaces.serve_settings import TelegramTable
 
@@ -45,10 +45,6 @@ _EXTRAS: Final = {
     "vectors": "onnxruntime",
 }
 """A module of each extra."""
-_EXAMPLE: Final = """examples:
-  holdfast doctor
-  holdfast doctor --config holdfast.toml
-  holdfast doctor proxy --upstream openai=http://127.0.0.1:8000/v1"""
 
 
 class CheckResult(NamedTuple):
@@ -60,40 +56,40 @@ class CheckResult(NamedTuple):
     next_step: str = ""
 
 
-def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "part", nargs="?", choices=("proxy",), help="also check the way through a proxy"
-    )
-    parser.add_argument(
-        "--upstream", action="append", default=[], metavar="NAME=URL", help="of the proxy"
-    )
-    parser.add_argument("--config", metavar="FILE", help="also check the settings of `serve`")
-    parser.add_argument("--model", metavar="NAME", help="the model to check (HOLDFAST_MODEL)")
+class DoctorCommand(Command, frozen=True, kw_only=True):
+    """Checks the set-up."""
 
+    example = """examples:
+  holdfast doctor
+  holdfast doctor --config holdfast.toml
+  holdfast doctor proxy --upstream openai=http://127.0.0.1:8000/v1"""
+    part: Annotated[Literal["proxy"] | None, place("also check the way through a proxy")] = None
+    upstream: Annotated[tuple[str, ...], option("of the proxy", "NAME=URL")] = ()
+    config: Annotated[str | None, option("also check the settings of `serve`", "FILE")] = None
+    model: Annotated[str | None, option("the model to check (HOLDFAST_MODEL)", "NAME")] = None
 
-def _doctor(args: argparse.Namespace, app: App) -> int:
-    findings = [
-        *_store(app),
-        *_models(args.model or app.settings.model),
-        *(_settings(args.config, app) if args.config else ()),
-        *(_proxy(args, app) if args.part == "proxy" else ()),
-        _extras(),
-        *_integrations(),
-    ]
-    if app.out.is_json:
-        app.out.json({"findings": [finding._asdict() for finding in findings]})
-    else:
-        rows = [
-            (
-                finding.check,
-                Cell(finding.outcome, _TONES[finding.outcome]),
-                finding.found,
-                finding.next_step,
-            )
-            for finding in findings
+    def run(self, app: App) -> list[CheckResult]:
+        return [
+            *_store(app),
+            *_models(self.model or app.settings.model),
+            *(_settings(self.config, app) if self.config else ()),
+            *(_proxy(self.upstream, app) if self.part == "proxy" else ()),
+            _extras(),
+            *_integrations(),
         ]
+
+    def plain(self, found: list[CheckResult]) -> Any:
+        return {"findings": [finding._asdict() for finding in found]}
+
+    def show(self, found: list[CheckResult], app: App) -> None:
+        rows = (
+            (check, Cell(outcome, _TONES[outcome]), text, step)
+            for check, outcome, text, step in found
+        )
         app.out.table(("Check", "Result", "Found", "Next step"), rows)
-    return int(any(finding.outcome == "problem" for finding in findings))
+
+    def status(self, found: list[CheckResult]) -> int:
+        return int(any(finding.outcome == "problem" for finding in found))
 
 
 def _store(app: App) -> Iterator[CheckResult]:
@@ -221,12 +217,12 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
         )
 
 
-def _proxy(args: argparse.Namespace, app: App) -> Iterator[CheckResult]:
+def _proxy(upstreams: Sequence[str], app: App) -> Iterator[CheckResult]:
     """Start a proxy, and ask each upstream through it for its models. Any answer will do."""
-    from holdfast.surfaces.cli.proxy.check import check_upstreams
+    from holdfast.surfaces.cli.proxy import check_upstreams
 
     try:
-        for name, status, said in check_upstreams(args.upstream, app):
+        for name, status, said in check_upstreams(upstreams, app):
             is_reached = not said
             found = f"answers through the proxy with status {status}" if is_reached else said
             outcome: Outcome = "ok" if is_reached else "problem"
@@ -295,6 +291,3 @@ def _is_release_of(module: str) -> bool:
 
 def _problem(check: str, error: HoldfastError) -> CheckResult:
     return CheckResult(check, "problem", str(error), error.hint or "")
-
-
-VERBS = {"doctor": Verb(_add_doctor, _doctor, _EXAMPLE)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.bot_api import BotApiServer
 from tests.support.runs import is_whole
-from tests.surfaces.cli.telegram.bot_processes import bot_process
+from tests.surfaces.cli.bot_processes import bot_process
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, User

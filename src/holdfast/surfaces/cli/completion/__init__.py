@@ -1,1 +1,0 @@
-"""The `completion` command."""

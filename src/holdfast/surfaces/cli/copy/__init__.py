@@ -1,1 +1,0 @@
-"""`holdfast copy`: everything of a store into another."""
