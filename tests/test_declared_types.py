@@ -45,7 +45,6 @@ WINDOW_EDGES = {
     "providers/known_models/rows.py:KnownModel.window": ROW,
     "providers/known_models/gaps.py:_row(window)": ROW,
     "core/flow/events.py:CallStarted.window": EVENT,
-    "surfaces/cli/demo/frames.py:RequestFrame.window": EVENT,
     "core/evaluation/report.py:Evaluation.window": REPORT,
     "core/evaluation/baseline.py:Baseline.window": REPORT,
     "engine/simulation/simulate.py:Run.window": REPORT,

@@ -17,6 +17,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.command import pick
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
 from holdfast.surfaces.formatting import count
 
@@ -136,36 +137,21 @@ def report(
         if result.tool_use_id in recording.results and result.tool_use_id not in scene.told
     ]
     ran = [line.split()[0] for line in journal]
+    same = ("title", "turns", "calls", "over_window", "largest", "whole_largest", "whole_sent")
+    more = ("whole_cached", "overflow_call", "refused", "trimmed", "cleared", "notes", "told")
+    renamed = {"window_stated": "stated", "window_real": "real", "summary_calls": "helper_calls"}
+    sums = {"sent": "sent", "cached": "cached", "summaries": "helper_sent", "output": "output"}
+    tokens = {f"tokens_{name}": field for name, field in sums.items()}
     return DemoReport(
-        title=scene.title,
-        turns=scene.turns,
-        calls=scene.calls,
+        **pick(scene, *same, *more, **renamed, **tokens),
         tools=len(results),
-        window_stated=scene.stated,
-        window_real=scene.real,
-        refused=scene.refused,
-        over_window=scene.over_window,
-        largest=scene.largest,
-        tokens_sent=scene.sent,
-        tokens_cached=scene.cached,
-        tokens_summaries=scene.helper_sent,
-        tokens_output=scene.output,
         cost=round(scene.cost, 4),
-        whole_largest=scene.whole_largest,
-        whole_sent=scene.whole_sent,
-        whole_cached=scene.whole_cached,
         whole_cost=round(scene.whole_cost, 4),
-        overflow_call=scene.overflow_call,
         priced_as=PRICED_AS,
         price_note=price().note,
-        trimmed=scene.trimmed,
-        cleared=scene.cleared,
         compactions=len(scene.compactions),
-        by_model=sum(frame.method == "model" for frame in scene.compactions),
-        summary_calls=scene.helper_calls,
-        notes=scene.notes,
+        by_model=sum(cut.method == "model" for cut in scene.compactions),
         crash=crash,
-        told=scene.told,
         tool_runs=len(ran),
         run_twice=sorted({call for call in ran if ran.count(call) > 1}),
         facts=_facts(recording.facts, scene.last_request),
