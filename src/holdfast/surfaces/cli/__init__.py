@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from holdfast import __version__, config
 from holdfast.core.owners import ANY_OWNER, owner_argument
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
-from holdfast.surfaces.cli.app import App
 from holdfast.surfaces.cli.command import read_command
 from holdfast.surfaces.cli.help import build_parser
 from holdfast.surfaces.cli.terminal import Output
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.command import Command
 
 EXIT_ERROR = 1
@@ -91,6 +91,8 @@ def _log_start(app: App) -> None:
 
 
 def _run(command: Command, args: argparse.Namespace, settings: config.Settings, out: Output) -> int:
+    from holdfast.surfaces.cli.app import App  # the list of commands needs no store
+
     try:
         owner = ANY_OWNER if args.owner is None else owner_argument(args.owner)
         app = App(settings, out, owner, args.agent, args.root)
