@@ -16,7 +16,7 @@ from tests.core.secrets.planted_secrets import TOKENS
 
 from holdfast import SessionKey
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
 from holdfast.surfaces.cli.help import COMMANDS, build_parser
 

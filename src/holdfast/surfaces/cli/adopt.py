@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json, Record
     from holdfast.engine.adoption import AdoptedTranscript, AdoptionReport
-    from holdfast.importers import Skipped
+    from holdfast.importers.common.base import Skipped
     from holdfast.surfaces.cli.app import App
 
 _TOOLS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -70,7 +70,7 @@ class AdoptCommand(Command, frozen=True, kw_only=True):
         place("the tool's folder, or a file of it (default: where the tool keeps it)", "PATH"),
     ] = None
     from_: Annotated[str | None, option(f"only of this tool: {', '.join(_TOOLS)}", "TOOL")] = None
-    dry_run: Annotated[bool, option("write nothing, show what is to do")] = False
+    dry_run: Annotated[bool, option("show what would be done, and write nothing")] = False
 
     def run(self, app: App) -> int:
         from holdfast.engine.adoption import HomeAdopter
@@ -224,7 +224,7 @@ def first_turn_notice(records: Sequence[Record], *, now: float) -> str:
         aim,
         prompt_cache=PromptCache(idle_seconds=idle),
     )
-    about = f"with {model or 'a model that nobody knows'} ({window.tokens:,} tokens)"
+    about = f"with {model or 'an unknown model'} ({window.tokens:,} tokens)"
     try:
         plan = project(request, ProjectionCache(Scale(None, rule)))
     except HoldfastError as error:

@@ -55,7 +55,7 @@ class CopyCommand(Command, frozen=True, kw_only=True):
     target: Annotated[str, place("another store: a folder or another address", "TO")]
     from_blobs: Annotated[str | None, option(_BLOBS.format("FROM"), "ADDRESS")] = None
     to_blobs: Annotated[str | None, option(_BLOBS.format("TO"), "ADDRESS")] = None
-    dry_run: Annotated[bool, option("write nothing, show what is to do")] = False
+    dry_run: Annotated[bool, option("show what would be done, and write nothing")] = False
 
     @property
     def root(self) -> str | None:

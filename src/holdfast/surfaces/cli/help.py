@@ -60,7 +60,7 @@ more commands
   history    holdfast.surfaces.cli.verbs.history          Show what others may read of a session: bounded, with secrets masked
   audit      holdfast.surfaces.cli.verbs.history          List who has read which session
   evaluate   holdfast.surfaces.cli.evaluate.evaluate      Replay sessions, find what later replies lacked, compare with a baseline
-  models     holdfast.surfaces.cli.models                 Show what is believed about a model, and why: window, price, API
+  models     holdfast.surfaces.cli.models                 Show the window, the price and the API of a model, and where each is from
   classify   holdfast.surfaces.cli.verbs.classify         Classify provider errors: JSON lines in, JSON lines out
   disk       holdfast.surfaces.cli.verbs.maintenance      Show how much room the store takes; with --clean delete leftovers
   completion holdfast.surfaces.cli.help                   Print a script that completes commands in bash, zsh or fish

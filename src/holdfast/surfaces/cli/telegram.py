@@ -127,5 +127,5 @@ def _announce(app: App, settings: TelegramSettings, bot: BotIdentity) -> None:
         app.out.json(ready)
         return
     count = len(settings.allow)
-    whom = f"{count:,} on the list" if count else "nobody is on the list: --allow ID"
+    whom = f"{count:,} on the list" if count else "the list of people is empty: --allow ID"
     app.out.line(f"@{bot.username} is listening ({whom}); Ctrl-C stops it.")

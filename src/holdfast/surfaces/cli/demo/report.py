@@ -15,7 +15,7 @@ from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
-from holdfast.engine.session.prepare import prepare
+from holdfast.engine.session.prepare import prepare_request
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.command import pick
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
@@ -189,7 +189,7 @@ def _count_whole(store: SessionStore, recording: Recording, window: Window) -> i
         system=recording.system,
         tools=recording.tools,
     )
-    plan = prepare(request).plan
+    plan = prepare_request(request).plan
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 
@@ -214,7 +214,7 @@ def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> l
         newest = scene.compactions[-1].record
         commands.append(
             ShellLine(
-                f"what stands for {scene.compactions[-1].messages} cut messages",
+                f"the summary of {scene.compactions[-1].messages} cut messages",
                 f"{program} show {newest} {where}",
             )
         )
@@ -222,7 +222,7 @@ def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> l
     commands += [
         ShellLine("every record, cut or not", f"{program} log demo --all {where}"),
         ShellLine(
-            "what is sent, and what became of what",
+            "the request, and what became of each record",
             f"{program} context demo --window {scene.real} --explain {where}",
         ),
         ShellLine(
@@ -301,7 +301,7 @@ def _lines(found: DemoReport) -> list[str]:
     crash = found.crash
     lost = f"{crash.lost} LOST" if crash.lost else "none lost"
     told = "was told" if crash.call in found.told else "was NOT told"
-    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
+    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "each of them once"
     by_code = found.compactions - found.by_model
     return [
         f"Process {crash.pid} was killed with SIGKILL while `{crash.tool}` ran:",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import to_json
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.memory.running_summary import render as render_summary
@@ -75,7 +75,7 @@ class CheckpointCommand(Command, frozen=True, kw_only=True):
         else:
             state, record = self._state(app, key)
             fields = {"state": to_json(state)}
-            text = render(state, most, redactor=masks)
+            text = render_checkpoint(state, most, redactor=masks)
         return _Shown(key, text, fields if masks is None else masks.value(fields), record)
 
     def _state(self, app: App, key: SessionKey) -> tuple[State, str]:
@@ -84,7 +84,7 @@ class CheckpointCommand(Command, frozen=True, kw_only=True):
 
             state = read_checkpoint(self.import_)
             return state, checkpoints.bring_in(app.store, key, state)
-        taken = checkpoints.take(app.store, key, trigger="asked")
+        taken = checkpoints.take_checkpoint(app.store, key, trigger="asked")
         for bad in taken.passed_over:
             app.out.warn(f"checkpoint record `{bad.record}` was skipped: {bad.reason}")
         state = taken.state
@@ -93,7 +93,7 @@ class CheckpointCommand(Command, frozen=True, kw_only=True):
 
             with app.out.busy(f"asking {self.model}"):
                 state = checkpoints.enrich(model(self.model), state, list(app.store.read(key)))
-        return state, checkpoints.save(app.store, key, state) if self.save else ""
+        return state, checkpoints.save_checkpoint(app.store, key, state) if self.save else ""
 
     def plain(self, found: list[tuple[str, State]] | _Shown) -> Any:
         if isinstance(found, _Shown):

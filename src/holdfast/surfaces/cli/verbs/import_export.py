@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.records import Json, Record
-    from holdfast.importers import Imported, Skipped
+    from holdfast.importers.common.base import Imported, Skipped
     from holdfast.surfaces.cli.app import App
 
 # import
@@ -126,7 +126,8 @@ class _Run:
             self._show_failure(place, error)
 
     def _take(self, place: str, *, is_given: bool) -> None:
-        from holdfast.importers import Source, format_of, names_for, places, read_source
+        from holdfast.importers import format_of, places, read_source
+        from holdfast.importers.common.base import Source, names_for
 
         is_piped = place == "-"
         data = places.read_bounded(sys.stdin.buffer, "stdin") if is_piped else places.load(place)
@@ -184,7 +185,7 @@ def _import_session(
 
 def _all_skipped(found: Imported) -> list[Skipped]:
     """List what the log leaves out; system prompt and tools belong to requests."""
-    from holdfast.importers import Skipped
+    from holdfast.importers.common.base import Skipped
 
     more = []
     if found.system:
