@@ -121,7 +121,7 @@ READERS: Final = {
     "core/narrative/digest": "the request",
     "core/projection/sizes": "the request",
     "core/extract/shell_commands": "the request",
-    "core/proxy/resumed": "what tells one conversation from another",
+    "core/proxy/identity": "what tells one conversation from another",
     # No way to a model:
     "core/evaluation/needs": "a measurement",
     "core/log/listing": "what a person sees in a list",
@@ -130,7 +130,7 @@ READERS: Final = {
     "core/turn/tool_results": "the result that has just come",
     "core/outputs/offload": "the result that has just come",
     "core/models/replies": "the reply that has just come",
-    "core/log/speakers": "one record",
+    "core/log/replay": "one record",
     "engine/session/state": "the newest question of the turn that runs, to search by",
     "engine/simulation/evaluate": "a measurement",
     "engine/simulation/transcripts": "a measurement",
