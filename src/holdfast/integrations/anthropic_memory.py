@@ -12,49 +12,38 @@ session of the agent has it. `HoldfastAsyncMemoryTool` is the same for `AsyncAnt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from holdfast.engine.adapters import classes_on_use
 from holdfast.engine.memory.anthropic_tool import memory_tool
-from holdfast.integrations.common.home import PeerHome, read_in_thread, write_in_thread
+from holdfast.integrations.common.home import (
+    DeletingOptions,
+    StoreAdapter,
+    read_in_thread,
+    write_in_thread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.engine.tool_values import ToolOutput
-    from holdfast.integrations.common.home import Delete
-    from holdfast.ports import Notes, SessionStore
+    from holdfast.ports import Notes
 
 __all__ = ["HoldfastAsyncMemoryTool", "HoldfastMemoryTool"]
 
 
-class _Notes:
+class _Notes(StoreAdapter):
     """Runs the six commands on the notes of an agent, or of one of its owners."""
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-        cache_control: Any = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]
-        self._home = PeerHome(
-            type(self).__name__, root=root, store=store, agent=agent, owner=owner, delete=delete
-        )
-        self._does_erase = delete == "erase"
+    def __init__(self, *, cache_control: Any = None, **where: Unpack[DeletingOptions]) -> None:
+        super(StoreAdapter, self).__init__(cache_control=cache_control)  # type: ignore[call-arg]
+        super().__init__(**where)
+        self._does_erase = where.get("delete") == "erase"
 
     @property
     def notes(self) -> Notes:
         """The notes that the commands work on."""
         return self._home.store.notes(self._home.agent, self._home.owner)
-
-    def close(self) -> None:
-        """Release the store. Using the tool afterwards is a `RuntimeError`."""
-        self._home.close()
 
     def _run(self, command: Any) -> str:
         """Return the answer to a command. Raises the SDK's `ToolError` where it is a refusal."""

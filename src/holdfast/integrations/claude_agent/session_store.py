@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
@@ -30,8 +30,10 @@ from holdfast.importers.agents.claude_code import read
 from holdfast.importers.common.base import Source
 from holdfast.importers.export_messages import export_messages
 from holdfast.integrations.common.home import (
+    DeletingOptions,
     PeerHome,
     RecentValues,
+    StoreAdapter,
     read_in_thread,
     write_in_thread,
 )
@@ -48,9 +50,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
-    from holdfast.integrations.common.home import Delete, PeerName
+    from holdfast.integrations.common.home import PeerName
     from holdfast.integrations.common.originals import StoredItem
-    from holdfast.ports import SessionStore
 
 
 FORMAT_NAME: Final = "claude-code"
@@ -284,26 +285,16 @@ def _read(record: Record | None) -> Any:
     return found if isinstance(found, dict) else None
 
 
-class HoldfastSessionStore:
+class HoldfastSessionStore(StoreAdapter):
     """A `SessionStore` of the SDK, over any store of Holdfast.
 
     `root` is the address of a store, `store` an open one. `delete` says what the SDK's
     `delete_session_via_store` does: a session in the trash can be restored, an erased one not.
     """
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-    ) -> None:
+    def __init__(self, **where: Unpack[DeletingOptions]) -> None:
         require("claude_agent")
-        self._home = PeerHome(
-            type(self).__name__, root=root, store=store, agent=agent, owner=owner, delete=delete
-        )
+        super().__init__(**where)
         self._transcripts = Transcripts(self._home)
 
     def key_for(self, key: Mapping[str, str]) -> SessionKey:
@@ -340,10 +331,6 @@ class HoldfastSessionStore:
         return await read_in_thread(
             lambda: [found[2] for found, _key in self._home.names() if _is_below(found, name)]
         )
-
-    def close(self) -> None:
-        """Release the store. Using it afterwards is a `RuntimeError`."""
-        self._home.close()
 
     def _load(self, name: PeerName) -> list[Any] | None:
         key = self._home.key_for(name)

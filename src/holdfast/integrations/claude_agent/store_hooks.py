@@ -29,7 +29,7 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast import config
 from holdfast.core.checkpoint.capture import capture_state
@@ -60,7 +60,7 @@ from holdfast.engine.session import checkpoints
 from holdfast.engine.session.opening import check_owner, choose_store
 from holdfast.errors import BadSetting, HoldfastWarning, NoSuchSession, SessionExists, UsageError
 from holdfast.importers import read_transcript
-from holdfast.integrations.common.home import PeerHome, read_in_thread, read_name
+from holdfast.integrations.common.home import StoreAdapter, StoreOptions, read_in_thread, read_name
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.embeddings import find_embedder
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 
-class StoreHook(ABC):
+class StoreHook(StoreAdapter, ABC):
     """Answers one event of the SDK from a store.
 
     `root` is the address of a store, `store` an open one. An error costs the answer, never the
@@ -87,15 +87,8 @@ class StoreHook(ABC):
     purpose: ClassVar[str]
     """The work that an error prevents, for the log."""
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-    ) -> None:
-        self._home = PeerHome(type(self).__name__, root=root, store=store, agent=agent, owner=owner)
+    def __init__(self, **where: Unpack[StoreOptions]) -> None:
+        super().__init__(**where)
         self._is_failing = False
 
     async def __call__(
@@ -113,10 +106,6 @@ class StoreHook(ABC):
         if not fields:
             return {"continue_": True}
         return {"continue_": True, "hookSpecificOutput": {"hookEventName": self.event, **fields}}
-
-    def close(self) -> None:
-        """Release the store. The hook answers nothing afterwards."""
-        self._home.close()
 
     @abstractmethod
     def _answer(self, hook_input: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,18 +197,15 @@ class OutputHook(StoreHook):
     def __init__(
         self,
         *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
         limit: int = OUTPUT_CHARS,
+        **where: Unpack[StoreOptions],
     ) -> None:
         if limit < _LIMIT_MIN:
             raise BadSetting(
                 f"`limit` is {limit}, which leaves no room for a preview",
                 hint=f"pass {_LIMIT_MIN:,} characters or more",
             )
-        super().__init__(root=root, store=store, agent=agent, owner=owner)
+        super().__init__(**where)
         self._limit = limit
         self._cap = min(PREVIEW_CHARS, limit // 2)
 
@@ -289,20 +275,17 @@ class RecallHook(StoreHook):
     def __init__(
         self,
         *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
         recall: Scope = "all",
         limit: int = RECALL_LIMIT,
         cap: int = INJECTION_CHARS,
         with_vectors: bool = True,
+        **where: Unpack[StoreOptions],
     ) -> None:
         if recall not in SCOPES:
             raise BadSetting(f"`recall` is {recall!r}", hint=f"pass one of {', '.join(SCOPES)}")
         if not 1 <= limit <= RECALL_LIMIT_MAX // 2:
             raise BadSetting(f"`limit` is {limit}", hint=f"pass 1 to {RECALL_LIMIT_MAX // 2} hits")
-        super().__init__(root=root, store=store, agent=agent, owner=owner)
+        super().__init__(**where)
         self._recall: Scope = recall
         self._limit = limit
         self._cap = cap

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections import OrderedDict, deque
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -408,6 +408,43 @@ class PeerHome:
             self._is_closed = True
             if self._is_ours:
                 self._store.close()
+
+
+class StoreOptions(TypedDict, total=False):
+    """Whose sessions an adapter keeps, and where."""
+
+    root: str | None
+    """The address of a store."""
+    store: SessionStore | None
+    """An open one, in its place."""
+    agent: str | None
+    owner: str
+
+
+class DeletingOptions(StoreOptions, total=False):
+    """The same, and what becomes of a session that is deleted."""
+
+    delete: Delete
+
+
+class StoreAdapter:
+    """An adapter over a store: `root` is the address of one, `store` an open one."""
+
+    def __init__(
+        self,
+        *,
+        root: str | None = None,
+        store: SessionStore | None = None,
+        agent: str | None = None,
+        owner: str = "",
+        delete: Delete = "trash",
+    ) -> None:
+        name = type(self).__name__
+        self._home = PeerHome(name, root=root, store=store, agent=agent, owner=owner, delete=delete)
+
+    def close(self) -> None:
+        """Release the store. Using the adapter afterwards is a `RuntimeError`."""
+        self._home.close()
 
 
 def _warn_of_damage(store: SessionStore, key: SessionKey, examined: set[SessionKey]) -> None:

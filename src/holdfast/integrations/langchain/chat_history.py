@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
-from holdfast.integrations.common.home import PeerHome, clear_path, read_in_thread, write_in_thread
+from holdfast.integrations.common.home import (
+    StoreAdapter,
+    StoreOptions,
+    clear_path,
+    read_in_thread,
+    write_in_thread,
+)
 from holdfast.integrations.common.langchain_messages import (
     messages_from_record,
     record_from_message,
@@ -22,12 +28,11 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
-    from holdfast.ports import SessionStore
 
 FORMAT_NAME: Final = "langchain"
 
 
-class ChatHistoryMethods:
+class ChatHistoryMethods(StoreAdapter):
     """Keeps the messages of a conversation in any store. A `BaseChatMessageHistory`.
 
     `root` is the address of a store, `store` an open one.
@@ -35,19 +40,9 @@ class ChatHistoryMethods:
 
     framework_base: ClassVar = "langchain_core.chat_history:BaseChatMessageHistory"
 
-    def __init__(
-        self,
-        session_id: str,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-    ) -> None:
+    def __init__(self, session_id: str, **where: Unpack[StoreOptions]) -> None:
+        super().__init__(**where)
         self.session_id = session_id
-        self._home = PeerHome(
-            "HoldfastChatMessageHistory", root=root, store=store, agent=agent, owner=owner
-        )
 
     @property
     def key(self) -> SessionKey:
@@ -90,10 +85,6 @@ class ChatHistoryMethods:
     async def aclear(self) -> None:
         """Begin again, as `clear` does."""
         await write_in_thread(self.clear)
-
-    def close(self) -> None:
-        """Release the store. Using the history afterwards is a `RuntimeError`."""
-        self._home.close()
 
 
 def _record(message: Any) -> Record:

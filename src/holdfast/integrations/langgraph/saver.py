@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine.session.drivers.lease import hold_lease
 from holdfast.errors import BadItem, UsageError
-from holdfast.integrations.common.home import PeerHome, hold_turn, read_in_thread, write_in_thread
+from holdfast.integrations.common.home import (
+    DeletingOptions,
+    StoreAdapter,
+    hold_turn,
+    read_in_thread,
+    write_in_thread,
+)
 from holdfast.integrations.langgraph.threads import (
     GraphThread,
     StoredCheckpoint,
@@ -23,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.integrations.common.home import Delete
     from holdfast.integrations.langgraph.threads import Packed, Place
-    from holdfast.ports import SessionStore
 
 
 _MESSAGEPACK: Final = "msgpack"
@@ -34,25 +38,14 @@ _LIST_START: Final = b"\xdd"
 """Begins a list in MessagePack; its length follows, in four bytes."""
 
 
-class SaverMethods:
+class SaverMethods(StoreAdapter):
     """The blocking methods of a saver, beside those of LangGraph's base class."""
 
     serde: Any
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-        serde: Any = None,
-    ) -> None:
-        super().__init__(serde=serde)  # type: ignore[call-arg]
-        self._home = PeerHome(
-            "HoldfastSaver", root=root, store=store, agent=agent, owner=owner, delete=delete
-        )
+    def __init__(self, *, serde: Any = None, **where: Unpack[DeletingOptions]) -> None:
+        super(StoreAdapter, self).__init__(serde=serde)  # type: ignore[call-arg]
+        super().__init__(**where)
         self._threads = ThreadLogs(self._home)
 
     def get_tuple(self, config: Any) -> Any:
@@ -254,10 +247,6 @@ class SaverMethods:
         key = self._home.ensure((str(thread_id),))
         with hold_lease(self._home.store, key, wait_seconds=wait_seconds):
             yield
-
-    def close(self) -> None:
-        """Release the store. Using the saver afterwards is a `RuntimeError`."""
-        self._home.close()
 
     def _dump(self, value: Any) -> Packed:
         return pack(self.serde.dumps_typed(value))

@@ -6,11 +6,12 @@ An item of the SDK is a record of the log, and comes back exactly as it went in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.home import (
-    PeerHome,
+    StoreAdapter,
+    StoreOptions,
     clear_path,
     move_head,
     read_in_thread,
@@ -28,24 +29,16 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.ports import SessionStore
 
 
-class HoldfastSession:
+class HoldfastSession(StoreAdapter):
     """A `Session` of the SDK over any store. It also is the session of that name elsewhere.
 
     `root` is the address of a store, `store` an open one. `session_settings` are the SDK's.
     """
 
     def __init__(
-        self,
-        session_id: str,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        session_settings: Any = None,
+        self, session_id: str, *, session_settings: Any = None, **where: Unpack[StoreOptions]
     ) -> None:
         require("openai_agents")
         from agents.memory.session_settings import SessionSettings, coerce_session_settings
@@ -56,7 +49,7 @@ class HoldfastSession:
             if session_settings is None
             else coerce_session_settings(session_settings)
         )
-        self._home = PeerHome(type(self).__name__, root=root, store=store, agent=agent, owner=owner)
+        super().__init__(**where)
         self._name = (session_id,)
 
     @property
@@ -92,10 +85,6 @@ class HoldfastSession:
         """Begin again without items. The log keeps the old ones, on a branch."""
         del wrapper
         await write_in_thread(self._clear)
-
-    def close(self) -> None:
-        """Release the store. Using the session afterwards is a `RuntimeError`."""
-        self._home.close()
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 import msgspec
 
@@ -20,8 +20,10 @@ from holdfast.core.log.records import Rewind, Unknown
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import BadItem, LogConflict, NoSuchSession
 from holdfast.integrations.common.home import (
+    DeletingOptions,
     PeerHome,
     RecentValues,
+    StoreAdapter,
     read_in_thread,
     write_in_thread,
 )
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.integrations.common.home import Delete
     from holdfast.integrations.common.originals import StoredItem
     from holdfast.ports import SessionStore
 
@@ -428,7 +429,7 @@ def _read_state(record: Record) -> Any:
         ) from error
 
 
-class ConversationStoreMethods:
+class ConversationStoreMethods(StoreAdapter):
     """Keeps conversations in any store. A `ConversationStore` of Pydantic AI.
 
     `root` is the address of a store, `store` an open one. A deleted conversation is in the trash;
@@ -437,23 +438,8 @@ class ConversationStoreMethods:
 
     framework_base: ClassVar = "pydantic_ai.conversation_store:ConversationStore"
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-    ) -> None:
-        self._home = PeerHome(
-            "HoldfastConversationStore",
-            root=root,
-            store=store,
-            agent=agent,
-            owner=owner,
-            delete=delete,
-        )
+    def __init__(self, **where: Unpack[DeletingOptions]) -> None:
+        super().__init__(**where)
         self._kept = Conversations(self._home)
 
     def key_for(self, conversation_id: str) -> SessionKey:
@@ -492,7 +478,3 @@ class ConversationStoreMethods:
         if head_id is None or limit == 0:
             return []
         return await read_in_thread(lambda: self._kept.history(head_id, limit))
-
-    def close(self) -> None:
-        """Release the store. Using it afterwards is a `RuntimeError`."""
-        self._home.close()

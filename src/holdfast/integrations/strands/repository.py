@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Unpack
 
 import msgspec
 
@@ -16,7 +16,13 @@ from holdfast.core.log.records import Unknown
 from holdfast.core.owners import owner_of
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSession
-from holdfast.integrations.common.home import PeerHome, RecentValues, move_head
+from holdfast.integrations.common.home import (
+    DeletingOptions,
+    PeerHome,
+    RecentValues,
+    StoreAdapter,
+    move_head,
+)
 from holdfast.integrations.common.originals import (
     SPOKEN,
     keep_originals,
@@ -33,9 +39,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.integrations.common.home import Delete, PeerName
+    from holdfast.integrations.common.home import PeerName
     from holdfast.integrations.common.originals import StoredItem
-    from holdfast.ports import SessionStore
 
 
 FORMAT_NAME: Final = "strands"
@@ -253,26 +258,11 @@ _DEFAULT_AGENT: Final = "default"
 that every other surface finds them by the name of the session."""
 
 
-class SessionMethods:
+class SessionMethods(StoreAdapter):
     """The sessions of a repository, and the groups of agents in them."""
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-    ) -> None:
-        self._home = PeerHome(
-            "HoldfastSessionRepository",
-            root=root,
-            store=store,
-            agent=agent,
-            owner=owner,
-            delete=delete,
-        )
+    def __init__(self, **where: Unpack[DeletingOptions]) -> None:
+        super().__init__(**where)
         self._logs = AgentLogs(self._home)
         self._agents: dict[tuple[str, str], str] = {}
         """The agents that were seen here, with the time each was made: a message is appended
@@ -320,10 +310,6 @@ class SessionMethods:
                 f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
             )
         self.create_multi_agent(session_id, multi_agent)
-
-    def close(self) -> None:
-        """Release the store. Using the repository afterwards is a `RuntimeError`."""
-        self._home.close()
 
     def _check_session(self, session_id: str) -> None:
         if self.read_session(session_id) is None:

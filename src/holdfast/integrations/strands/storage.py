@@ -16,7 +16,7 @@ import threading
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 import msgspec
 
@@ -27,8 +27,10 @@ from holdfast.core.text.typed import decode_typed
 from holdfast.engine.adapters import require
 from holdfast.errors import AdapterClosed, BadSetting, HoldfastError, LogConflict, NoSuchSession
 from holdfast.integrations.common.home import (
+    DeletingOptions,
     PeerHome,
     RecentValues,
+    StoreAdapter,
     move_head,
     read_in_thread,
     write_in_thread,
@@ -55,8 +57,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
-    from holdfast.integrations.common.home import Delete, PeerName
-    from holdfast.ports import SessionStore
+    from holdfast.integrations.common.home import PeerName
 
     _T = TypeVar("_T")
 
@@ -452,7 +453,7 @@ def _bytes_of(record: Record) -> bytes:
     return base64.b64decode(str(record.extra["base64"]))
 
 
-class HoldfastStorage:
+class HoldfastStorage(StoreAdapter):
     """Keeps the values of Strands in any store. A `Storage` of Strands.
 
         SnapshotSessionManager("thread-1", storage=HoldfastStorage(root=".sessions"))
@@ -462,16 +463,7 @@ class HoldfastStorage:
     words.
     """
 
-    def __init__(
-        self,
-        *,
-        root: str | None = None,
-        store: SessionStore | None = None,
-        agent: str | None = None,
-        owner: str = "",
-        delete: Delete = "trash",
-        search_strategy: Any = None,
-    ) -> None:
+    def __init__(self, *, search_strategy: Any = None, **where: Unpack[DeletingOptions]) -> None:
         require("strands")
         try:
             from strands.storage import storage as theirs
@@ -481,9 +473,7 @@ class HoldfastStorage:
                 hint="use `HoldfastSessionRepository`, or a newer release",
             ) from error
         self._theirs = theirs
-        self._home = PeerHome(
-            type(self).__name__, root=root, store=store, agent=agent, owner=owner, delete=delete
-        )
+        super().__init__(**where)
         self._logs = ValueLogs(self._home)
         self._search_strategy = search_strategy
         self._prefix = ""
@@ -538,10 +528,6 @@ class HoldfastStorage:
     def clear(self) -> None:
         """Delete every key. It blocks: never call it on an event loop that others use."""
         self._explain(lambda: self._logs.delete_below(self._prefix))()
-
-    def close(self) -> None:
-        """Release the store. Using the storage afterwards is a `RuntimeError`."""
-        self._home.close()
 
     async def aclose(self) -> None:
         """Release the store, off the event loop."""
