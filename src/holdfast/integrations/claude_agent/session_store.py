@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
-from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
@@ -25,14 +24,14 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.engine.adapters import require
-from holdfast.errors import BadItem, LogConflict, NoSuchSession, UsageError
+from holdfast.errors import BadItem, NoSuchSession, UsageError
 from holdfast.importers.agents.claude_code import read
 from holdfast.importers.common.base import Source
 from holdfast.importers.export_messages import export_messages
 from holdfast.integrations.common.home import (
     DeletingOptions,
+    FoldedLogs,
     PeerHome,
-    RecentValues,
     StoreAdapter,
     read_in_thread,
     write_in_thread,
@@ -40,6 +39,7 @@ from holdfast.integrations.common.home import (
 from holdfast.integrations.common.originals import (
     ItemLine,
     item_json,
+    items_of,
     keep_originals,
     read_original,
     spell_item,
@@ -153,11 +153,21 @@ _REMEMBERED_MAX: Final = 128
 class _Transcript(msgspec.Struct):
     """A transcript as far as it is known here."""
 
-    head: str
-    uuids: set[str]
-    summary: Any
-    since: int
+    uuids: set[str] = msgspec.field(default_factory=set)
+    summary: Any = None
+    since: int = 0
     """Records after the newest summary."""
+
+    def add(self, items: Iterable[StoredItem]) -> None:
+        """Take in what follows."""
+        for item in items:
+            if item.kind == _SUMMARY_TYPE:
+                self.summary, self.since = _read(item.record), 0
+                continue
+            self.since += 1
+            for entry in read_original(item.spelled) or ():
+                if isinstance(entry, dict) and isinstance(entry.get("uuid"), str):
+                    self.uuids.add(entry["uuid"])
 
 
 class Transcripts:
@@ -165,67 +175,17 @@ class Transcripts:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
-        self._known: RecentValues[SessionKey, _Transcript] = RecentValues(_REMEMBERED_MAX)
+        self._logs = FoldedLogs(home, _REMEMBERED_MAX, fold=self._load, advance=_advance)
 
     def append(self, name: PeerName, entries: Sequence[Any]) -> None:
         """Store the lines that are new. Raises `BadItem`, and then stores none."""
         made = [(entry, records_from_entry(entry)) for entry in entries]
         main = self._home.key_for(name[:2]) if len(name) > 2 else None
-        key = self._home.key_for(name)
-        known = self._known.get(key)
-        while known is None or not self._try_append(key, name, made, known):
-            self._known.forget(key)  # unknown, or another process was faster
-            self._home.ensure(name, spawned_by=main)
-            known = self._transcript(key)
+        self._logs.append_new(name, lambda known: _fresh(known, name, made), spawned_by=main)
 
-    def _try_append(
-        self,
-        key: SessionKey,
-        name: PeerName,
-        made: Sequence[tuple[Any, list[Record]]],
-        known: _Transcript,
-    ) -> bool:
-        """Append the lines that are new; False where another writer came in between."""
-        fresh, seen = [], set()
-        for entry, records in made:
-            uuid = entry.get("uuid")
-            if not isinstance(uuid, str) or (uuid not in known.uuids and uuid not in seen):
-                fresh.append((entry, records))
-            if isinstance(uuid, str):
-                seen.add(uuid)
-        if not fresh:
-            return self._home.is_head(key, known.head)
-        records = [record for _entry, found in fresh for record in found]
-        summary = known.summary
-        if len(name) == 2:
-            summary = _fold(summary, name, [entry for entry, _found in fresh])
-        since = known.since + len(records)
-        if len(name) == 2 and (summary != known.summary or since > _SUMMARY_EVERY):
-            records.append(Unknown(type=_SUMMARY_TYPE, extra={"json": _spell(summary)}))
-            since = 0
-        head = known.head
-        try:
-            for start in range(0, len(records), BATCH_RECORDS_MAX):
-                batch = records[start : start + BATCH_RECORDS_MAX]
-                head = self._home.store.append(key, batch, expect=head).head
-        except (LogConflict, NoSuchSession):
-            return False
-        known.uuids |= seen  # one set for all appends: copies of it would cost more than they
-        self._known.put(key, _Transcript(head, known.uuids, summary, since))
-        return True
-
-    def _transcript(self, key: SessionKey) -> _Transcript:
-        """Return a transcript as it is now in the store."""
-        known = _Transcript(self._home.store.head(key), set(), None, 0)
-        for item in self.read(key):
-            if item.kind == _SUMMARY_TYPE:
-                known.summary, known.since = _read(item.record), 0
-                continue
-            known.since += 1
-            for entry in read_original(item.spelled) or ():
-                if isinstance(entry, dict) and isinstance(entry.get("uuid"), str):
-                    known.uuids.add(entry["uuid"])
-        self._known.put(key, known)
+    def _load(self, key: SessionKey) -> _Transcript:
+        known = _Transcript()
+        known.add(self.read(key))
         return known
 
     def read(self, key: SessionKey) -> Iterator[StoredItem]:
@@ -256,7 +216,32 @@ class Transcripts:
 
     def forget(self, key: SessionKey) -> None:
         """Forget what is known of a transcript that is deleted."""
-        self._known.forget(key)
+        self._logs.forget(key)
+
+
+def _advance(known: _Transcript, records: list[Record]) -> None:
+    known.add(items_of(records, FORMAT_NAME))
+
+
+def _fresh(
+    known: _Transcript, name: PeerName, made: Sequence[tuple[Any, list[Record]]]
+) -> list[Record]:
+    """Return the records of the lines that are new, and the summary with them where it is due."""
+    entries, records = [], []
+    seen: set[str] = set()
+    for entry, found in made:
+        uuid = entry.get("uuid")
+        if not isinstance(uuid, str) or (uuid not in known.uuids and uuid not in seen):
+            entries.append(entry)
+            records += found
+        if isinstance(uuid, str):
+            seen.add(uuid)
+    if records and len(name) == 2:
+        summary = _fold(known.summary, name, entries)
+        if summary != known.summary or known.since + len(records) > _SUMMARY_EVERY:
+            spelled = json.dumps(summary, separators=(",", ":"))
+            records.append(Unknown(type=_SUMMARY_TYPE, extra={"json": spelled}))
+    return records
 
 
 def _fold(data: Any, name: PeerName, entries: list[Any]) -> Any:
@@ -268,10 +253,6 @@ def _fold(data: Any, name: PeerName, entries: list[Any]) -> Any:
         before = {"session_id": name[1], "mtime": 0, "data": data}
     key: Any = {"project_key": name[0], "session_id": name[1]}
     return fold_session_summary(before, key, entries)["data"]
-
-
-def _spell(summary: Any) -> str:
-    return json.dumps(summary, separators=(",", ":"))
 
 
 def _read(record: Record | None) -> Any:

@@ -128,6 +128,7 @@ class RecentValues(Generic[_Name, _Value]):
 
 
 _T = TypeVar("_T")
+_State = TypeVar("_State")
 
 
 async def read_in_thread(read: Callable[[], _T]) -> _T:
@@ -372,6 +373,28 @@ class PeerHome:
             done = self.store.append_each(key, records)
         self._heads.put(place, done.head)
 
+    def try_append(
+        self, key: SessionKey, records: Sequence[Record], head: str
+    ) -> list[Record] | None:
+        """Append to a session that ends with a record, and return what was appended, with ids.
+
+        None where it is another one by now, or was removed. More than a batch can hold are added
+        batch by batch.
+        """
+        stored: list[Record] = []
+        try:
+            for start in range(0, len(records), BATCH_RECORDS_MAX):
+                batch = records[start : start + BATCH_RECORDS_MAX]
+                done = self.store.append(key, batch, expect=head)
+                head = done.head
+                stored += [
+                    msgspec.structs.replace(record, id=record_id)
+                    for record, record_id in zip(batch, done.ids, strict=True)
+                ]
+        except (LogConflict, NoSuchSession):
+            return None
+        return stored
+
     def headers(self) -> Iterator[Header]:
         """Yield the headers of the owner's sessions that frameworks made."""
         for key in list(self.store.keys(self.agent)):
@@ -408,6 +431,75 @@ class PeerHome:
             self._is_closed = True
             if self._is_ours:
                 self._store.close()
+
+
+class FoldedLogs(Generic[_State]):
+    """Logs of an adapter, each folded into a state that is remembered with the head it is of.
+
+    What is appended is made from the state, and names that head: where another writer came in
+    between, the log is folded again, and the records are made again.
+    """
+
+    def __init__(
+        self,
+        home: PeerHome,
+        most: int,
+        *,
+        fold: Callable[[SessionKey], _State],
+        advance: Callable[[_State, list[Record]], None],
+    ) -> None:
+        """`fold` reads a log; `advance` brings its state up to date with what was appended here."""
+        self._home = home
+        self._fold = fold
+        self._advance = advance
+        self._known: RecentValues[SessionKey, tuple[str, _State]] = RecentValues(most)
+
+    def find(self, key: SessionKey) -> _State | None:
+        """Return the state of a log as it is now; None where there is no log."""
+        known = self._known.get(key)
+        if known is None or not self._home.is_head(key, known[0]):
+            self._known.forget(key)
+            if not self._home.exists(key, is_read_whole=True):
+                return None
+            known = (self._home.store.head(key), self._fold(key))
+            self._known.put(key, known)
+        return known[1]
+
+    def append_new(
+        self,
+        name: PeerName,
+        make: Callable[[_State], list[Record]],
+        *,
+        spawned_by: SessionKey | None = None,
+    ) -> None:
+        """Append what `make` makes of the state of a log, which is made where there is none."""
+        key = self._home.key_for(name)
+        while (known := self._known.get(key)) is None or not self._try_append(key, known, make):
+            self._home.ensure(name, spawned_by=spawned_by)
+            self.find(key)
+
+    def _try_append(
+        self,
+        key: SessionKey,
+        known: tuple[str, _State],
+        make: Callable[[_State], list[Record]],
+    ) -> bool:
+        """Append to a log as it was; False where it is another one by now."""
+        head, state = known
+        records = make(state)
+        if not records:
+            return self._home.is_head(key, head)
+        stored = self._home.try_append(key, records, head)
+        if stored is None:
+            self._known.forget(key)
+            return False
+        self._advance(state, stored)
+        self._known.put(key, (stored[-1].id, state))
+        return True
+
+    def forget(self, key: SessionKey) -> None:
+        """Forget a log that is deleted."""
+        self._known.forget(key)
 
 
 class StoreOptions(TypedDict, total=False):

@@ -477,9 +477,12 @@ class SessionLogs(SessionLogReader):
             after = msgspec.structs.replace(
                 before, state={**before.state, **scopes["session"]}, updated=event["timestamp"]
             )
-            added = self._try_append(home, key, [*records, *after.snapshot(len(records))], before)
-            if added is not None:
-                return msgspec.structs.replace(known, head=added)
+            written = [*records, *after.snapshot(len(records))]
+            stored = home.try_append(key, written, before.head)
+            if stored is not None:
+                self._states.put(key, before.advance(stored))
+                return msgspec.structs.replace(known, head=stored[-1].id)
+            self._states.forget(key)
             before = None
 
     def delete(self, name: SessionName) -> None:
@@ -488,23 +491,6 @@ class SessionLogs(SessionLogReader):
         key = home.key_for(name.peer_name)
         self._states.forget(key)
         home.remove(key)
-
-    def _try_append(
-        self, home: PeerHome, key: SessionKey, records: list[Record], before: StateAtHead
-    ) -> str | None:
-        """Append records to a session as it was, and return its head; None where it is another by
-        now."""
-        try:
-            added = home.store.append(key, records, expect=before.head)
-        except (LogConflict, NoSuchSession):
-            self._states.forget(key)
-            return None
-        stored = [
-            msgspec.structs.replace(record, id=record_id)
-            for record, record_id in zip(records, added.ids, strict=True)
-        ]
-        self._states.put(key, before.advance(stored))
-        return added.head
 
     def _catch_up(
         self, home: PeerHome, key: SessionKey, seen: SeenRevision, ids: Collection[str]

@@ -16,8 +16,7 @@ import msgspec
 
 from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
 from holdfast.core.text.typed import convert_typed
-from holdfast.errors import LogConflict, NoSuchSession
-from holdfast.integrations.common.home import RecentValues
+from holdfast.integrations.common.home import FoldedLogs
 from holdfast.integrations.common.langchain_messages import record_from_message
 from holdfast.integrations.common.originals import StoredLine, reading_item
 
@@ -249,7 +248,6 @@ class GraphThread:
     """The index of a thread's log. It is read once, and follows what is appended here."""
 
     def __init__(self, root: str) -> None:
-        self.head = root
         self.checkpoints: dict[Place, StoredCheckpoint] = {}
         self.deleted: set[Place] = set()
         self._writes: dict[Place, list[GraphLine]] = {}
@@ -263,7 +261,6 @@ class GraphThread:
 
     def add(self, line: GraphLine) -> None:
         """Take the next line of the log."""
-        self.head = line.id
         if line.type == _CHECKPOINT:
             self._add_checkpoint(line)
         elif line.type == _WRITES:
@@ -454,49 +451,18 @@ class ThreadLogs:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
-        self._known: RecentValues[str, GraphThread] = RecentValues(_REMEMBERED_MAX)
+        self._logs = FoldedLogs(home, _REMEMBERED_MAX, fold=self._load, advance=_advance)
         self._lock = threading.RLock()
 
     def read(self, thread_id: str) -> GraphThread | None:
         """Return the index of a thread as it is now; None where there is none."""
-        key = self._home.key_for((thread_id,))
         with self._lock:
-            known = self._known.get(thread_id)
-            if known is not None and self._home.is_head(key, known.head):
-                return known
-            self._known.forget(thread_id)
-            if not self._home.exists(key, is_read_whole=True):
-                return None
-            known = self._load(thread_id)
-            self._known.put(thread_id, known)
-            return known
+            return self._logs.find(self._home.key_for((thread_id,)))
 
     def change(self, thread_id: str, make: Callable[[GraphThread], list[Record]]) -> None:
         """Append what `make` makes of a thread; again, where another writer came in between."""
-        key = self._home.key_for((thread_id,))
         with self._lock:
-            thread = self._known.get(thread_id)
-            while True:
-                if thread is None:
-                    self._home.ensure((thread_id,))
-                    thread = self.read(thread_id) or self._load(thread_id)
-                records = make(thread)
-                if self._append(key, thread, records):
-                    return
-                self._known.forget(thread_id)
-                thread = None
-
-    def _append(self, key: SessionKey, thread: GraphThread, records: list[Record]) -> bool:
-        """Append to a thread; False where the log is another one by now."""
-        if not records:
-            return self._home.is_head(key, thread.head)
-        try:
-            done = self._home.store.append(key, records, expect=thread.head)
-        except (LogConflict, NoSuchSession):
-            return False
-        for record, record_id in zip(records, done.ids, strict=True):
-            thread.add(line_of(msgspec.structs.replace(record, id=record_id)))
-        return True
+            self._logs.append_new((thread_id,), make)
 
     def names(self) -> list[str]:
         """Return the names of all threads."""
@@ -504,13 +470,12 @@ class ThreadLogs:
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread."""
-        with self._lock:
-            self._known.forget(thread_id)
-            self._home.remove(self._home.key_for((thread_id,)))
-
-    def _load(self, thread_id: str) -> GraphThread:
         key = self._home.key_for((thread_id,))
-        head = self._home.store.head(key)
+        with self._lock:
+            self._logs.forget(key)
+            self._home.remove(key)
+
+    def _load(self, key: SessionKey) -> GraphThread:
         thread = GraphThread(self._home.store.header(key).id)
         for found in self._home.lines(key, GraphLine, is_everything=True):
             try:
@@ -518,5 +483,9 @@ class ThreadLogs:
             except Exception:
                 with reading_item(found):
                     raise
-        thread.head = head
         return thread
+
+
+def _advance(thread: GraphThread, records: list[Record]) -> None:
+    for record in records:
+        thread.add(line_of(record))

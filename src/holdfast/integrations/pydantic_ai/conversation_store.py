@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 import msgspec
 
-from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
 from holdfast.core.text.typed import decode_typed
-from holdfast.errors import BadItem, LogConflict, NoSuchSession
+from holdfast.errors import BadItem, NoSuchSession
 from holdfast.integrations.common.home import (
     DeletingOptions,
     PeerHome,
@@ -310,10 +309,7 @@ class Conversations:
         before = known.read().record
         if before.revision != expected or before.head_id != base:
             return False
-        try:
-            is_done = self._append(key, written, known.log_head)
-        except NoSuchSession:
-            return False
+        is_done = self._append(key, written, known.log_head)
         if is_done:
             self._remember(key, [record.head_id, *record.branches])
         return is_done
@@ -350,14 +346,10 @@ class Conversations:
 
     def _append(self, key: SessionKey, records: Sequence[Record], head: str) -> bool:
         """Append records, the last of which is a state; False where another writer was faster."""
-        try:
-            for start in range(0, len(records), BATCH_RECORDS_MAX):
-                batch = records[start : start + BATCH_RECORDS_MAX]
-                head = self._home.store.append(key, batch, expect=head).head
-        except LogConflict:
-            return False
-        self._newest.put(key, _NewestState(records[-1], head))
-        return True
+        stored = self._home.try_append(key, records, head)
+        if stored is not None:
+            self._newest.put(key, _NewestState(records[-1], stored[-1].id))
+        return stored is not None
 
     def delete(self, conversation_id: str, expected: str) -> None:
         """Delete a conversation that still is what was read. Raises `ConversationConflict`."""

@@ -25,7 +25,7 @@ from holdfast.core.log.records import Unknown
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.adapters import require
-from holdfast.errors import AdapterClosed, BadSetting, HoldfastError, LogConflict, NoSuchSession
+from holdfast.errors import AdapterClosed, BadSetting, HoldfastError, NoSuchSession
 from holdfast.integrations.common.home import (
     DeletingOptions,
     PeerHome,
@@ -333,12 +333,11 @@ class ValueLogs:
                 return False
             self._paths.forget(session)
             return True
-        try:
-            done = store.append(session, records, expect=path.head)
-        except LogConflict:
+        stored = self._home.try_append(session, records, path.head)
+        if stored is None:
             return False
-        ends = [done.ids[end - 1] for end in counts]
-        newest = _Path(done.ids[-1], snapshot.messages, path.ends + ends, path.root, rest)
+        ends = [stored[end - 1].id for end in counts]
+        newest = _Path(stored[-1].id, snapshot.messages, path.ends + ends, path.root, rest)
         newest.messages = snapshot.messages
         self._paths.put(session, newest)
         return True
@@ -369,12 +368,11 @@ class ValueLogs:
         return path
 
     def _append_value(self, session: SessionKey, path: _Path, data: bytes) -> bool:
-        try:
-            done = self._home.store.append(session, _value_records(data), expect=path.head)
-        except LogConflict:
-            return False
-        self._paths.put(session, msgspec.structs.replace(path, head=done.head, rest=None))
-        return True
+        stored = self._home.try_append(session, _value_records(data), path.head)
+        if stored is not None:
+            newest = msgspec.structs.replace(path, head=stored[-1].id, rest=None)
+            self._paths.put(session, newest)
+        return stored is not None
 
 
 def _messages_of(line: _ValueLine | Record) -> tuple[list[Any], bool]:
