@@ -17,7 +17,7 @@ from benchmarks.overflow_cases import MODEL, OUTPUT, SYSTEM, TooLong, folder, wi
 
 import holdfast
 from holdfast import Assistant, JsonlStore, ToolResult, User
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.records import text_of
 from holdfast.stores import ANY_OWNER
 from holdfast.surfaces.proxy.addresses import read_upstreams

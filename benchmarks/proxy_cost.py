@@ -19,7 +19,7 @@ from holdfast.context import ProjectionRequest
 from holdfast.core.log.records import Assistant
 from holdfast.core.projection.project import project
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.models import target

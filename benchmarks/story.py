@@ -45,7 +45,7 @@ from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.simulation.transcripts import text_in
 from holdfast.models import target

@@ -661,6 +661,73 @@ def test_order_names_what_is_there() -> None:
         assert len(set(order)) == len(order), folder
 
 
+CIRCLES: frozenset[str] = frozenset({"holdfast.surfaces.http.server"})
+"""Modules that still import one that imports them, each the first of its circle; they only go."""
+
+
+def circles_in(known: dict[str, Module]) -> dict[str, list[str]]:
+    """Return the modules that lead back to themselves, by the first of each circle.
+
+    Every import counts: those of functions, and those for type checkers alone.
+    """
+    leads = {
+        name: {
+            imported
+            for node in _nodes_with_imports(module.tree)
+            if not isinstance(node, ast.Constant)
+            for imported in _modules_named(module, node, known)
+        }
+        for name, module in known.items()
+    }
+    reached = {name: _reach(name, leads) for name in known}
+    circles: dict[str, list[str]] = {}
+    for name in sorted(known):
+        others = sorted(one for one in reached[name] if name in reached[one])
+        if len(others) > 1:
+            circles.setdefault(others[0], others)
+    return circles
+
+
+def _modules_named(
+    module: Module, node: ast.Import | ast.ImportFrom, known: dict[str, Module]
+) -> Iterator[str]:
+    base = None if isinstance(node, ast.Import) else _absolute(module, node)
+    for alias in node.names:
+        inner = alias.name if base is None else f"{base}.{alias.name}"
+        found = inner if inner in known else base
+        if found in known and found != module.name:
+            yield str(found)
+
+
+def _reach(name: str, leads: dict[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for imported in leads[waiting.pop()] - reached:
+            reached.add(imported)
+            waiting.append(imported)
+    return reached
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Not for type checkers either: what needs its reader is one module with it."""
+    assert set(circles_in(modules_in(PACKAGE))) == CIRCLES
+
+
+def test_a_circle_for_type_checkers_is_seen(tmp_path: Path) -> None:
+    """Modules that import each other under `TYPE_CHECKING` are found, however long the way."""
+    guarded = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
+    more = {
+        "core/log/records.py": guarded + "from holdfast.core.log import tree\n",
+        "core/log/tree.py": "from holdfast.core.log.walk import Walk\n",
+        "core/log/walk.py": "def f():\n    from holdfast.core.log.records import Record\n",
+    }
+    found = circles_in(modules_in(_build(tmp_path, {**SOUND, **more})))
+    log = [f"holdfast.core.log.{name}" for name in ("records", "tree", "walk")]
+    assert found == {log[0]: log}
+    assert circles_in(modules_in(_build(tmp_path / "sound", SOUND))) == {}
+
+
 def test_checker_takes_installed_commands_for_used(tmp_path: Path) -> None:
     """A module that a command starts needs nobody to import it, nor do those it imports."""
     more = {

@@ -14,7 +14,7 @@ from holdfast.core.models.messages import Text, ToolCall
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.projection.units import ContextUnit, MessagePart
 from holdfast.core.proxy.edit import ConversationMap, edit_items
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 
 

@@ -13,8 +13,7 @@ from holdfast.engine.proxy.request import ClientRequest
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
-    from holdfast.engine.proxy.exchange import ProxyExchange
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.exchange import ProxyExchange, ProxyKeeper
     from holdfast.ports import SessionStore
 
 DIALECTS: tuple[str, ...] = (

@@ -20,7 +20,7 @@ from tests.support.cases import check_all
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.providers.requests import validate
 from holdfast.stores.in_memory import MemoryStore

@@ -13,7 +13,7 @@ from tests.prompts import png
 from tests.support.runs import examples
 
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:

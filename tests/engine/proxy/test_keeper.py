@@ -20,7 +20,7 @@ from holdfast.core.proxy.endpoints import ProxyProblem
 from holdfast.core.proxy.identity import newest_terms
 from holdfast.core.window import Window
 from holdfast.engine.proxy import session_branches
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.session_branches import last_number
 from holdfast.errors import HoldfastWarning, StoreError
 from holdfast.ports import ANY_HEAD, sessions

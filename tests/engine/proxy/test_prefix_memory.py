@@ -13,7 +13,7 @@ from tests.engine.proxy.conversations import DIALECTS, Client
 from tests.support.runs import examples
 
 from holdfast.engine.proxy import request_body
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.stores.in_memory import MemoryStore

@@ -16,7 +16,7 @@ from tests.surfaces.proxy.test_turns import long_client
 
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import Answer, Call, Loopback
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.surfaces.proxy.addresses import Upstream
 
 ADDRESS = b"127.0.0.1:8485"

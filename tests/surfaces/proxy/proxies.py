@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings

@@ -15,7 +15,7 @@ from tests.surfaces.proxy.test_turns_own_tools import WIRES
 
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores import MemoryStore
 from holdfast.testing import Loopback
 from holdfast.testing.loopback.speaking import Spoken

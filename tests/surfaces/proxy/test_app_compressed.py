@@ -21,7 +21,7 @@ from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 from holdfast.core.log.records import Assistant
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Header
 from holdfast.stores import MemoryStore

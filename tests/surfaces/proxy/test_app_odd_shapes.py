@@ -18,7 +18,7 @@ from tests.surfaces.proxy.test_app_real_sessions import stream_of
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.window import window_argument
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Call

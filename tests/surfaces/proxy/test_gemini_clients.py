@@ -183,7 +183,7 @@ def test_what_the_provider_holds_is_not_cut() -> None:
         "cachedContent": "cachedContents/abc",
         "contents": [{"role": "user", "parts": [{"text": "a word " * 60_000}]}],
     }
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.stores.in_memory import MemoryStore
 

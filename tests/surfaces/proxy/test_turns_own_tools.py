@@ -30,7 +30,7 @@ from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.replies import reply_of
 from holdfast.core.window import Window
-from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.own_tools import OWN_NAMES, ROUNDS_MAX, TOO_MANY
 from holdfast.providers.replies import Accumulator, read_reply
 from holdfast.providers.requests import validate

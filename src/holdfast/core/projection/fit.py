@@ -13,17 +13,17 @@ import bisect
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import Image
-from holdfast.core.projection.past import find_superseded, quiet_steps
-from holdfast.core.projection.policy import StepSize, choose
-from holdfast.core.projection.prune import (
-    chars_of,
-    clear,
+from holdfast.core.projection.draft import (
+    find_superseded,
     newest_steps,
     opaque_before,
     prunable,
     prunable_results,
+    quiet_steps,
     release,
 )
+from holdfast.core.projection.policy import StepSize, choose
+from holdfast.core.projection.prune import chars_of, clear
 from holdfast.core.projection.sizes import water_level
 from holdfast.core.projection.units import is_opaque
 from holdfast.core.projection.view import Form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import Image, ToolAnswer
-from holdfast.core.projection.prune import release
+from holdfast.core.projection.draft import release
 from holdfast.core.projection.sizes import bytes_of
 from holdfast.core.projection.view import Form
 from holdfast.core.tokens.images import image_size, payload_bytes

@@ -17,11 +17,10 @@ from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, budget_for
-from holdfast.core.projection.draft import ViewDraft
+from holdfast.core.projection.draft import ViewDraft, count_cut_steps
 from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
-from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
 from holdfast.core.projection.units import messages_of, open_with_user

@@ -6,7 +6,6 @@ record has in the view is decided elsewhere and recorded, so that it stays the s
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
@@ -31,19 +30,13 @@ from holdfast.core.models.messages import (
     ToolAnswer,
     ToolCall,
 )
-from holdfast.core.projection.units import is_opaque, opaque_in
 from holdfast.core.refusals import is_media, name_file
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.draft import ViewDraft
-    from holdfast.core.projection.policy import Policy
-    from holdfast.core.projection.units import ContextUnit, MessagePart
-    from holdfast.core.projection.view import View
+    from holdfast.core.projection.units import MessagePart
     from holdfast.core.text.cut import Marker
 
 _COUNTER: Final = Estimator()
@@ -53,7 +46,6 @@ _ARGUMENTS_CHARS_MIN: Final = 200
 """Arguments of this length are not replaced by a note: it would not be shorter."""
 _NAMES_CHARS: Final = 20_000
 """Characters of a result that are searched for names."""
-_STEP_SOURCES: Final = ("assistant", "tool_result")
 
 
 def can_trim(part: MessagePart) -> bool:
@@ -276,137 +268,3 @@ def _length(block: Block) -> int:
             return len(msgspec.json.encode(arguments))
         case _:
             return 0  # nothing in it can be cut to a length
-
-
-# What a policy protects: from pruning, and from every cut that is not forced.
-
-
-def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
-    """Which results may be pruned: deny wins, an empty allow list is everything."""
-    allow, deny = _globs(policy.allow), _globs(policy.deny)
-
-    def is_allowed(part: MessagePart) -> bool:
-        if part.source != "tool_result":
-            return False
-        names = [block.name for block in part.blocks if type(block) is ToolAnswer]
-        return all(
-            not (deny and deny.fullmatch(name)) and (not allow or allow.fullmatch(name))
-            for name in names
-        )
-
-    return is_allowed
-
-
-def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    if not patterns:
-        return None
-    parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
-    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
-
-
-def prunable(draft: ViewDraft, policy: Policy) -> range:
-    """The units whose results may be pruned: after the first user message, before the last steps.
-
-    What was read before anybody asked is what the agent works from; the last steps are what it
-    works on.
-    """
-    units = draft.units
-    users = (index for index, unit in enumerate(units) if unit.is_user)
-    first = 0 if draft.opening else next(users, None)
-    end = newest_steps(units, policy)
-    if first is None or all(unit.is_user for unit in units[:end]):
-        return range(0)
-    return range(max(first, draft.start), max(end, draft.start))
-
-
-def newest_steps(units: Sequence[ContextUnit], policy: Policy) -> int:
-    """The index of the first of the newest steps, which the agent works on."""
-    count = policy.protected_steps
-    for index in range(len(units) - 1, -1, -1):
-        if not count:
-            return index + 1
-        count -= not units[index].is_user
-    return len(units) if count == policy.protected_steps else 0
-
-
-def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
-    """The steps that stay in view, whole, when what is around them is cut: those before the first
-    user message, and those with a result of a tool on the deny list. Each by its first record.
-
-    A cut stores them once more. So it holds no step with pictures, nor one that was shortened.
-    Those of an earlier cut stay."""
-    units, deny = view.units, _globs(policy.deny)
-    firsts = (index for index, unit in enumerate(units) if unit.is_user)
-    first = 0 if view.opening else next(firsts, 0)
-    older = frozenset(
-        unit.first
-        for unit in view.opening
-        if unit.parts[0].source in _STEP_SOURCES and not is_opaque(unit)
-    )
-    denied = [u for u in units[first:] if not u.is_user and _is_denied(u, deny)] if deny else []
-    return older | frozenset(
-        unit.first
-        for unit in (*units[:first], *denied)
-        if all(map(_is_plain, unit.parts))
-        and not any(part.record in view.forms for part in unit.parts)
-    )
-
-
-def opaque_before(draft: ViewDraft, start: int) -> ContextUnit | None:
-    """The newest compaction that only its provider can read, where a cut at `start` would leave it
-    out; those before it are in it."""
-    kept = [*draft.opening, *draft.units[draft.start :]]
-    place = next((at for at in reversed(range(len(kept))) if opaque_in(kept[at])), None)
-    if place is None or place - len(draft.opening) + draft.start >= start:
-        return None
-    unit = kept[place]
-    return draft.opaque.setdefault(unit.first, opaque_in(unit) or unit)
-
-
-def count_cut_steps(draft: ViewDraft, policy: Policy) -> int:
-    """Return the number of protected steps that a draft no longer shows."""
-    if draft.summary is None:
-        return 0
-    view = draft.view
-    newest, held = newest_steps(view.units, policy), steps_to_hold(view, policy)
-    kept = {unit.first for unit in (*draft.pinned, *draft.units[draft.start :])}
-    older = [unit for unit in view.units[:newest] if unit.first in held] if held else []
-    return sum(
-        unit.first not in kept
-        for unit in (*older, *view.units[newest:], *view.opening)
-        if unit.parts[0].source in _STEP_SOURCES and not is_opaque(unit)
-    )
-
-
-def release(draft: ViewDraft, room: int) -> None:
-    """Let protected steps from before the cut go, the oldest first, until the rest fits; with no
-    room, all of them, also in later cuts."""
-    over = draft.total - room
-    gone: set[str] = set()
-    for unit in draft.pinned:
-        if over > 0 and draft.holds(unit):
-            over -= draft.tokens_of(unit)
-            gone.add(unit.first)
-    draft.released |= gone
-    if not room:
-        draft.released |= draft.held
-    if gone:
-        draft.keep_pins([unit for unit in draft.pinned if unit.is_user or unit.first not in gone])
-
-
-def _is_denied(unit: ContextUnit, deny: re.Pattern[str]) -> bool:
-    return any(
-        type(block) is ToolAnswer and deny.fullmatch(block.name) is not None
-        for part in unit.parts
-        for block in part.blocks
-    )
-
-
-def _is_plain(part: MessagePart) -> bool:
-    return part.source in _STEP_SOURCES and all(map(_is_text, part.blocks))
-
-
-def _is_text(block: Block) -> bool:
-    if isinstance(block, ToolAnswer):
-        return all(type(piece) is Text for piece in block.content)
-    return isinstance(block, Text | Thinking | ToolCall)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,8 +15,10 @@ from holdfast.core.proxy.endpoints import ProxyProblem, without_compression, wit
 from holdfast.core.turn.replies import assistant_record
 from holdfast.engine.proxy.exchange_log import ExchangeLog
 from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
+from holdfast.engine.proxy.keeper import RequestLog
 from holdfast.engine.proxy.own_rounds import OwnRounds
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
+from holdfast.errors import HoldfastError
 from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.proxy.branches import ChainPlace
     from holdfast.core.proxy.endpoints import Headers
-    from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.engine.proxy.reply_reading import ChunkState
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
@@ -228,3 +230,45 @@ class ProxyExchange:
                 log.store(CallFailure(cause=cause), self._fitting)
         except Exception as error:  # there is nobody left to tell
             _log.warning("what came before the end cannot be stored (%s): %s", cause, error)
+
+
+class ProxyKeeper(RequestLog):
+    """Keeps what goes through the proxy, from the request to the end of its reply."""
+
+    def begin(self, request: ClientRequest) -> ProxyExchange:
+        """Log the new part of a request, and decide about what is sent.
+
+        Raises `ProxyProblem` where the request cannot be read, or cannot be logged and must be.
+        """
+        request = self._prefixes.attach(request)
+        request.new_items  # noqa: B018 - raises for what is no request of this dialect
+        try:
+            begun = self._begin(request)
+        except (HoldfastError, OSError) as error:
+            self.warn_or_raise(error)
+            return ProxyExchange(self, request, None, "")
+        self._prefixes.remember(request)
+        return begun
+
+    def _begin(self, request: ClientRequest) -> ProxyExchange:
+        if request.client.previous:
+            return self._go_on(request)
+        with self._opening_lock(request) if request.atoms else nullcontext():
+            session, known, place = self._find(request)
+            with session.lock:
+                after = self._log(request, session, known, place)
+        return ProxyExchange(self, request, session, after, place)
+
+    def _go_on(self, request: ClientRequest) -> ProxyExchange:
+        """A request that has only the new part: the provider keeps the history."""
+        with self._lock:
+            found = self._responses.get(request.client.previous)
+        found = found or self._search_response(request.client.previous)
+        key, after = found or (self._new_key(request), "")
+        session = self._pool.get(key)
+        with session.lock:
+            if not session.refresh():
+                session.create("proxy")
+            place = session.branches.place_at(after or session.branches.root)
+            after = self._log(request, session, 0, place)
+        return ProxyExchange(self, request, session, after, place, is_whole=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Reply
     from holdfast.engine.proxy.fitting import Fitting
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.keeper import RequestLog
     from holdfast.engine.proxy.own_rounds import OwnRounds
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
@@ -31,7 +31,7 @@ class ExchangeLog:
 
     def __init__(
         self,
-        keeper: ProxyKeeper,
+        keeper: RequestLog,
         request: ClientRequest,
         session: LoggedSession,
         after: str,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.request import Pressure
     from holdfast.core.proxy.branches import ChainPlace
     from holdfast.core.turn.refusals import Repair
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.keeper import RequestLog
     from holdfast.engine.proxy.own_tools import OwnTools
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
@@ -95,7 +95,7 @@ class Fitting:
 
     def __init__(
         self,
-        keeper: ProxyKeeper,
+        keeper: RequestLog,
         request: ClientRequest,
         session: LoggedSession,
         target: Target,

@@ -1,11 +1,10 @@
-"""Keeps what goes through the proxy: finds the session of a request, and logs its new part."""
+"""Finds the session of a request through the proxy, and logs the new part of it."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from collections import OrderedDict
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakValueDictionary
 
@@ -21,14 +20,13 @@ from holdfast.core.proxy.identity import (
     session_name,
 )
 from holdfast.core.window import window_argument
-from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.engine.proxy.refused_fields import RefusedFields
 from holdfast.engine.proxy.reply_limits import ReplyLimits
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
-from holdfast.errors import HoldfastError, HoldfastWarning
+from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +45,8 @@ _RESPONSES_MAX: Final = 10_000
 """Responses of which the next request may name one; the provider keeps the history itself."""
 
 
-class ProxyKeeper:
-    """The sessions behind a proxy. Safe for threads."""
+class RequestLog:
+    """Finds the session of a request, and logs its new part. Safe for threads."""
 
     def __init__(
         self,
@@ -79,21 +77,6 @@ class ProxyKeeper:
     def describe(self) -> dict[str, str]:
         return {"mode": self.mode, "store": self.store.describe()}
 
-    def begin(self, request: ClientRequest) -> ProxyExchange:
-        """Log the new part of a request, and decide about what is sent.
-
-        Raises `ProxyProblem` where the request cannot be read, or cannot be logged and must be.
-        """
-        request = self._prefixes.attach(request)
-        request.new_items  # noqa: B018 - raises for what is no request of this dialect
-        try:
-            begun = self._begin(request)
-        except (HoldfastError, OSError) as error:
-            self.warn_or_raise(error)
-            return ProxyExchange(self, request, None, "")
-        self._prefixes.remember(request)
-        return begun
-
     def warn_or_raise(self, error: Exception) -> None:
         """Raise where the mode promises a log, and warn where it only observes."""
         what = f"the log cannot be written: {error}"
@@ -111,15 +94,6 @@ class ProxyKeeper:
             raise problem
         warnings.warn(HoldfastWarning(f"passed on without a log: {problem.what}"), stacklevel=2)
 
-    def _begin(self, request: ClientRequest) -> ProxyExchange:
-        if request.client.previous:
-            return self._go_on(request)
-        with self._opening_lock(request) if request.atoms else nullcontext():
-            session, known, place = self._find(request)
-            with session.lock:
-                after = self._log(request, session, known, place)
-        return ProxyExchange(self, request, session, after, place)
-
     def _opening_lock(self, request: ClientRequest) -> threading.Lock:
         """Return the lock of all requests that begin alike. Until the first of them is in the log,
         an equal one would not find it, and begin a session of its own."""
@@ -132,20 +106,6 @@ class ProxyKeeper:
         """Append what is new: terms that changed, and messages."""
         records: list[Record] = [*_new_terms(request, session, place), *new_records(request, known)]
         return session.append(records, place.tip)
-
-    def _go_on(self, request: ClientRequest) -> ProxyExchange:
-        """A request that has only the new part: the provider keeps the history."""
-        with self._lock:
-            found = self._responses.get(request.client.previous)
-        found = found or self._search_response(request.client.previous)
-        key, after = found or (self._new_key(request), "")
-        session = self._pool.get(key)
-        with session.lock:
-            if not session.refresh():
-                session.create("proxy")
-            place = session.branches.place_at(after or session.branches.root)
-            after = self._log(request, session, 0, place)
-        return ProxyExchange(self, request, session, after, place, is_whole=False)
 
     def _search_response(self, response: str) -> tuple[SessionKey, str] | None:
         """Look for a response that another process logged, in the newest sessions."""

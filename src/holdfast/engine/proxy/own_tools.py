@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool, ToolCall
     from holdfast.core.owners import Owner
     from holdfast.core.window import Window
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.keeper import RequestLog
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.ports import SessionStore
 
@@ -104,7 +104,7 @@ class OwnTools:
 class ToolOffer:
     """Our tools for one request, where the user switched them on and it can have them."""
 
-    def __init__(self, keeper: ProxyKeeper, request: ClientRequest, key: SessionKey) -> None:
+    def __init__(self, keeper: RequestLog, request: ClientRequest, key: SessionKey) -> None:
         self._keeper = keeper
         self._request = request
         self._key = key

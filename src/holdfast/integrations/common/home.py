@@ -169,6 +169,29 @@ def move_head(
     return True
 
 
+def try_append(
+    store: SessionStore, key: SessionKey, records: Sequence[Record], head: str
+) -> list[Record] | None:
+    """Append to a session that ends with a record, and return what was appended, with ids.
+
+    None where it is another one by now, or was removed. More than a batch can hold are added
+    batch by batch.
+    """
+    stored: list[Record] = []
+    try:
+        for start in range(0, len(records), BATCH_RECORDS_MAX):
+            batch = records[start : start + BATCH_RECORDS_MAX]
+            done = store.append(key, batch, expect=head)
+            head = done.head
+            stored += [
+                msgspec.structs.replace(record, id=record_id)
+                for record, record_id in zip(batch, done.ids, strict=True)
+            ]
+    except (LogConflict, NoSuchSession):
+        return None
+    return stored
+
+
 def clear_path(store: SessionStore, key: SessionKey, also: str = "") -> None:
     """Move the head to the first record, if there are messages, or records of the type `also`."""
     while True:
@@ -373,28 +396,6 @@ class PeerHome:
             done = self.store.append_each(key, records)
         self._heads.put(place, done.head)
 
-    def try_append(
-        self, key: SessionKey, records: Sequence[Record], head: str
-    ) -> list[Record] | None:
-        """Append to a session that ends with a record, and return what was appended, with ids.
-
-        None where it is another one by now, or was removed. More than a batch can hold are added
-        batch by batch.
-        """
-        stored: list[Record] = []
-        try:
-            for start in range(0, len(records), BATCH_RECORDS_MAX):
-                batch = records[start : start + BATCH_RECORDS_MAX]
-                done = self.store.append(key, batch, expect=head)
-                head = done.head
-                stored += [
-                    msgspec.structs.replace(record, id=record_id)
-                    for record, record_id in zip(batch, done.ids, strict=True)
-                ]
-        except (LogConflict, NoSuchSession):
-            return None
-        return stored
-
     def headers(self) -> Iterator[Header]:
         """Yield the headers of the owner's sessions that frameworks made."""
         for key in list(self.store.keys(self.agent)):
@@ -489,7 +490,7 @@ class FoldedLogs(Generic[_State]):
         records = make(state)
         if not records:
             return self._home.is_head(key, head)
-        stored = self._home.try_append(key, records, head)
+        stored = try_append(self._home.store, key, records, head)
         if stored is None:
             self._known.forget(key)
             return False

@@ -24,6 +24,7 @@ from holdfast.integrations.common.home import (
     read_in_thread,
     read_name,
     session_id_for,
+    try_append,
     write_in_thread,
 )
 from holdfast.integrations.common.originals import items_of, original_of, reading_item, spell_item
@@ -478,7 +479,7 @@ class SessionLogs(SessionLogReader):
                 before, state={**before.state, **scopes["session"]}, updated=event["timestamp"]
             )
             written = [*records, *after.snapshot(len(records))]
-            stored = home.try_append(key, written, before.head)
+            stored = try_append(home.store, key, written, before.head)
             if stored is not None:
                 self._states.put(key, before.advance(stored))
                 return msgspec.structs.replace(known, head=stored[-1].id)

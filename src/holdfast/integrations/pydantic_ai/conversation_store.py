@@ -24,6 +24,7 @@ from holdfast.integrations.common.home import (
     RecentValues,
     StoreAdapter,
     read_in_thread,
+    try_append,
     write_in_thread,
 )
 from holdfast.integrations.common.originals import (
@@ -346,7 +347,7 @@ class Conversations:
 
     def _append(self, key: SessionKey, records: Sequence[Record], head: str) -> bool:
         """Append records, the last of which is a state; False where another writer was faster."""
-        stored = self._home.try_append(key, records, head)
+        stored = try_append(self._home.store, key, records, head)
         if stored is not None:
             self._newest.put(key, _NewestState(records[-1], stored[-1].id))
         return stored is not None

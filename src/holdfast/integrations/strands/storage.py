@@ -33,6 +33,7 @@ from holdfast.integrations.common.home import (
     StoreAdapter,
     move_head,
     read_in_thread,
+    try_append,
     write_in_thread,
 )
 from holdfast.integrations.common.originals import (
@@ -333,7 +334,7 @@ class ValueLogs:
                 return False
             self._paths.forget(session)
             return True
-        stored = self._home.try_append(session, records, path.head)
+        stored = try_append(self._home.store, session, records, path.head)
         if stored is None:
             return False
         ends = [stored[end - 1].id for end in counts]
@@ -368,7 +369,7 @@ class ValueLogs:
         return path
 
     def _append_value(self, session: SessionKey, path: _Path, data: bytes) -> bool:
-        stored = self._home.try_append(session, _value_records(data), path.head)
+        stored = try_append(self._home.store, session, _value_records(data), path.head)
         if stored is not None:
             newest = msgspec.structs.replace(path, head=stored[-1].id, rest=None)
             self._paths.put(session, newest)

@@ -71,7 +71,7 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
         `defaults` are upstreams for which there is no option.
         """
         check_packages("the proxy", "proxy", ("starlette", "uvicorn", "httpx2"))
-        from holdfast.engine.proxy.keeper import ProxyKeeper
+        from holdfast.engine.proxy.exchange import ProxyKeeper
         from holdfast.surfaces.proxy.addresses import read_upstreams
         from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 
     from holdfast.core.proxy.endpoints import Endpoint
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
     from holdfast.surfaces.proxy.addresses import Upstream
 

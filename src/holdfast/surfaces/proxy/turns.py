@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.core.proxy.endpoints import Endpoint
-    from holdfast.engine.proxy.exchange import ProxyExchange
-    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.exchange import ProxyExchange, ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
     from holdfast.surfaces.proxy.addresses import Upstream
     from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply

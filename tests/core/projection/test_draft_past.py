@@ -13,8 +13,8 @@ from holdfast import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.narrative.carryover import CarryOver, carry_digests
-from holdfast.core.projection import past
-from holdfast.core.projection.past import find_superseded
+from holdfast.core.projection import draft as past
+from holdfast.core.projection.draft import find_superseded
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
