@@ -211,7 +211,7 @@ def test_the_edges_are_there() -> None:
     assert gone == []
     adapters = [place for place in members if place.startswith("integrations/")]
     texts = [place for place in adapters if place.endswith("(owner)")]
-    assert len(texts) > 10
+    assert texts
     assert all("None" not in members[place] for place in texts)
 
 
