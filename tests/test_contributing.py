@@ -27,24 +27,22 @@ COMMAND = '''"""`greet`: greets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.command import Command, place
 
 if TYPE_CHECKING:
-    import argparse
+    from holdfast.surfaces.cli.app import App
 
 
-def _add_greet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name")
+class GreetCommand(Command, frozen=True, kw_only=True):
+    """Greets."""
 
+    name: Annotated[str, place("who is greeted")]
 
-def _greet(args: argparse.Namespace, app: App) -> int:
-    app.out.note(f"hello {args.name}")
-    return 0
-
-
-VERBS = {"greet": Verb(_add_greet, _greet, "")}
+    def run(self, app: App) -> int:
+        app.out.note(f"hello {self.name}")
+        return 0
 '''
 RECORD = '''class Scratch(_Record, frozen=True, tag="scratch", kw_only=True):
     """A record of a contributor."""
@@ -139,13 +137,11 @@ def test_a_store_takes_one_line(scratch: Scratch) -> None:
 def test_a_command_takes_one_row(scratch: Scratch) -> None:
     """It runs, and the help names it."""
     scratch.add("surfaces/cli/verbs/greet.py", COMMAND)
-    row = '    "holdfast.surfaces.cli.verbs.greet": {"greet": "greet somebody"},\n'
-    scratch.change(
-        "surfaces/cli/__init__.py", ('    "holdfast.surfaces.cli.verbs.classify": {', row)
-    )
+    row = "  greet      holdfast.surfaces.cli.verbs.greet             Greet somebody\n"
+    scratch.change("surfaces/cli/help.py", ("  classify   holdfast", row))
 
     assert "hello Ada" in scratch.run("-m", "holdfast", "greet", "Ada")
-    assert "greet somebody" in scratch.run("-m", "holdfast", "help", "--all")
+    assert "Greet somebody" in scratch.run("-m", "holdfast", "help", "--all")
     assert len(scratch.touched) == listed("a CLI command")
 
 

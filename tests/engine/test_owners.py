@@ -26,7 +26,6 @@ from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.chat_context import ChatContext
 from holdfast.testing import ScriptedModel
-from holdfast.testing.simulator import SimulatedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,8 +45,8 @@ NO_LOOKUPS = {
     "add_user": "the speaker of a message",
     "rewrite_field": "a field",
     "holdfast.context.capture": "written into a checkpoint",
-    "holdfast.importers.detect": "a file",
-    "holdfast.importers.read": "a file",
+    "holdfast.importers.detect_format": "a file",
+    "holdfast.importers.read_transcript": "a file",
     "holdfast.importers.Source.__init__": "a file",
     "replace": "a source",
     "use_model": "a model",
@@ -138,11 +137,6 @@ def open_async(store: MemoryStore, name: str, owner: str) -> str:
     return asyncio.run(run())
 
 
-def open_simulated(store: MemoryStore, name: str, owner: str) -> str:
-    session = SimulatedSession.open(name, model=model(), store=store, agent="main", owner=owner)
-    return words(store, session.key)
-
-
 def read_history(store: MemoryStore, name: str, owner: str) -> str:
     caller = Caller("main", None, owner=owner_of(owner), visibility="all", agents=("*",))
     return str(History(store, caller=caller).read(name))
@@ -173,11 +167,9 @@ def find_in_chat(store: MemoryStore, name: str, owner: str) -> str:
 PROBES: dict[str, Callable[[MemoryStore, str, str], str]] = {
     "holdfast.Session.open": open_session,
     "holdfast.AsyncSession.open": open_async,
-    "holdfast.testing.SimulatedSession.open": open_simulated,
     "holdfast.History.read": read_history,
     "holdfast.History.text": history_text,
     "holdfast.Memory.get": read_memory,
-    "holdfast.memory.Memory.get": read_memory,
     "holdfast.commands.ChatContext.find": find_in_chat,
 }
 """A way to see whose words each lookup leads to."""

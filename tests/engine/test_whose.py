@@ -34,7 +34,6 @@ from holdfast.stores import MemoryStore, copy_store
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import ScriptedModel
 from holdfast.testing.conformance import owning
-from holdfast.testing.simulator import SimulatedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,9 +47,6 @@ OWNER_TYPES = re.compile(r"\b(?:NamedOwner|NoOwner|AnyOwner|Owner|OwnerFilter|Fo
 
 ELSEWHERE = {
     "holdfast.gateway.Gateway.submit": "writes the owner into a message; queues are walked",
-    "holdfast.stores.owner_text": "a conversion",
-    "holdfast.stores.StoredNotes.__init__": "the notes that `SideStores.notes` gives",
-    "holdfast.stores.NoteStore.__init__": "the notes that `SideStores.notes` gives",
 }
 """Callables that ask whose and look nothing up, or whose port is walked, and why."""
 OF_PORTS = {name.partition(".")[2] for name in (*owning.ASKS, *owning.ERASES)}
@@ -172,14 +168,12 @@ def remember(store: JsonlStore, wanted: OwnerFilter) -> set[Owner]:
 ASKERS: dict[str, Callable[[JsonlStore, OwnerFilter], set[Owner]]] = {
     "holdfast.Session.open": open_sessions(Session),
     "holdfast.AsyncSession.open": open_sessions(AsyncSession),
-    "holdfast.testing.SimulatedSession.open": open_sessions(SimulatedSession),
     "holdfast.commands.ChatContext.__init__": list_in_chat,
     "holdfast.commands.AsyncChatContext.__init__": list_in_async_chat,
     "holdfast.erase": plan_erasures,
     "holdfast.erase_owner": plan_erasure_of_owner,
     "holdfast.stores.copy_store": copy,
     "holdfast.Memory.open": remember,
-    "holdfast.memory.Memory.open": remember,
 }
 """The people whose things a callable shows, by its path."""
 

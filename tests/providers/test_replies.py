@@ -325,7 +325,7 @@ def test_plain_text_is_the_answer() -> None:
 @pytest.mark.parametrize("raw", [None, 7, {}, {"choices": []}, object()])
 def test_what_is_no_reply_is_refused(raw: object) -> None:
     """Something else than a reply of the dialect is said to be that, with what to return."""
-    with pytest.raises(BadSetting, match="no reply of the dialect `anthropic`") as caught:
+    with pytest.raises(BadSetting, match="not a reply of the dialect `anthropic`") as caught:
         read_reply(raw, to("anthropic"))
     assert "stream" in str(caught.value.hint)
 

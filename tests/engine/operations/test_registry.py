@@ -25,8 +25,14 @@ from holdfast.surfaces.http.server import ROUTES
 
 SURFACES = Path(surfaces.__path__[0])
 READS_JSON = {
-    *("cli/conversations.py", "cli/demo/replay.py", "cli/masking.py", "cli/proxy/check.py"),
-    *("cli/verbs/classify.py", "cli/verbs/memory_search.py"),
+    *(
+        "cli/conversations.py",
+        "cli/demo/demo.py",
+        "cli/demo/replay.py",
+        "cli/masking.py",
+        "cli/proxy.py",
+    ),
+    *("cli/verbs/classify.py", "cli/verbs/memory.py"),
     *("console/session_pages/request.py", "http/context.py", "http/server.py"),
 }
 """Modules that parse JSON: files and lines of stdin, bodies, cursors, blocks of a request."""

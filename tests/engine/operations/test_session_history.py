@@ -353,7 +353,7 @@ def test_forged_foreign_and_stale_cursors_are_refused() -> None:
     for cursor, reason in (
         (good[:-1] + ("0" if good[-1] != "0" else "1"), "checksum"),
         ("hc1.00.000000000000", "checksum"),
-        ("../../etc/passwd", "no cursor"),
+        ("../../etc/passwd", "not a cursor"),
         (foreign, "another session"),
         (stale, "rewound"),
         (made_cursor(KEY, "nothing"), "rewound"),

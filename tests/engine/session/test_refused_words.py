@@ -137,6 +137,7 @@ READERS: Final = {
     # One record that somebody names:
     "engine/memory/search": "what a citation leads to",
     "engine/outputs": "what a ref leads to",
+    "engine/operations/inbox": "the answer to a message, by its key",
 }
 """Each module that reads words out of records, and the way out by which they leave."""
 WORDS: Final = frozenset(

@@ -201,7 +201,7 @@ def test_a_checkpoint_that_cannot_be_stored_costs_no_cut(
     def broken(*_args: Any, **_more: Any) -> Any:
         raise OSError("no space left")
 
-    monkeypatch.setattr("holdfast.engine.session.checkpoints.capture", broken)
+    monkeypatch.setattr("holdfast.engine.session.checkpoints.capture_state", broken)
     session = bench.open(ScriptedModel(otherwise="fine " * 60, window=200_000), summary="extract")
     for number in range(6):
         bench.say(session, f"message {number} " + "word " * 200)
