@@ -39,5 +39,5 @@ def test_the_first_turn_is_told_with_its_reason() -> None:
 def test_records_without_a_model_are_counted_by_what_is_known() -> None:
     """No model, no time, no answer: nothing is guessed, and nothing fails."""
     words = " ".join(f"word{number}" for number in range(50_000))
-    assert "nobody knows" in first_turn_notice([User(content=words)], now=1.0)
+    assert "an unknown model" in first_turn_notice([User(content=words)], now=1.0)
     assert first_turn_notice([], now=1.0) == ""
