@@ -36,6 +36,8 @@ from holdfast.testing.scripted import ScriptedModel
 if TYPE_CHECKING:
     import httpx2
 
+    from holdfast.core.log.records import Record
+
 _MODEL = "claude-sonnet-4-5"
 _CHANGES = st.builds(
     ModelChange,
@@ -98,6 +100,29 @@ def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: i
     assert shown.plan.window.tokens == stated
     assert status_window(store, key) == stated
     assert _texts(shown.prepared.request["messages"])[: len(sent)] == _texts(sent)
+
+
+def test_a_cut_that_is_shown_tells_what_the_one_that_is_made_will() -> None:
+    """Also what the user said before another tool's compaction, which no carry-over of ours has."""
+    key, store = SessionKey("main", "s"), MemoryStore()
+    store.create(key)
+    rule = "Never touch the herons."
+    said: list[Record] = [User(content=rule), Assistant(content="Noted.", model=_MODEL)]
+    said += [Compaction(summary="1. Pending:\n- all of it", method="model")]
+    for part in range(40):
+        said += [User(content=f"Look at part {part}.")]
+        said += [Assistant(content="I looked at it. " * 90, model=_MODEL)]
+    store.append(key, said, expect=ANY_HEAD)
+    shown = read_request(store, key, RequestTerms(window=Window(9_000), floor=2_000))
+    assert shown.plan.decisions
+    told = _texts(shown.prepared.request["messages"])
+    assert rule in told[0]
+    model = ScriptedModel(["yes"], target=target("anthropic", model=_MODEL))
+    with Session.open(
+        "s", store=store, model=model, window=9_000, limits=Limits(floor=2_000), summary="extract"
+    ) as session:
+        session.say("and now?")
+    assert rule in _texts(model.requests[-1]["messages"])[0]
 
 
 def status_window(store: MemoryStore, key: SessionKey) -> int | None:

@@ -25,6 +25,7 @@ from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window  # noqa: TC001 - the schema of an answer needs it
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, cache_for, prepare_request
+from holdfast.engine.session.session_log import words_before
 from holdfast.engine.workspace.facts import NEAR_RECORDS, default_dialect, terms_of_proxy
 from holdfast.providers.known_models.lookup import window_of
 
@@ -191,8 +192,8 @@ def _prepare_session(
             system=terms.system or told.system,
             tools=terms.tools or told.tools,
         )
-    records = session_records(store, key, terms.window or _own_window(terms))
-    return preview(records, terms), records
+    words, live = _live_records(store, key, terms.window or _own_window(terms))
+    return preview([*words, *live], terms), live
 
 
 def whole_ledger(plan: Plan, records: Sequence[Record]) -> tuple[LedgerLine, ...]:
@@ -212,9 +213,20 @@ def _own_window(terms: RequestTerms) -> Window:
 
 def session_records(store: SessionStore, key: SessionKey, window: Window | None) -> list[Record]:
     """Return the records that a request is made from; all of them without a window."""
-    found = store.read(key) if window is None else store.live(key, window=window).records
-    payload = payload_of(store.blobs)
-    return [restore(record, payload) for record in found if not isinstance(record, Header)]
+    if window is None:
+        payload = payload_of(store.blobs)
+        return [restore(rec, payload) for rec in store.read(key) if not isinstance(rec, Header)]
+    words, live = _live_records(store, key, window)
+    return [*words, *live]
+
+
+def _live_records(
+    store: SessionStore, key: SessionKey, window: Window
+) -> tuple[list[Record], list[Record]]:
+    """The user's words from before another tool's compaction, and the records from there on."""
+    live, payload = store.live(key, window=window), payload_of(store.blobs)
+    records = [restore(rec, payload) for rec in live.records if not isinstance(rec, Header)]
+    return words_before(store, key, live), records
 
 
 def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:

@@ -86,7 +86,14 @@ def complete_ledger(
         else line
         for line in ledger
     ]
-    return (*before, *weighed)
+    lines = [*before, *weighed]
+    order = {record.id: place for place, record in enumerate(earlier)}
+    places, at = [], len(order)
+    for line in reversed(lines):  # what is no record stands before what follows it
+        at = order.get(line.record, at)
+        places.append(at)
+    in_order = sorted(zip(reversed(places), lines, strict=True), key=lambda placed: placed[0])
+    return tuple(line for _place, line in in_order)
 
 
 def _earlier_line(

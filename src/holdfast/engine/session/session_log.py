@@ -176,26 +176,13 @@ class SessionLog:
     def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)
         self._records = [
-            *self._words_before(live),
+            *words_before(self.store, self.key, live),
             *map(self._with_payloads, live.records),
         ]
         self._head, self._window = live.head, window
         callback, self._on_load = self._on_load, None
         if callback is not None:
             callback(self._records)
-
-    def _words_before(self, live: Live) -> list[Record]:
-        """The user's words from before another tool's compaction: no carry-over of ours has them,
-        and the next one must."""
-        if live.boundary is None or live.boundary.covers is not None or not live.records:
-            return []
-        first = live.records[0].id
-        older = takewhile(lambda record: record.id != first, self.store.read(self.key))
-        return [
-            record
-            for record in older
-            if isinstance(record, User) or (isinstance(record, ToolResult) and record.refused)
-        ]
 
     def _catch_up(self) -> list[Record] | None:
         """Take over the records of other writers; None where they do not simply follow ours."""
@@ -212,3 +199,17 @@ class SessionLog:
         if added:
             self._head = added[-1].id
         return added
+
+
+def words_before(store: SessionStore, key: SessionKey, live: Live) -> list[Record]:
+    """Return the user's words from before another tool's compaction: no carry-over of ours has
+    them, and the next one must."""
+    if live.boundary is None or live.boundary.covers is not None or not live.records:
+        return []
+    first = live.records[0].id
+    older = takewhile(lambda record: record.id != first, store.read(key))
+    return [
+        record
+        for record in older
+        if isinstance(record, User) or (isinstance(record, ToolResult) and record.refused)
+    ]
