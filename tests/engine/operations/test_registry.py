@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 from pathlib import Path
 from typing import Any, get_args
@@ -11,14 +12,20 @@ import msgspec
 import pytest
 
 from holdfast import surfaces
-from holdfast.core.history.access import Action
+from holdfast.core.history.access import OPERATOR, Action
 from holdfast.core.history.answers import Result
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import User
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations import tools as model_tools
 from holdfast.engine.operations.context import ReadContext, ResumeSession
 from holdfast.engine.operations.history import ListSessions, SearchSessions
+from holdfast.engine.operations.inbox import CancelTurn
 from holdfast.engine.operations.operation import RIGHTS, LiveOperation, Operation, describe
 from holdfast.engine.operations.registry import OPERATIONS
 from holdfast.engine.operations.tools import TOOLS
+from holdfast.engine.workspace.workspace import CallerWorkspace
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.http import operations as http_operations
 from holdfast.surfaces.http.route import NoQuery
 from holdfast.surfaces.http.server import ROUTES
@@ -158,3 +165,44 @@ def test_no_door_declares_what_an_operation_has() -> None:
         ]
         assert calls == [], module.__name__
         assert not names & {"ArgumentParser", "add_argument", "Annotated"}, module.__name__
+
+
+@pytest.mark.parametrize("given", [{"limit": "soon"}, {"colour": "red"}, {"limit": 0}])
+def test_arguments_that_cannot_be_meant_are_in_the_audit_log(given: dict[str, Any]) -> None:
+    """Whoever asks is noted, also where nothing could be asked."""
+    with MemoryStore() as store:
+        workspace = CallerWorkspace(store, OPERATOR)
+        reply = TOOLS["sessions_history"].data(workspace, {"sessionKey": "main/s", **given})
+        assert reply["status"] == "invalid"
+        (line,) = store.audit.entries().accesses
+    assert (line.action, line.target, line.is_allowed) == ("read", "main/s", False)
+
+
+def test_a_model_may_write_numbers_as_texts_and_leave_texts_blank() -> None:
+    """A number above its bound is the bound; a blank text is one that was left out."""
+    with MemoryStore() as store:
+        key = SessionKey("main", "s")
+        store.create(key)
+        store.append(key, [User(content=f"heron {number}") for number in range(3)], expect=None)
+        workspace = CallerWorkspace(store, OPERATOR)
+        asked = {"sessionKey": "main/s", "limit": "50000", "cursor": " ", "around": ""}
+        reply = TOOLS["sessions_history"].data(workspace, asked)
+    assert len(reply["messages"]) == 3
+
+
+def test_a_live_operation_that_meets_the_system_is_answered_and_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full disk is an answer, and in the audit log, as for every other operation."""
+
+    async def act(*_args: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(CancelTurn, "act", act)
+    with MemoryStore() as store:
+        workspace, asked = CallerWorkspace(store, OPERATOR), CancelTurn(session_key="main/s")
+        no_gateway: Any = None
+        with pytest.raises(RequestRefused, match="no space left"):
+            asyncio.run(asked.run(workspace, no_gateway))
+        (line,) = store.audit.entries().accesses
+    assert (line.action, line.is_allowed) == ("cancel", False)

@@ -79,8 +79,8 @@ def test_a_message_is_answered_over_http(store: SessionStore) -> None:
 
 
 def test_every_access_is_noted_once(store: SessionStore) -> None:
-    """An operation, a refusal, a body that cannot be read, and a page have one line each, with the
-    word of the operation and the name of the token."""
+    """An operation, a refusal, an address or a body that cannot be read, and a page have one line
+    each, with the word of the operation and the name of the token."""
     ann, ann_settings = token_for("ann")
     requests = {
         ("POST", "/v1/sessions", "{}"): ("create", True),
@@ -89,6 +89,10 @@ def test_every_access_is_noted_once(store: SessionStore) -> None:
         ("GET", "/v1/sessions/main/none/status", ""): ("status", False),
         ("GET", "/v1/inbox", ""): ("list", True),
         ("GET", "/v1/sessions/main/none/context", ""): ("context", False),
+        ("GET", "/v1/inbox/abc", ""): ("read", False),
+        ("POST", "/v1/inbox/abc/retry", ""): ("retry", False),
+        ("POST", "/inbox/abc/retry", ""): ("retry", False),
+        ("POST", "/s/main/none/cancel", ""): ("cancel", False),
     }
 
     async def scenario() -> None:

@@ -15,7 +15,7 @@ from holdfast.core.history.access import (
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
 from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, owner_of
-from holdfast.engine.history.request import RequestRefused, sentence_of
+from holdfast.engine.history.request import RequestRefused
 from holdfast.errors import AmbiguousName, NoSuchSession, StoreError
 from holdfast.ports import page_of
 
@@ -43,7 +43,9 @@ class SessionLookup:
     def resolve(self, name: Any) -> tuple[SessionKey, AccessDecision]:
         """The session of that name, if the caller may read it. Raises `RequestRefused`."""
         if not isinstance(name, str) or not name.strip():
-            raise RequestRefused("invalid", f"no session is named; give its id, or `{CURRENT}`")
+            raise RequestRefused(
+                "invalid", "no session is named", hint=f"give its id, or `{CURRENT}`"
+            )
         if len(name) > _SESSION_CHARS_MAX:
             raise RequestRefused("invalid", f"no session has a name of {len(name):,} characters")
         subject = self._subject(name.strip())
@@ -64,10 +66,10 @@ class SessionLookup:
         try:
             key = resolve(name, (Named(info.key, info.label) for info in visible))
         except AmbiguousName as error:
-            raise RequestRefused("invalid", sentence_of(error)) from error
+            raise RequestRefused("invalid", str(error), hint=error.hint or "") from error
         except NoSuchSession as error:
             if self._caller == OPERATOR:
-                raise RequestRefused("not_found", sentence_of(error)) from error
+                raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
             return None
         return next(subject_of(key, info, info.owner) for info in visible if info.key == key)
 

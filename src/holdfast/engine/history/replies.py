@@ -85,6 +85,8 @@ class AuditedReplies:
         self._cap = max_bytes
         self.asker = ""
         """The name of the client, behind the reason in the audit log."""
+        self.is_noted = False
+        """There is a line of the audit log, or there was no way to write one."""
 
     def give(self, action: Action, target: Any, give: Callable[[], GivenReply[T]]) -> T:
         """The answer that `give` makes with the reason why it may. Raises `RequestRefused`."""
@@ -106,8 +108,13 @@ class AuditedReplies:
                 raise RequestRefused("error", _UNRECORDED) from error
             warnings.warn(f"not in the audit log: {error}", HoldfastWarning, stacklevel=3)
         if refused is not None:
+            mask = self._redactor.text
             raise RequestRefused(
-                refused.status, self._redactor.text(reason), refused.cause, code=refused.code
+                refused.status,
+                mask(refused.found),
+                refused.cause,
+                code=refused.code,
+                hint=mask(refused.hint),
             ) from refused
         assert found is not None
         return found.value
@@ -116,6 +123,7 @@ class AuditedReplies:
         self, action: Action, target: Any, reason: str, found: GivenReply[Any] | None, given: bytes
     ) -> None:
         """Write the line of the audit log; `found` is None where nothing may be given."""
+        self.is_noted = True
         mask = self._redactor.text
         self._audit.note(
             Access(
@@ -140,9 +148,7 @@ class AuditedReplies:
             return "forbidden", decide(self._caller, None, lambda _key: None).reason
         if isinstance(error, AccessDenied):
             return "forbidden", sentence_of(error)
-        if isinstance(
-            error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote | BlobMissing
-        ):
+        if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote):
             return "not_found", sentence_of(error)
         if isinstance(error, BlobMissing):  # its hint says where the store is
             return "not_found", sentence_of(error) if self._caller == OPERATOR else str(error)

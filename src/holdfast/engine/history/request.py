@@ -16,13 +16,16 @@ class RequestRefused(Exception):
     def __init__(
         self,
         status: RefusalStatus,
-        error: str,
+        found: str,
         cause: Exception | None = None,
         *,
         code: str = "",
+        hint: str = "",
     ) -> None:
-        super().__init__(error)
-        self.status, self.error = status, error
+        self.error = f"{found}; {hint}" if hint else found
+        """The whole sentence."""
+        super().__init__(self.error)
+        self.status, self.found, self.hint = status, found, hint
         self.cause = cause
         """The error of the engine behind it."""
         self.code = code

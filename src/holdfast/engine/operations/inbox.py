@@ -252,7 +252,9 @@ class _MessageOperation(LiveOperation[InboxMessage], frozen=True, kw_only=True):
         is_known = found is not None and (found.queue == "inbox" or found.queue.startswith(_OUTBOX))
         if found is None or not is_known or not is_wanted(owner_of(found.owner), workspace.owner):
             raise RequestRefused(
-                "not_found", "there is no such message here; list the inbox for those you may see"
+                "not_found",
+                "there is no such message here",
+                hint="list the inbox for those you may see",
             )
         return found
 
@@ -284,8 +286,8 @@ class RetryMessage(_MessageOperation, frozen=True):
         if not workspace.store.queues.retry(found.id):
             raise RequestRefused(
                 "conflict",
-                f"message {found.id} is {found.state}; only failed and dropped messages can be "
-                "tried again",
+                f"message {found.id} is {found.state}",
+                hint="only failed and dropped messages can be tried again",
             )
         return self.show(workspace)
 
@@ -309,7 +311,7 @@ class DropMessage(_MessageOperation, frozen=True):
         found = self.find(workspace)
         if not workspace.store.queues.drop(found.id, self.reason):
             raise RequestRefused(
-                "conflict", f"message {found.id} is {found.state}; it is done already"
+                "conflict", f"message {found.id} is {found.state}", hint="it is done already"
             )
         return self.show(workspace)
 

@@ -16,7 +16,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.hits import Hit
 from holdfast.core.memory.note_files import forges_comments
 from holdfast.engine.history.replies import GivenReply
-from holdfast.engine.history.request import RequestRefused, sentence_of
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.accesses import sessions_of
 from holdfast.engine.operations.operation import Operation, R
 from holdfast.engine.operations.parameters import (
@@ -232,7 +232,7 @@ class ReadPassage(_NotesOperation[PassageText], frozen=True, kw_only=True):
         except PathRejected:
             raise RequestRefused("not_found", _NO_PATH) from None
         except UsageError as error:
-            raise RequestRefused("not_found", sentence_of(error)) from error
+            raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
         answer = PassageText(citation=self.citation, text=text)
         return GivenReply(workspace.fit(answer, "text"), MAY_READ)
 

@@ -16,7 +16,6 @@ from holdfast.core.history.access import Action
 from holdfast.core.history.answers import Result
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.engine.gateway.gateway import Gateway
@@ -92,7 +91,7 @@ class LiveOperation(Operation[R], frozen=True, kw_only=True):
         failure: Exception | None = None
         try:
             found = await self.act(workspace, gateway)
-        except (HoldfastError, RequestRefused) as error:
+        except Exception as error:  # raised again where it is explained and noted
             failure = error
 
         def give() -> GivenReply[R]:

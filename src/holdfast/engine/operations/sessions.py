@@ -18,7 +18,7 @@ from holdfast.core.owners import AnyOwner, Owner, is_wanted, owner_of, row_text
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.erasing import ErasureReport, erase
 from holdfast.engine.history.replies import GivenReply
-from holdfast.engine.history.request import RequestRefused, sentence_of
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation, R
 from holdfast.engine.operations.parameters import Name, PageLimit, SessionName
 from holdfast.engine.outputs import payload_of
@@ -215,8 +215,8 @@ class CreateSession(Operation[SessionRow], frozen=True):
         if self.owner and owner_of(self.owner) != own:
             raise RequestRefused(
                 "not_allowed",
-                "a session can be made for its owner only; leave `owner` out: it is the owner of "
-                "your token",
+                "a session can be made for its owner only",
+                hint="leave `owner` out: it is the owner of your token",
             )
         return own
 
@@ -323,7 +323,9 @@ class RewindSession(Operation[RewoundTo], frozen=True):
             except NoSuchRecord:
                 raise
             except UsageError as error:  # it has fewer turns
-                raise RequestRefused("conflict", sentence_of(error)) from error
+                raise RequestRefused(
+                    "conflict", str(error), code=error.code, hint=error.hint or ""
+                ) from error
 
 
 class UndoChange(Operation[RewoundTo], frozen=True):
@@ -441,7 +443,9 @@ class RestoreSession(_TrashOperation[SessionRow], frozen=True):
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
         if self.name not in {trashed.name for trashed in workspace.store.trash()}:
             raise RequestRefused(
-                "not_found", f"`{self.name[:200]}` is not in the trash; list the trash for names"
+                "not_found",
+                f"`{self.name[:200]}` is not in the trash",
+                hint="list the trash for names",
             )
         key = workspace.store.restore(self.name)
         return _row_now(workspace, key, MAY_READ, str(key))
@@ -492,8 +496,8 @@ def _id_conflict(key: SessionKey, error: UsageError | AccessDenied) -> RequestRe
     """The same sentence for an id of one's own and of another owner."""
     return RequestRefused(
         "conflict",
-        f"the id `{key.session}` is taken; choose another, or leave `id` out for a new one; PUT "
-        "the address of a session of your own to open it",
+        f"the id `{key.session}` is taken",
+        hint="choose another, or leave it out for a new one; open the session if it is yours",
         code="session-exists" if isinstance(error, AccessDenied) else error.code,
     )
 
@@ -525,8 +529,8 @@ def _read_cursor(cursor: str) -> SessionInfo:
     except (ValueError, binascii.Error, msgspec.DecodeError) as error:
         raise RequestRefused(
             "invalid",
-            "the cursor is not one of ours; pass `nextCursor` of the page before as it is, or "
-            "begin without a cursor",
+            "the cursor is not one of ours",
+            hint="pass `nextCursor` of the page before as it is, or begin without a cursor",
         ) from error
     return SessionInfo(
         key=SessionKey(agent, session),

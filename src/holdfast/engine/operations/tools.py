@@ -19,8 +19,13 @@ from holdfast.engine.tools import ToolFunction
 if TYPE_CHECKING:
     from holdfast.core.history.answers import Result
     from holdfast.core.log.records import Json
+    from holdfast.engine.history.replies import GivenReply
     from holdfast.engine.operations.operation import Operation
     from holdfast.engine.workspace.workspace import CallerWorkspace
+
+
+_DIGITS_MAX: Final = 18
+"""Digits of a number that a model wrote as a text; none of ours has more."""
 
 
 class OperationTool:
@@ -40,21 +45,35 @@ class OperationTool:
         return self.operation.right == "read"
 
     def call(self, workspace: CallerWorkspace, given: Json) -> Result:
-        """Call it with arguments as they came: null stands for one that was left out, and a number
-        beyond its bound for the bound. Raises `RequestRefused`."""
-        clean: Any = {name: value for name, value in given.items() if value is not None}
+        """Call it with arguments as they came: null and blank stand for one that was left out, and
+        a number above its bound for the bound. Raises `RequestRefused`, which is in the audit log
+        as well."""
+        try:
+            operation = self._read(given)
+        except RequestRefused as refused:
+            return _refuse(workspace, self.operation, given, refused)
+        found: Result = operation.call(workspace)
+        return found
+
+    def _read(self, given: Json) -> Operation[Any]:
+        clean: Any = {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (isinstance(value, str) and not value.strip())
+        }
         for name, value in clean.items():
             if name not in self.schema["properties"]:
                 raise RequestRefused("invalid", f"there is no parameter `{shorten(name)}`")
             most = self.schema["properties"][name].get("maximum")
+            if type(value) is str and value.isdecimal() and len(value) <= _DIGITS_MAX:
+                value = int(value)
             if type(value) in (int, float) and most is not None and value > most:
                 clean[name] = most
         try:
-            operation = convert_typed(scrub_deep(clean), self.operation, strict=False)
+            asked: Operation[Any] = convert_typed(scrub_deep(clean), self.operation, strict=False)
         except msgspec.ValidationError as error:
             raise RequestRefused("invalid", f"the arguments are invalid: {error}") from error
-        found: Result = operation.call(workspace)
-        return found
+        return asked
 
     def data(self, workspace: CallerWorkspace, given: Json) -> Json:
         """Return the answer, or the refusal, as data within the cap."""
@@ -80,6 +99,20 @@ class OperationTool:
         arguments = msgspec.defstruct(self.operation.tool, fields, forbid_unknown_fields=True)
         words = description or describe(self.operation)
         return ToolFunction(answer, Tool(self.operation.tool, words, self.schema), arguments)
+
+
+def _refuse(
+    workspace: CallerWorkspace,
+    operation: type[Operation[Any]],
+    given: Json,
+    refused: RequestRefused,
+) -> Result:
+    """Raise a refusal that is in the audit log."""
+
+    def give() -> GivenReply[Result]:
+        raise refused
+
+    return workspace.audit(operation.audit, shorten(given.get("sessionKey", "")), give)
 
 
 TOOLS: Final[dict[str, OperationTool]] = {

@@ -140,7 +140,7 @@ def form_route(
         return see_other(await run_in_thread(following, call))
 
     body = body_of(operation, names) if names else None
-    return page_route("POST", path, operation.title, run, body=body)
+    return page_route("POST", path, operation.title, run, body=body, operation=operation)
 
 
 def session_path(key: SessionKey, rest: str = "", **query: Any) -> str:

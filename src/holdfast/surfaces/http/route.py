@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.engine.operations.parameters import NAME_RULE
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.surfaces.http.problems import REFUSALS, Problem, problem_of
 
 if TYPE_CHECKING:
@@ -168,10 +168,14 @@ def refusal(refused: RequestRefused, mask: Callable[[str], str]) -> Problem:
     cause = refused.cause
     if refused.status == "forbidden":
         return no_session()
-    if refused.status == "error" or not isinstance(cause, HoldfastError):
-        return Problem(REFUSALS[refused.status], refused.error, code=refused.code)
+    if not isinstance(cause, HoldfastError):
+        status, hint = REFUSALS[refused.status], refused.hint or None
+        return Problem(status, refused.found, hint=hint, code=refused.code)
     found = problem_of(cause)
-    found.detail, found.hint = mask(found.detail), found.hint and mask(found.hint)
+    if isinstance(cause, StoreError):  # what the caller may know of the store is in the sentence
+        found.detail, found.hint = refused.error, None
+    else:
+        found.detail, found.hint = mask(found.detail), found.hint and mask(found.hint)
     return found
 
 

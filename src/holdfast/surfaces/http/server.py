@@ -181,12 +181,12 @@ class HttpServer:
 
     async def _answer(self, request: Request, route: Route) -> Response:
         client: Client | None = None
+        call: HttpCall | None = None
         action = route.operation.audit if route.operation is not None else route.action
         headers = read_headers(request.scope)
         try:
             client = self._client(headers, route)
             call = await self._call(request, headers, route, client)
-            action = route.action  # an operation writes its own line
             answer = await self._run(route, call)
             response = _respond(answer, is_head=request.method == "HEAD")
         except Problem as problem:
@@ -200,6 +200,8 @@ class HttpServer:
         except Exception:
             _log.exception("%s %s failed", route.method, route.path)
             response = _respond_failure(route, _mistake(), request)
+        if route.operation is not None and call is not None and call.workspace.replies.is_noted:
+            action = None  # an operation writes its own line
         if client is not None and action is not None:
             try:
                 await run_in_thread(self._record, action, request, client, response)
