@@ -140,7 +140,6 @@ ORDER: dict[str, tuple[str, ...]] = {
             "formatting",
             "pages",
             "answers",
-            "request_preview",
             "chat_context",
             "slash_commands",
             "async_chat",

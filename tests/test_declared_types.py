@@ -50,7 +50,6 @@ WINDOW_EDGES = {
     "engine/simulation/simulate.py:Run.window": REPORT,
     "surfaces/cli/inspect/reports.py:WindowFit.window": REPORT,
     "engine/simulation/evaluate.py:EvaluationSettings.window": WIRE,
-    "surfaces/http/context.py:ContextQuery.window": WIRE,
     "surfaces/console/session_pages/reports.py:EvaluateQuery.window": WIRE,
     "surfaces/serve_settings.py:AgentSettings.window": WIRE,
 }

@@ -86,7 +86,7 @@ SLOW_FILES = (
     "surfaces/test_every_store.py",
     "surfaces/test_leaks.py",
     "surfaces/test_owners_commands.py",
-    "surfaces/test_request_preview.py",
+    "engine/workspace/test_request_preview.py",
     "test_contributing.py",
     "test_demo_postgres.py",
     "test_docs.py",

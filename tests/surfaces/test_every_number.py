@@ -23,6 +23,7 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.workspace.facts import read_facts
+from holdfast.engine.workspace.request_preview import read_request, terms_of_session
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.providers.callables import from_callable
 from holdfast.stores.opening import open_store
@@ -30,7 +31,6 @@ from holdfast.surfaces import slash_commands
 from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.cli.help import COMMANDS
 from holdfast.surfaces.http.server import HttpServer
-from holdfast.surfaces.request_preview import read_request, terms_of_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

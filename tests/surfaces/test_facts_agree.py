@@ -36,6 +36,7 @@ from holdfast.engine.operations.context import ReadStatus
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import read_facts
+from holdfast.engine.workspace.request_preview import RequestTerms, read_request, terms_of_session
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.importers import detect_format, read_transcript
 from holdfast.ports import ANY_HEAD
@@ -44,7 +45,6 @@ from holdfast.stores.opening import open_store
 from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.console.plans import cost_text
 from holdfast.surfaces.formatting import count, money
-from holdfast.surfaces.request_preview import RequestTerms, read_request, terms_of_session
 from holdfast.surfaces.slash_commands import run_command as run_command
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ READS_JSON = {
         "cli/proxy.py",
     ),
     *("cli/verbs/classify.py", "cli/verbs/memory.py"),
-    *("console/session_pages/request.py", "http/context.py", "http/server.py"),
+    *("console/session_pages/request.py", "http/server.py"),
 }
 """Modules that parse JSON: files and lines of stdin, bodies, cursors, blocks of a request."""
 

@@ -36,6 +36,7 @@ from holdfast.core.log.records import (
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.engine.operations.memory import version_of
 from holdfast.engine.workspace.facts import last_call
+from holdfast.engine.workspace.request_preview import RequestTerms, read_request
 from holdfast.importers import detect_format
 from holdfast.importers import read_transcript as read_transcript
 from holdfast.ports import ANY_HEAD, NewMessage
@@ -45,7 +46,6 @@ from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.console.session_pages.context import categories
-from holdfast.surfaces.request_preview import RequestTerms, read_request
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 
 if TYPE_CHECKING:

@@ -103,7 +103,9 @@ Pattern = Annotated[
         "around each."
     ),
 ]
+TokenCount = Annotated[int, Meta(ge=1, le=WINDOW_TOKENS_MAX)]
+"""A number of tokens."""
 WindowTokens = Annotated[
-    Annotated[int, Meta(ge=1, le=WINDOW_TOKENS_MAX)] | None,
+    TokenCount | None,
     Meta(description="The window in tokens to plan for, if not the model's own."),
 ]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.engine.operations import context, history, inbox, memory, sessions
+from holdfast.engine.operations import context, history, inbox, memory, next_request, sessions
 from holdfast.engine.operations.operation import Operation
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-_MODULES: Final[tuple[ModuleType, ...]] = (history, context, memory, sessions, inbox)
+_MODULES: Final[tuple[ModuleType, ...]] = (
+    history,
+    context,
+    next_request,
+    memory,
+    sessions,
+    inbox,
+)
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(
     kind

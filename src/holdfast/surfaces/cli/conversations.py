@@ -14,10 +14,10 @@ from holdfast.core.models.totals import total_of
 from holdfast.core.models.window import model_in
 from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy
+from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.surfaces.cli.command import Command, option
 from holdfast.surfaces.formatting import count
-from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

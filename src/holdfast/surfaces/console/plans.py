@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine.operations.sessions import row_of, session_states
 from holdfast.engine.workspace.facts import read_facts
+from holdfast.engine.workspace.request_preview import read_request
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console.charts import small_bar
 from holdfast.surfaces.console.html import join, tag
@@ -19,16 +20,15 @@ from holdfast.surfaces.console.layout import (
     tokens,
 )
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.models.totals import Spent
     from holdfast.engine.workspace.facts import SessionFacts
+    from holdfast.engine.workspace.request_preview import RequestFacts, RequestTerms
     from holdfast.ports import SessionStore
     from holdfast.surfaces.console.html import Html
     from holdfast.surfaces.http.route import HttpCall
-    from holdfast.surfaces.request_preview import RequestFacts, RequestTerms
 
 
 def facts_of(call: HttpCall, key: SessionKey) -> SessionFacts:

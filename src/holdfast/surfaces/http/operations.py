@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.text.typed import convert_typed
-from holdfast.engine.operations import context, history, inbox, memory, sessions
+from holdfast.engine.operations import context, history, inbox, memory, next_request, sessions
 from holdfast.engine.operations.operation import LiveOperation
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.http.problems import Problem
@@ -172,6 +172,7 @@ ROUTES: Final = (
     route_of("POST", "/v1/inbox/{message}/drop", inbox.DropMessage),
     route_of("GET", f"{_SESSION}/messages", history.ReadMessages),
     route_of("GET", f"{_SESSION}/status", context.ReadStatus, problems=(422,)),
+    route_of("GET", f"{_SESSION}/context", next_request.ReadRequest, problems=(422,)),
     route_of("POST", f"{_SESSION}/compact", context.CompactContext),
     route_of("GET", f"{_SESSION}/checkpoint", context.ReadCheckpoint),
     route_of("POST", f"{_SESSION}/checkpoint", context.StoreCheckpoint, status=201),

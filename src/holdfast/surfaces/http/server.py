@@ -24,7 +24,6 @@ from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import (
-    context,
     events,
     openapi,
     operations,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 ROUTES: Final = (
     *system.ROUTES,
     *events.ROUTES,
-    *context.ROUTES,
     *operations.ROUTES,
 )
 """Every route of the API."""

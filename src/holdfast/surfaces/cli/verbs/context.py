@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
-from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.command import option, place
-from holdfast.surfaces.cli.conversations import (
-    ReadsConversations,
-    conversation,
-    system_and_tools,
-)
-from holdfast.surfaces.formatting import count
-from holdfast.surfaces.request_preview import (
+from holdfast.engine.operations.next_request import ReadRequest
+from holdfast.engine.workspace.request_preview import (
     RequestFacts,
     RequestTerms,
     preview,
@@ -30,6 +22,14 @@ from holdfast.surfaces.request_preview import (
     terms_of_session,
     whole_ledger,
 )
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.command import option, place, takes
+from holdfast.surfaces.cli.conversations import (
+    ReadsConversations,
+    conversation,
+    system_and_tools,
+)
+from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,49 +55,46 @@ class ContextCommand(ReadsConversations, frozen=True, kw_only=True):
 
     example = """example:
   holdfast context my-project --window 32000 --dialect anthropic --explain"""
-    session: Annotated[
-        str,
-        place(
-            "a session of the store, or a transcript; FILE#NAME is one of several in it",
-            "SESSION|FILE",
+    asked: Annotated[
+        ReadRequest,
+        takes(
+            session_key=place(
+                "a session of the store, or a transcript; FILE#NAME is one of several in it",
+                "SESSION|FILE",
+            ),
+            dialect=option("", "NAME"),
+            prompt=option("", "TEXT"),
+            output=option("", "N"),
+            idle=option("", "SECONDS"),
         ),
     ]
-    dialect: Annotated[
-        str, option(f"{', '.join(DIALECTS)}; openai-chat:mistral and the like", "NAME")
-    ] = ""
     system: Annotated[str | None, option("a file with the system prompt", "FILE")] = None
     tools: Annotated[
         str | None, option("a JSON file with the tools, in any provider's format", "FILE")
     ] = None
-    prompt: Annotated[str, option("the next message of the user", "TEXT")] = ""
-    output: Annotated[int | None, option("tokens to reserve for the reply", "N")] = None
     floor: Annotated[int, option(f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})", "N")] = (
         WINDOW_FLOOR_TOKENS
     )
-    idle: Annotated[
-        float | None,
-        option("time since the last call; after five minutes the prompt cache is cold", "SECONDS"),
-    ] = None
     explain: Annotated[
         bool, option("show the fate of every record, those before an earlier cut too")
     ] = False
     is_raw: Annotated[bool, option("do not mask secrets in the request")] = False
 
     def run(self, app: App) -> RequestFacts:
-        window = self.window
-        found = conversation(app, self.session, window=window, format_=self.format)
+        window, asked = self.window, self.asked
+        found = conversation(app, asked.session_key, window=window, format_=self.format)
         system, tools = system_and_tools(found, self.system, self.tools)
         terms = RequestTerms(
             window=window,
             model=self.model or found.model,
             provider=found.provider,
-            dialect=self.dialect,
+            dialect=asked.dialect,
             system=system,
             tools=tools,
-            prompt=self.prompt,
-            output=self.output,
+            prompt=asked.prompt,
+            output=asked.output,
             floor=self.floor,
-            idle=self.idle,
+            idle=asked.idle,
         )
         with app.out.busy("projecting"):
             if found.key is None:

@@ -11,6 +11,8 @@ import msgspec
 from holdfast.core.log.records import InjectedContext
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.steps import MEANING
+from holdfast.engine.operations.next_request import terms_now
+from holdfast.engine.workspace.request_preview import read_request
 from holdfast.surfaces.console.charts import legend, pattern_sheet, window_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -26,16 +28,14 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.sessions import select
-from holdfast.surfaces.http.context import terms_now
 from holdfast.surfaces.http.route import HttpQuery, NoQuery
-from holdfast.surfaces.request_preview import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.projection.ledger import LedgerLine
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.workspace.request_preview import RequestFacts, RequestTerms
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.request_preview import RequestFacts, RequestTerms
 
 _LINES: Final = 100
 """Lines of the ledger on a page."""
@@ -115,7 +115,7 @@ def window_picture(plan: Plan) -> Html:
 def show_now(call: HttpCall) -> HttpAnswer:
     """The window as one bar, and the records that take the most room."""
     key = call.session()
-    terms = terms_now(call, key)
+    terms = terms_now(call.workspace, key)
     found = read_request(call.store, key, terms)
     plan = found.plan
     title, top = heading(call, key, "/context")
@@ -281,7 +281,7 @@ def _record_link(key: SessionKey, line: LedgerLine) -> object:
 def show_fate(call: HttpCall) -> HttpAnswer:
     """Every record: tokens before and after, what was done, why, and the way back."""
     key, query = call.session(), call.query
-    found = read_request(call.store, key, terms_now(call, key))
+    found = read_request(call.store, key, terms_now(call.workspace, key))
     chosen = [line for line in found.ledger if query.action in ("", line.action)]
     newest = max(0, len(chosen) - _LINES)
     start = min(query.start if query.start is not None else newest, max(0, len(chosen) - 1))

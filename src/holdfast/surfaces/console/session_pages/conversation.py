@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.log.records import Header
 from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.operations.inbox import CancelTurn, SendMessage
+from holdfast.engine.operations.next_request import terms_now
 from holdfast.engine.operations.sessions import ReadRecord
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.ports.sessions import follower_of
@@ -25,7 +26,6 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import RecordView
-from holdfast.surfaces.http.context import terms_now
 from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.route import HttpQuery
 
@@ -122,7 +122,7 @@ def draw(view: RecordView, newest_first: Iterable[Record]) -> tuple[list[Html], 
 
 def fates(call: HttpCall, key: SessionKey) -> dict[str, LedgerLine]:
     """Return the fate of each record in the next request, by its id."""
-    found = try_request(call.store, key, terms_now(call, key))
+    found = try_request(call.store, key, terms_now(call.workspace, key))
     if isinstance(found, str):
         return {}
     return {line.record: line for line in found.ledger if line.record}

@@ -24,6 +24,7 @@ from holdfast.engine.simulation.evaluate import (
 )
 from holdfast.engine.simulation.sessions import NAMED_POLICIES
 from holdfast.engine.workspace.facts import default_dialect, terms_of_proxy
+from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import small_bar
@@ -43,7 +44,6 @@ from holdfast.surfaces.console.plans import cost_text, heading
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.route import HttpQuery
-from holdfast.surfaces.request_preview import session_records
 
 if TYPE_CHECKING:
     from holdfast.core.evaluation.losses import Loss

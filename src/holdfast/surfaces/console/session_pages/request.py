@@ -16,9 +16,11 @@ from holdfast.core.models.window import model_in
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.text.cut import cut
 from holdfast.core.window import ANY_WINDOW
+from holdfast.engine.operations.next_request import ReadRequest, request_for, terms_now
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect
+from holdfast.engine.workspace.request_preview import next_request, preview
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console import layout
 from holdfast.surfaces.console.charts import pattern_sheet
@@ -26,19 +28,18 @@ from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import number, page_route, session_path, tokens
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.console.session_pages.context import window_picture
-from holdfast.surfaces.http.context import request_for, terms_now
+from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery
-from holdfast.surfaces.request_preview import next_request, preview
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.models.prompt_diff import PromptBlock, PromptDiff
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.workspace.request_preview import RequestTerms
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.request_preview import RequestTerms
 
 _PART_BYTES: Final = 70_000
 """Of the removed blocks and of the added ones on the page; those before are counted."""
@@ -46,12 +47,6 @@ _BLOCK_CHARS: Final = 1_200
 """Characters of a block; its record has the rest."""
 _RECORDS_MAX: Final = 20_000
 """Records before a call that are read for its request."""
-
-
-class ExactQuery(HttpQuery, frozen=True):
-    """The request format."""
-
-    dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
 
 
 class ChangesQuery(HttpQuery, frozen=True):
@@ -64,14 +59,10 @@ class ChangesQuery(HttpQuery, frozen=True):
 def show_request(call: HttpCall) -> HttpAnswer:
     """The body of the next request, in each provider's format."""
     key, query = call.session(), call.query
-    terms = terms_now(call, key)
-    if query.dialect and query.dialect not in DIALECTS:
-        raise Problem(
-            400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
-        )
-    terms = msgspec.structs.replace(terms, dialect=query.dialect)
+    asked = ReadRequest(session_key=str(key), dialect=query.dialect)
+    terms = asked.terms(call.workspace, key)
     prepared = next_request(call.store, key, terms)
-    masked: Any = call.workspace.mask(request_for(call, prepared))
+    masked: Any = call.workspace.mask(request_for(call.workspace, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
     title, top = heading(call, key, "/context/request")
     dialect = query.dialect or default_dialect(prepared.plan.target.model)
@@ -124,7 +115,7 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         body.append(tag("p", "There is no call before it."))
         return layout.page(title, *body)
     try:
-        terms = terms_now(call, key)
+        terms = terms_now(call.workspace, key)
         after = plan_before(store, key, reply, terms) if reply else None
         plan = after or next_request(store, key, terms).plan
         before = plan_before(store, key, previous, terms)
@@ -290,7 +281,7 @@ _CONTEXT: Final = "/s/{agent}/{session}/context"
 ROUTES: Final = tuple(
     page_route("GET", f"{_CONTEXT}{rest}", name, run, query=query, action="context")
     for rest, name, run, query in (
-        ("/request", "Request", show_request, ExactQuery),
+        ("/request", "Request", show_request, query_of(ReadRequest, ("dialect",))),
         ("/changes", "Changes", show_changes, ChangesQuery),
     )
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
-from holdfast.core.window import window_argument
-from holdfast.engine.operations.parameters import WindowTokens  # noqa: TC001 - the form needs it
+from holdfast.engine.operations.next_request import ReadRequest, terms_now
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.html import Html, tag
@@ -26,14 +26,14 @@ from holdfast.surfaces.console.plans import heading, try_request
 from holdfast.surfaces.console.records import IN_VIEW
 from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
-from holdfast.surfaces.http.context import terms_now
+from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.workspace.request_preview import RequestFacts, RequestTerms
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
-    from holdfast.surfaces.request_preview import RequestFacts, RequestTerms
 
 _CHANGES: Final = 60
 """Records in the list of those with another fate."""
@@ -41,23 +41,24 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _THRESHOLDS: Final = ("compact", "keep", "cold_prune", "cold_cut")
 
 
-class WhatIfQuery(HttpQuery, frozen=True):
-    """The terms to try; what is left out is as it is today."""
+class _Thresholds(HttpQuery, frozen=True):
+    """The thresholds to try; what is left out is as it is today."""
 
-    window: WindowTokens = None
-    model: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     compact: Share | None = None
     keep: Share | None = None
     cold_prune: Share | None = None
     cold_cut: Share | None = None
 
 
+_ASKED: Final = ("window", "model", "idle")
+WhatIfQuery: Final = query_of(ReadRequest, _ASKED, _Thresholds)
+
+
 def show_what_if(call: HttpCall) -> HttpAnswer:
     """Today's request beside one under other terms."""
     key, query = call.session(), call.query
-    now = terms_now(call, key)
-    other = _terms(now, query)
+    now = terms_now(call.workspace, key)
+    other = _terms(call, key, query)
     before = try_request(call.store, key, now)
     after = try_request(call.store, key, other)
     title, top = heading(call, key, "/context/what-if")
@@ -76,25 +77,15 @@ def show_what_if(call: HttpCall) -> HttpAnswer:
     return page(title, *body)
 
 
-def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
+def _terms(call: HttpCall, key: SessionKey, query: Any) -> RequestTerms:
     given = {name: value for name in _THRESHOLDS if (value := getattr(query, name)) is not None}
-    # Another model has its own window.
-    window = window_argument(query.window, "asked for on this page")
-    window = window or (None if query.model else now.window)
-    return msgspec.structs.replace(
-        now,
-        window=window,
-        floor=min(now.floor, query.window or now.floor),  # a window that is asked for is meant
-        model=query.model or now.model,
-        own=None if query.model else now.own,
-        idle=query.idle,
-        policy=msgspec.structs.replace(now.policy, **given),
-    )
+    asked = {name: getattr(query, name) for name in _ASKED}
+    found = ReadRequest(session_key=str(key), **asked).terms(call.workspace, key)
+    floor = min(found.floor, query.window or found.floor)  # a window that is asked for is meant
+    return replace(found, floor=floor, policy=replace(found.policy, **given))
 
 
-def _form(
-    key: SessionKey, now: RequestTerms, before: RequestFacts | str, query: WhatIfQuery
-) -> Html:
+def _form(key: SessionKey, now: RequestTerms, before: RequestFacts | str, query: Any) -> Html:
     today = now.window if isinstance(before, str) else before.plan.window
     fields = [
         tag(
@@ -115,7 +106,7 @@ def _form(
             *(
                 (
                     f"Policy: {name}",
-                    WhatIfQuery.__struct_encode_fields__[WhatIfQuery.__struct_fields__.index(name)],
+                    _Thresholds.__struct_encode_fields__[_Thresholds.__struct_fields__.index(name)],
                     getattr(query, name),
                     f"{getattr(now.policy, name):g}",
                 )

@@ -24,12 +24,12 @@ from holdfast.core.window import Window
 from holdfast.engine.operations.context import ReadStatus
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.facts import last_call
+from holdfast.engine.workspace.request_preview import RequestTerms, read_request
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.console.layout import number, tokens
 from holdfast.surfaces.gateway_agents import GatewayAgents
-from holdfast.surfaces.request_preview import RequestTerms, read_request
 from holdfast.surfaces.serve_settings import AgentSettings
 from holdfast.testing.scripted import ScriptedModel
 
@@ -152,7 +152,7 @@ def test_a_larger_request_since_shows_that_the_window_is_another() -> None:
     assert likely_window([cut, ModelChange(model=_MODEL)], _MODEL) is None
 
 
-_TOOL = "tests.surfaces.test_request_preview:look_up"
+_TOOL = "tests.engine.workspace.test_request_preview:look_up"
 _AGENTS = {
     "main": AgentSettings(window=50_000),
     "small": AgentSettings(

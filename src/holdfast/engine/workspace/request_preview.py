@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.dialects.registry import target
+from holdfast.core.history.answers import Result
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Header, Json, User
 from holdfast.core.log.refs import restore
@@ -113,7 +114,7 @@ class DecisionReport(msgspec.Struct, frozen=True):
     """The reason for it."""
 
 
-class RequestReport(msgspec.Struct, frozen=True, kw_only=True):
+class RequestReport(Result, frozen=True, kw_only=True, rename=None):
     """The next request of a session, for programs."""
 
     request: Json | UnsetType = UNSET
