@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,6 +79,19 @@ def test_common_words_are_known_after_stemming() -> None:
 def test_names_and_numbers_are_identifiers_and_words_are_not() -> None:
     assert all(map(is_identifier, ("parse_config", "e4711", "2026")))
     assert not any(map(is_identifier, ("release", "well-known", "7")))
+
+
+def test_no_character_alone_or_within_a_word_makes_a_term_that_cannot_be_kept() -> None:
+    """Accents alone, and signs that Unicode writes out as words with spaces between them."""
+    odd = [
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.combining(chr(code)) or unicodedata.decomposition(chr(code))[:1] == "<"
+    ]
+    assert len(odd) > 3_000
+    for character in odd:
+        for text in (character, f"a{character}b", f"a_{character}"):
+            assert all(term and not set(term) & set(" \"'\n\t") for term in terms(text)), text
 
 
 @given(st.text(max_size=300))

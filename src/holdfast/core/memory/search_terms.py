@@ -45,9 +45,11 @@ _POSSESSIVE: Final = lazy_pattern(r"['’]s?$|['’]s(?=\W)")
 
 def terms(text: str) -> list[str]:
     """Every term of a text in the order they stand, repetitions and all."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)  # one sign can stand for words with spaces
     found: list[str] = []
     for token in _TOKENS.findall(text):
-        found += _word_terms(token) if len(token) <= TERM_CHARS_MAX else _terms(token)
+        found += _word_terms(token) if len(token) <= TERM_CHARS_MAX else filter(None, _terms(token))
     return found
 
 
@@ -70,6 +72,7 @@ def is_identifier(term: str) -> bool:
 
 
 def _terms(token: str) -> Iterator[str]:
+    """The terms of a token. One is empty where nothing is left but accents."""
     if _IS_UNSPACED.match(token):
         yield from _pairs(token)
     elif token.isalpha() and (token.islower() or token.istitle()):
@@ -81,12 +84,11 @@ def _terms(token: str) -> Iterator[str]:
 @lru_cache(maxsize=32_768)
 def _word_terms(token: str) -> tuple[str, ...]:
     """The terms of a token. Most words of a text are among those that were said before."""
-    return tuple(_terms(token))
+    return tuple(filter(None, _terms(token)))
 
 
 def _pairs(run: str) -> Iterator[str]:
     """The characters of a text without spaces, each also together with the next."""
-    run = unicodedata.normalize("NFKC", run)
     for place, character in enumerate(run):
         yield character
         if place + 1 < len(run):
