@@ -83,8 +83,8 @@ class Past:
         self._request = request
         self._way_back = request.way_back
         target, records = request.target, _since(request.records, boundary)
-        left_out = read_left_out(records, target.provider, target.model)
-        self._records = as_sent(records, left_out) if left_out else records
+        self._left_out = read_left_out(records, target.provider, target.model)
+        self._records = as_sent(records, self._left_out) if self._left_out else records
         """The records without what the target refused."""
         self._boundary = boundary
         self._scale = scale
@@ -208,8 +208,9 @@ class Past:
     def _words_beside(self) -> list[User | InjectedContext]:
         """The user's messages, and context, that stood beside the summary of the cut before."""
         found = turn_records(self._boundary) if self._boundary is not None else []
+        sent = as_sent(found, self._left_out)
         kinds = (User, InjectedContext)
-        return [rec for rec in found if isinstance(rec, kinds) and rec.id not in self.by_id]
+        return [rec for rec in sent if isinstance(rec, kinds) and rec.id not in self.by_id]
 
     def _previous(self) -> str | None:
         """The carry-over before."""
@@ -224,9 +225,13 @@ def _since(records: Sequence[Record], boundary: Compaction | None) -> Sequence[R
     makes the same."""
     if boundary is None or boundary.covers is None:
         return records
-    first = boundary.first_kept or boundary.id
-    places = (place for place in range(len(records) - 1, -1, -1) if records[place].id == first)
-    return records[next(places, 0) :]
+    start = 0
+    for place in range(len(records) - 1, -1, -1):
+        if records[place].id == (boundary.first_kept or boundary.id):
+            return records[place:]
+        if records[place].id == boundary.id:
+            start = place
+    return records[start:]
 
 
 def quiet_steps(draft: ViewDraft, first: int) -> list[int]:

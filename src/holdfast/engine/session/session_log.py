@@ -13,6 +13,7 @@ from holdfast.core.flow.effects import StoredMessage
 from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.views import find_answer
+from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.outputs import payload_of
@@ -162,8 +163,10 @@ class SessionLog:
         self._records.extend(map(self._with_payloads, stored))
         self._head = head
         is_boundary = any(isinstance(rec, Compaction) for rec in stored)
-        if any(isinstance(rec, Rewind | Undo) for rec in stored) or (
-            is_boundary and len(self._records) > _RECORDS_KEPT
+        if (
+            any(isinstance(rec, Rewind | Undo) for rec in stored)
+            or (is_boundary and len(self._records) > _RECORDS_KEPT)
+            or self._lacks(stored)
         ):
             self._head = ""
         for callback in self._on_append:
@@ -198,18 +201,29 @@ class SessionLog:
         self._records.extend(map(self._with_payloads, added))
         if added:
             self._head = added[-1].id
+        if self._lacks(added):
+            self._load(self._window)
         return added
+
+    def _lacks(self, added: Sequence[Record]) -> bool:
+        """True if a cut among records that came last needs what is not at hand: the first record
+        that it keeps, or, after another tool's, the user's words before it."""
+        cuts = [rec for rec in added if isinstance(rec, Compaction)]
+        if not cuts:
+            return False
+        held = {record.id for record in self._records}
+        return any(cut.covers is None or (cut.first_kept or cut.id) not in held for cut in cuts)
 
 
 def words_before(store: SessionStore, key: SessionKey, live: Live) -> list[Record]:
-    """Return the user's words from before another tool's compaction: no carry-over of ours has
-    them, and the next one must."""
+    """Return the user's words from before another tool's compaction, without refused ones: no
+    carry-over of ours has them, and the next one must."""
     if live.boundary is None or live.boundary.covers is not None or not live.records:
         return []
     first = live.records[0].id
-    older = takewhile(lambda record: record.id != first, store.read(key))
+    older = list(takewhile(lambda record: record.id != first, store.read(key)))
     return [
         record
-        for record in older
+        for record in as_sent(older, read_left_out([*older, *live.records]))
         if isinstance(record, User) or (isinstance(record, ToolResult) and record.refused)
     ]
