@@ -420,7 +420,7 @@ def test_disk_deletes_only_what_no_log_mentions(cli: Cli) -> None:
 
     assert "deleted" not in cli("disk", "--json").json
     assert cli("disk", "--clean", "--json").json["deleted"]["outputs"] == []
-    cleaned = cli("disk", "--clean", "--grace", "-1", "--json").json
+    cleaned = cli("disk", "--clean", "--grace", "0", "--json").json
     assert (cleaned["deleted"]["outputs"], cleaned["outputs"]["count"]) == ([orphan], 2)
     with JsonlStore(cli.root) as store:
         assert store.blobs.get(named) == b"named"

@@ -18,7 +18,7 @@ import holdfast
 from holdfast.surfaces.cli.help import COMMANDS, REPLACED, build_parser, words_by_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NAMES = [*COMMANDS]
 SOURCE = Path(holdfast.__file__).parent
@@ -274,3 +274,22 @@ def test_the_help_of_a_command_fits_a_narrow_terminal(
     prose = run_in_process(["help", name], capfd).out.split("\n\n", 1)[1].splitlines()
     wide = [line for line in prose if len(line) > 60]
     assert [line for line in wide if not re.match(r"  (holdfast|echo|export|\w+=\S+) ", line)] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_number_may_be_negative(name: str) -> None:
+    """Of any argument of any command: nothing on this command line counts below zero."""
+    command = build_parser(name).command
+    assert command is not None
+    for action in command._actions:
+        read = action.type
+        if callable(read) and isinstance(_read_or_none(read, "1"), int | float):
+            with pytest.raises(argparse.ArgumentTypeError, match="too small"):
+                read("-1")
+
+
+def _read_or_none(read: Callable[[str], object], text: str) -> object:
+    try:
+        return read(text)
+    except (argparse.ArgumentTypeError, ValueError):
+        return None

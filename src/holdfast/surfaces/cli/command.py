@@ -269,7 +269,7 @@ def _fields_of(kind: type[msgspec.Struct]) -> Iterator[tuple[str, _Field]]:
 
 def _field_of(field: msgspec.structs.FieldInfo, argument: Argument) -> _Field:
     inner, said = _unwrap(field.type)
-    bounds: dict[str, Any] = {}
+    bounds: dict[str, Any] = {"ge": 0} if inner in (int, float) else {}
     for each in said:
         if isinstance(each, msgspec.Meta):
             names = ("description", "ge", "le")

@@ -72,7 +72,9 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
             "FILE|FOLDER|SESSION",
         ),
     ] = ()
-    newest: Annotated[int | None, option("only the N files that were changed last", "N")] = None
+    newest: Annotated[
+        int | None, option("only the N files that were changed last", "N"), Meta(ge=1)
+    ] = None
     system: Annotated[
         str | None, option("a file with the system prompt, to include it in the count", "FILE")
     ] = None

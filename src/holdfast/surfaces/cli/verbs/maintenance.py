@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec import Meta
+
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import StoreError
 from holdfast.surfaces.answers import Cell
@@ -102,7 +104,7 @@ def _show_report(app: App, report: LogReport) -> None:
 class DiskCommand(Command, frozen=True, kw_only=True):
     """Shows and makes room."""
 
-    limit: Annotated[int, option("rows (20)", "N", "-n")] = 20
+    limit: Annotated[int, option("rows (20)", "N", "-n"), Meta(ge=1)] = 20
     clean: Annotated[
         bool, option("delete outputs that nothing refers to, and leftovers of killed writers")
     ] = False

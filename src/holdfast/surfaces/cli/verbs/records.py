@@ -95,7 +95,7 @@ class LogCommand(Command, frozen=True, kw_only=True):
     is_all: Annotated[
         bool, option("every record in the order of writing, with abandoned branches")
     ] = False
-    last: Annotated[int | None, option("only the newest N", "N", "-n")] = None
+    last: Annotated[int | None, option("only the newest N", "N", "-n"), Meta(ge=1)] = None
     from_: Annotated[str | None, option("start at this record", "RECORD")] = None
     branch: Annotated[str | None, option("show the path to this record", "HEAD")] = None
     branches: Annotated[bool, option("list the branches instead of records")] = False

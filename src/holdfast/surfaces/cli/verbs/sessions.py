@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
@@ -35,7 +37,9 @@ def new_key(app: App, session: str | None) -> SessionKey:
 class SessionsCommand(Command, frozen=True, kw_only=True):
     """Lists sessions."""
 
-    limit: Annotated[int | None, option("only the N most recently active", None, "-n")] = None
+    limit: Annotated[
+        int | None, option("only the N most recently active", None, "-n"), Meta(ge=1)
+    ] = None
 
     def run(self, app: App) -> list[SessionInfo]:
         return app.sessions(app.agent, self.limit)
