@@ -34,7 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.files import Disk, network_filesystem
+from holdfast.stores.files import Disk, explaining, network_filesystem
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.conformance.samples import texts_of
 
@@ -778,3 +778,11 @@ def test_network_file_systems_are_warned_of_once(tmp_path: Path, root: Path) -> 
             store.create(KEY)
         store.append(KEY, [User(content="no second warning")], expect=ANY_HEAD)
         store.create(SessionKey("main", "other"))
+
+
+def test_a_failed_system_call_names_the_file_and_not_the_folders_above(tmp_path: Path) -> None:
+    """Whoever reads the error may be a client of a server."""
+    (tmp_path / "log.jsonl").mkdir()
+    with pytest.raises(PathRejected, match=r"\(`log\.jsonl`\)") as caught, explaining("read it"):
+        open(tmp_path / "log.jsonl").close()
+    assert str(tmp_path) not in str(caught.value)

@@ -362,8 +362,11 @@ _REFUSALS: Final = {
 def explain(error: OSError, doing: str) -> StoreError:
     """Return the error to raise for a failed system call while `doing` something."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+        # Its name alone: the folders above it are nothing that a client of a server should read.
+        named = isinstance(error.filename, str) and os.path.basename(error.filename)
         return PathRejected(
-            f"cannot {doing}: a link or something else is where a file or folder should be",
+            f"cannot {doing}: a link or something else is where a file or folder should be"
+            + (f" (`{named}`)" if named else ""),
             hint="nothing was opened; look at the path with `ls -l`",
         )
     known = _REFUSALS.get(error.errno or 0)

@@ -14,6 +14,7 @@ from holdfast.core.dialects.openai_chat.validate import validate
 from holdfast.core.models.messages import (
     Image,
     Message,
+    Other,
     Prompt,
     Text,
     Thinking,
@@ -505,3 +506,15 @@ def test_address_that_nobody_can_fetch_becomes_a_note() -> None:
     for image in (Image(url="file:///a.png"), Image("bm8gcGljdHVyZQ==", "image/png")):
         prompt = Prompt((Message("user", (image,)),))
         assert "cannot be shown it" in render(prompt, OPENAI)["messages"][0]["content"]
+
+
+def test_a_reply_has_no_empty_part_beside_a_part_of_its_host() -> None:
+    """An empty one is refused."""
+    own = Other(
+        "refusal", {"type": "refusal", "refusal": "no"}, dialect="openai-chat", provider=PROVIDER
+    )
+    prompt = Prompt(
+        messages=(Message("user", (Text("go"),)), Message("assistant", (Text(""), own)))
+    )
+    (_user, reply) = render(prompt, OPENAI)["messages"]
+    assert reply["content"] == [own.raw]

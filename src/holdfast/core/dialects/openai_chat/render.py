@@ -140,7 +140,7 @@ def _own_parts(blocks: Sequence[Block], target: Target) -> Iterator[str | Json]:
             yield block.raw
         elif isinstance(part, Image):
             yield f"[An image: {part.media_type or 'image'}]"
-        elif part is not None:
+        elif part:
             yield part
 
 
