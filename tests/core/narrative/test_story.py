@@ -366,3 +366,28 @@ def test_a_deleted_file_is_not_listed_as_changed() -> None:
     log.call("run", "", command="cd /src && rm -f heron.py")
     state = read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state
     assert (*state.changed, *state.uncommitted) == ("/src/shelf.py",)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rules_inside_long_messages_of_the_user_stay(seed: int) -> None:
+    """Of messages that do not fit whole, the sentences stay that are said nowhere else, in any
+    language and through several cuts; what is said again and again goes."""
+    random = Random(seed)
+    talk = [
+        " ".join("".join(random.choices("kamilotersan", k=5)) for _word in range(9)) + "."
+        for _sentence in range(8)
+    ]
+    rules, previous = [], None
+    for turn in range(6):
+        log = Log({})
+        for number in range(4):
+            rules.append(f"Quorv {turn}{number} hesten_{turn}{number} umla brenn{turn}{number}.")
+            said = random.choices(talk, k=30)
+            said.insert(15, rules[-1])
+            log.user(" ".join(said))
+            log.call("look", FILLER, place=f"shelf-{turn}-{number}")
+        previous = carry_over(
+            log.records, cap_tokens=1_100, counter=COUNTER, previous=previous
+        ).text
+    assert previous is not None
+    assert [rule for rule in rules if rule not in previous] == []

@@ -131,7 +131,7 @@ def carry_digests(
     ]
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
     room = cap_tokens - fixed
-    for _again in range(6):
+    for again in range(6):
         if room <= 0:
             break
         told, omitted = tell(lines, room, min(rest, room), counter, root)
@@ -141,7 +141,7 @@ def carry_digests(
         size = counter.count(text)
         if size <= cap_tokens:
             return CarryOver(text, size)
-        room -= max(1, size - cap_tokens)
+        room -= (size - cap_tokens) << again
     text = _whole_lines("\n\n".join(filter(None, (start, *behind))), cap_tokens, counter)
     return CarryOver(text, counter.count(text))
 

@@ -18,12 +18,14 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Span = tuple[int, int]
 """A sentence or a line: the places of its first character and behind its last."""
+Ranked = tuple[float, Span]
+"""The worth of a sentence for its length, negative so that the most telling sorts first."""
 
-_END: Final = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n")
+_END: Final = lazy_pattern(r"(?:(?:\A|\s)…(?=\s|\Z))+\s?|(?<=[.!?;])\s+|(?<=[。！？；])|\n")
 _GAP: Final = " … "
 _SENTENCE_CHARS_MIN: Final = 40
 """A shorter sentence belongs to the next one of its line."""
@@ -64,46 +66,53 @@ class Worth:
         )
 
 
-def rank_spans(text: str, at: int, worth: Worth) -> list[Span]:
-    """Return the sentences and lines of a text, those that say most for their length first."""
-    spans = _find_spans(text)
+def rank_spans(
+    text: str, at: int, worth: Worth, times: Mapping[str, int] | None = None
+) -> list[Ranked]:
+    """Return the sentences and lines of a text, those that say most for their length first; `times`
+    says how often each of them is said in all."""
+    spans = find_spans(text)
     seen: set[str] = set()
-    found: list[tuple[float, Span]] = []
+    found: list[Ranked] = []
     for number, (start, end) in enumerate(spans):
         words = words_of(text[start:end])
         value = worth.of(words - seen, at) + _KNOWN * worth.of(words & seen, at)
         seen |= words
         if number in (0, len(spans) - 1):
             value *= _EDGE
+        if times is not None:
+            value /= times[text[start:end]]
         found.append((-value / (end - start + _COST_CHARS), (start, end)))
-    return [span for _value, span in sorted(found)]
+    return sorted(found)
 
 
-def _find_spans(text: str) -> list[Span]:
+def find_spans(text: str) -> list[Span]:
+    """Return the sentences and lines of a text, in order."""
     spans: list[Span] = []
     start = 0
     for match in _END.finditer(text):
-        if match[0] != "\n" and match.start() - start < _SENTENCE_CHARS_MIN:
+        if match[0].isspace() and match[0] != "\n" and match.start() - start < _SENTENCE_CHARS_MIN:
             continue
         if match.start() > start:
             spans.append((start, match.start()))
         start = match.end()
-    return [*spans, (start, len(text))] if len(text) > start else spans
+    return [*spans, (start, len(text))] if len(text) > start or not spans else spans
 
 
-def shorten(text: str, chars: int, order: Sequence[Span]) -> str:
+def shorten(text: str, chars: int, order: Sequence[Ranked]) -> str:
     """Return a text within `chars`, made of the sentences and lines that are first in `order`."""
     if len(text) <= chars:
         return text
     room = chars - len(_GAP)
     kept: list[Span] = []
-    for start, end in order:
+    for _worth, (start, end) in order:
         size = end - start + len(_GAP)
         if size <= room:
             kept.append((start, end))
             room -= size
-        elif room >= _PART_CHARS_MIN:
-            kept.append((start, start + room - len(_GAP)))
+        elif room >= _PART_CHARS_MIN and not kept:
+            half = (room - 2 * len(_GAP)) // 2
+            kept += [(start, start + half), (end - half, end)]
             break
         if room < _LEFT_CHARS:
             break

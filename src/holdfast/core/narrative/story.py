@@ -9,15 +9,14 @@ the newest outcome stands.
 from __future__ import annotations
 
 from collections import Counter as Counted
-from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.extract.fair_share import fair_share, within_tokens
+from holdfast.core.extract.fair_share import fair_share
 from holdfast.core.narrative.calls import LINE_CHARS
 from holdfast.core.narrative.digest import words_of
-from holdfast.core.narrative.pieces import Worth, rank_spans, shorten
+from holdfast.core.narrative.pieces import Worth, find_spans, rank_spans, shorten
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.narrative.digest import CallOutcome, Digest, Kind, Passage
+    from holdfast.core.narrative.pieces import Ranked
     from holdfast.core.tokens.counting import Counter
 
 MARKS: Final[dict[Kind, str]] = {
@@ -65,8 +65,10 @@ _CALLS_SHARE: Final = 0.1
 _SHORT_CALLS_SHARE: Final = 0.25
 """The same where one short line for each call fits in it: a part of the calls tells less than
 words do, all of them tell more."""
-_USER_TOKENS_MIN: Final = 24
+_USER_TOKENS_MIN: Final = 48
 """Less of a message says nothing."""
+_PIECE_TOKENS: Final = 6
+"""Of a message, for its mark and what stands for the rest of it."""
 _CALL_CHARS_MIN: Final = 60
 _CALL_CHARS: Final = 300
 """Of a call, for what its words say."""
@@ -274,7 +276,7 @@ class _Room(msgspec.Struct):
     weight: float
     least: int
     """The characters below which it tells nothing."""
-    order: Sequence[tuple[int, int]] | None = None
+    order: Sequence[Ranked] | None = None
     """Its sentences, the most telling first, once it had to be shortened."""
 
 
@@ -292,45 +294,67 @@ def tell(
     wanted = sum(tokens.values()) + sum(outcomes.values()) + _MARK_TOKENS * len(others)
     spare = max(0, room - min(wanted, rest))
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
-    said = _tell_users(users, sizes, max(int(room * share), spare), counter)
+    words = [words_of(_text_of(line)) for line in lines]
+    worth = Worth(
+        [
+            said | words_of(line.outcome) if line.outcome else said
+            for said, line in zip(words, lines, strict=True)
+        ]
+    )
+    said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth)
     left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
-    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter)}
+    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth)}
     return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
         lines[at].count for at in told
     )
 
 
 def _tell_users(
-    users: dict[int, StoryLine], sizes: dict[int, int], room: int, counter: Counter
+    users: dict[int, StoryLine], sizes: dict[int, int], room: int, counter: Counter, worth: Worth
 ) -> dict[int, str]:
-    """The user's messages: whole where they fit, else the longest shortened first."""
-    kept = _that_fit(list(users), sizes, room)
-    share = fair_share([sizes[at] for at in kept], room)
+    """The user's messages: whole where they fit, else the longest shortened first, to the sentences
+    that tell most."""
+    if sum(sizes.values()) <= room:
+        return {at: _mark(line, line.text) for at, line in users.items()}
+    texts = [line.text for line in users.values()]
+    times = Counted(text[start:end] for text in texts for start, end in find_spans(text))
+    orders = {at: rank_spans(line.text, at, worth, times) for at, line in users.items()}
+    least = _that_fit(users, sizes, room, orders)
+    # Beyond the least of each, which it has in any case.
+    share = fair_share([sizes[at] - size for at, size in least.items()], room - sum(least.values()))
     told = {}
-    for at in kept:
+    for at in least:
         line = users[at]
-        text = line.text
-        if sizes[at] > share:
-            text = within_tokens(text, share - 1, counter, partial(_mark, line))
-        if text:
-            told[at] = _mark(line, text)
+        chars = len(line.text)
+        text = _mark(line, line.text)
+        size, most = sizes[at], least[at] + share
+        while size > most and chars > 0:
+            chars = min(chars * 9 // 10, chars * most // size)
+            text = _mark(line, shorten(line.text, chars, orders[at]))
+            size = counter.count(text) + 1
+        if chars > 0:
+            told[at] = text
     return told
 
 
-def _that_fit(places: list[int], sizes: dict[int, int], room: int) -> list[int]:
-    """The messages of which each still gets enough room to say something. Where there are too many,
-    long ones go before short ones, and older ones before newer; the first goes last."""
-    need = sum(min(sizes[at], _USER_TOKENS_MIN) for at in places)
-    long = [at for at in places if sizes[at] > _USER_TOKENS_MIN]
-    short = [at for at in places if sizes[at] <= _USER_TOKENS_MIN]
-    order = [at for group in (long, short) for at in group if at != places[0]]
-    gone: set[int] = set()
-    for at in (*order, *places[:1]):
-        if need <= room:
+def _that_fit(
+    users: dict[int, StoryLine], sizes: dict[int, int], room: int, orders: dict[int, list[Ranked]]
+) -> dict[int, int]:
+    """The messages of which each still gets enough room for its most telling sentence, with that
+    room. Where there are too many, those go that say least, and the first goes last."""
+    need: dict[int, int] = {}
+    value: dict[int, float] = {}
+    for at, line in users.items():
+        density, (start, end) = orders[at][0]
+        value[at] = density
+        best = int(sizes[at] * (end - start) / max(1, len(line.text))) + _PIECE_TOKENS
+        need[at] = min(sizes[at], best, _USER_TOKENS_MIN)
+    total = sum(need.values())
+    for at in (*sorted(list(users)[1:], key=lambda at: -value[at]), *list(users)[:1]):
+        if total <= room:
             break
-        gone.add(at)
-        need -= min(sizes[at], _USER_TOKENS_MIN)
-    return [at for at in places if at not in gone]
+        total -= need.pop(at)
+    return need
 
 
 def _estimate(text: str, counter: Counter) -> int:
@@ -346,19 +370,14 @@ def _tell_others(
     outcomes: dict[int, int],
     room: int,
     counter: Counter,
+    said: Sequence[set[str]],
+    worth: Worth,
 ) -> dict[int, str]:
     if room <= 0 or not tokens:
         return {}
     calls = [at for at in tokens if lines[at].kind == "call"]
     words = [at for at in tokens if lines[at].kind != "call"]
     last = max(1, len(lines) - 1)
-    said = [words_of(_text_of(line)) for line in lines]
-    worth = Worth(
-        [
-            words | words_of(line.outcome) if line.outcome else words
-            for words, line in zip(said, lines, strict=True)
-        ]
-    )
     rooms = []
     for at in words:
         line = lines[at]
