@@ -263,7 +263,7 @@ def request_after(
         if 0.98 * cap <= made.tokens <= cap:
             break
         missing = int(0.99 * cap) - made.tokens
-        if missing > 0 and made.tokens == before:
+        if missing > 0 and made.tokens - before < missing / 4:
             # All that there is to tell is told: the newest part gets the rest, as in a real cut.
             tail += missing / cap
         else:

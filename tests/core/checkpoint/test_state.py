@@ -342,6 +342,16 @@ def test_what_other_agents_came_back_with_is_kept() -> None:
     ]  # fmt: skip
 
 
+def test_a_later_run_hides_no_earlier_one_with_another_outcome() -> None:
+    """Behind a pipe nothing says that the first run failed: its words are what is left of it."""
+    command = {"command": "check all | tail"}
+    runs = ("boom: a lock was held twice", "all 7 passed in 3s", "all 7 passed in 4s")
+    records = [one for result in runs for one in done("run", command, result)]
+    text = render_checkpoint(taken(records), 4_000)
+    assert "run check all | tail → boom: a lock was held twice" in text
+    assert "run check all | tail ×2 → all 7 passed in 4s" in text
+
+
 def test_what_happened_is_told_by_the_narrative_in_any_language() -> None:
     """What was said stands in it, and a call has its outcome; no list is made of its wording."""
     state = taken(

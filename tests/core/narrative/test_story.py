@@ -14,6 +14,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Compaction
 from holdfast.core.narrative.carryover import (
+    NAMES,
     OLDER,
     STORY,
     carry_digests,
@@ -213,6 +214,23 @@ def test_any_cap_holds_and_what_was_told_can_be_told_again(
     assert {line.text for line in before.lines if line.kind == "user"} >= {
         line.text for line in after.lines if line.kind == "user" and "…" not in line.text
     }
+
+
+def test_names_that_calls_were_given_are_listed_where_they_stand_nowhere_else() -> None:
+    log, words = Log({}), "some plain words of a file\n" * 30
+    for number in range(40):
+        body = f"{words}\nheron_shelf_{number}(lantern.copperHook)\n{words}"
+        log.call("edit", "ok", path=f"/a/b/{number}.py", old=body, new=f"{body} more")
+    made = carry_over(log.records, cap_tokens=1_500, counter=COUNTER).text
+    story, listed = made.split(f"{NAMES}\n")
+    names = listed.split()
+    assert names[0] == "lantern.copperHook"  # of all calls
+    assert "heron_shelf_39" in names
+    assert "heron_shelf_0" not in names
+    assert [name for name in names if name in story] == []
+    assert COUNTER.count(listed) <= 150
+    again = carry_over([], cap_tokens=1_500, counter=COUNTER, previous=made).text
+    assert again.split(f"{NAMES}\n")[1].split() == names
 
 
 def test_ten_cuts_in_a_row_keep_the_first_words() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.narrative.digest import Kind, digest_record
-from holdfast.core.narrative.story import StoryLine, lines_of, tell
+from holdfast.core.narrative.story import StoryLine, ending_of, lines_of, tell
 from holdfast.core.text.cut import cut, ellipsis
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class ToldLines:
                     is_failed=outcome.is_failed,
                     is_refused=outcome.is_refused,
                 )
-                self._lines[_key(called)] = told
+                del self._lines[_key(called)]
+                self._add(told)
         for passage in digest.passages:
             if passage.kind not in ("program", "above"):
                 self._add(
@@ -83,8 +84,10 @@ class ToldLines:
                 )
 
     def _add(self, line: ToldLine) -> None:
+        """Add a line at the end. What is said again, or done again with the same outcome, is told
+        once; an earlier outcome that differs stays."""
         same = self._lines.pop(_key(line), None)
-        times = same.times + 1 if same is not None else 1
+        times = line.times + (same.times if same is not None else 0)
         self._lines[_key(line)] = msgspec.structs.replace(line, times=times)
         if len(self._lines) > self._most:
             del self._lines[next(iter(self._lines))]
@@ -94,8 +97,8 @@ class ToldLines:
         return cut(" ".join(text.split()), self._chars, keep="head", marker=ellipsis).text
 
 
-def _key(line: ToldLine) -> tuple[str, str]:
-    return line.kind, line.text
+def _key(line: ToldLine) -> tuple[str, str, str]:
+    return line.kind, line.text, ending_of(line)
 
 
 class CharCounter:

@@ -1,15 +1,17 @@
 """Carry-overs: the text that replaces the records a compaction cuts, made without a model call.
 
 A carry-over is a narrative: what was said and done, in order of time (`story`), then the state at
-the cut (open tasks, the last check, files changed). A model's summary, if there is one, comes
-first. The text can be read back: the next cut continues an earlier carry-over without the records
-behind it, and the size stays the same however many cuts follow.
+the cut (open tasks, the last check, files changed), then a few exact names that calls were given
+and that stand nowhere else. A model's summary, if there is one, comes first. The text can be read
+back: the next cut continues an earlier carry-over without the records behind it, and the size stays
+the same however many cuts follow.
 
 The caller fences the text and labels it as data.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,6 +25,7 @@ from holdfast.core.extract.file_lists import (
     newest_files,
     read_files,
 )
+from holdfast.core.extract.names import identifiers
 from holdfast.core.narrative.digest import digest_record, summary_size
 from holdfast.core.narrative.state import WorkState, read_state
 from holdfast.core.narrative.story import lines_of, read_lines, tell
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 _PROSE_SHARE: Final = 0.25
 _STATE_SHARE: Final = 0.15
+_NAMES_SHARE: Final = 0.02
 """The largest share of the cap that each part may take; the story gets the rest."""
 _ITEM_CHARS: Final = 200
 """Of an open item: enough for a sentence."""
@@ -51,11 +55,18 @@ CHECK: Final = "## Last check"
 CHANGED: Final = "## Files changed"
 UNCOMMITTED: Final = "## Files changed, no commit seen since"
 OUTPUTS: Final = "## Outputs kept by reference"
+NAMES: Final = "## Exact names"
 OLDER: Final = "(an older summary; what it calls open may be done in what follows)"
 """Stands before a model's summary that later steps follow."""
-_FORMER: Final = "## Exact names"
-"""Earlier versions wrote this section; readers said that it helped them in nothing."""
-_SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, _FORMER)
+_SECTIONS: Final = (STORY, OPEN, CHECK, CHANGED, UNCOMMITTED, OUTPUTS, NAMES)
+_HALF_LIFE_CALLS: Final = 20
+"""After this many calls, what a call was given counts half: the next calls use what is recent."""
+_NAME_TOKENS_MIN: Final = 3
+"""In less room, there is none."""
+_NAMED_CALLS: Final = 120
+"""The newest calls, which are searched for names."""
+_NAMED_CHARS: Final = 4_000
+"""Of what a call was given."""
 _HEADING: Final = lazy_pattern(r"#{1,6} \S")
 _OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
 _RELATIVE: Final = lazy_pattern(r"\(paths are relative to (/[^\n]{1,400})\)")
@@ -78,6 +89,7 @@ class _Earlier(msgspec.Struct, frozen=True):
     lines: tuple[StoryLine, ...] = ()
     state: WorkState = WorkState()
     outputs: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def carry_over(
@@ -130,7 +142,12 @@ def carry_digests(
         if line.kind != "above" or line.text == above
     ]
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])
-    room = cap_tokens - fixed
+    names_room = int(rest * _NAMES_SHARE)
+    beside = "\n".join(
+        f"{passage.text} {passage.key}" for digest in kept for passage in digest.passages
+    )
+    ranked = _rank_names(digests, earlier.names)
+    room = cap_tokens - fixed - names_room
     for again in range(6):
         if room <= 0:
             break
@@ -138,6 +155,8 @@ def carry_digests(
         notes = _notes(root, omitted + earlier.omitted)
         story = _section(STORY, [*notes, *told]) if told else ""
         text = "\n\n".join(filter(None, (start, story, *behind)))
+        names = _names_within(ranked, names_room, counter, f"{text}\n{beside}")
+        text = "\n\n".join(filter(None, (text, _section(NAMES, names))))
         size = counter.count(text)
         if size <= cap_tokens:
             return CarryOver(text, size)
@@ -221,6 +240,7 @@ def read_back(text: str) -> _Earlier:
             check="\n".join(check),
         ),
         outputs=tuple(line for line in sections[OUTPUTS] if _OUTPUT.fullmatch(line)),
+        names=tuple(" ".join(sections[NAMES]).split()),
     )
 
 
@@ -293,6 +313,35 @@ def _state_sections(
 
 def _files(paths: Sequence[str], room: int, counter: Counter) -> list[str]:
     return file_lines(newest_files(FileList(tuple(paths)), room, counter))
+
+
+def _rank_names(digests: Sequence[Digest], earlier: Sequence[str]) -> list[str]:
+    """Names that the newest calls were given, those of many, recent calls and the short first."""
+    keys = (
+        passage.key
+        for digest in reversed(digests)
+        for passage in reversed(digest.passages)
+        if passage.kind == "call"
+    )
+    scores: dict[str, float] = {}
+    for age, key in enumerate(islice(keys, _NAMED_CALLS)):
+        weight = 0.5 ** (age / _HALF_LIFE_CALLS)
+        for name in identifiers(key[:_NAMED_CHARS]):
+            scores[name] = scores.get(name, 0.0) + weight / (4 + len(name) // 4)
+    return [*sorted(scores, key=lambda name: -scores[name]), *earlier]
+
+
+def _names_within(names: Sequence[str], room: int, counter: Counter, text: str) -> list[str]:
+    """As many names as fit, on one line, without those that stand in the text."""
+    room -= counter.count(f"\n\n{NAMES}\n")
+    kept: list[str] = []
+    for name in dict.fromkeys(names):
+        if room < _NAME_TOKENS_MIN:
+            break
+        if name not in text and (tokens := counter.count(f" {name}")) <= room:
+            kept.append(name)
+            room -= tokens
+    return [" ".join(kept)] if kept else []
 
 
 def _outputs(digests: Sequence[Digest], earlier: Sequence[str]) -> list[str]:

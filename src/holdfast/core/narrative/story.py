@@ -9,7 +9,7 @@ the newest outcome stands.
 from __future__ import annotations
 
 from collections import Counter as Counted
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
@@ -116,6 +116,22 @@ _AGE: Final = 0.5
 _TRIES: Final = 8
 _OFTEN: Final = 3
 """A line that stands in so many results is the program's and tells nothing."""
+
+
+class Ended(Protocol):
+    """A call with its outcome."""
+
+    @property
+    def outcome(self) -> str:
+        """Return the words of its result."""
+
+    @property
+    def is_failed(self) -> bool:
+        """Return whether it failed."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether a person refused it."""
 
 
 class StoryLine(msgspec.Struct):
@@ -258,8 +274,14 @@ def _key_of(line: StoryLine) -> tuple[str, ...]:
     long it took and when."""
     if line.kind != "call" or line.role == "list":
         return line.kind, line.key
-    ending = "refused" if line.is_refused else "failed" if line.is_failed else ""
-    return line.kind, line.key, ending, _TIME.sub("", line.outcome) if line.outcome else ""
+    return line.kind, line.key, ending_of(line)
+
+
+def ending_of(call: Ended) -> str:
+    """Return what two runs of a call share where they ended alike: but for how long it took and
+    when."""
+    ending = "refused" if call.is_refused else "failed" if call.is_failed else ""
+    return f"{ending} {_TIME.sub('', call.outcome)}" if call.outcome else ending
 
 
 # Within the room
