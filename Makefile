@@ -100,7 +100,7 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 	  npm install --no-audit --no-fund --silent --prefix .clients openclaw@2026.9.6
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-aider  # it pins what we do not
 	@$(UV) pip install --quiet --python .venv-aider/bin/python aider-chat==0.86.2
-	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
+	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 --timeout 600
 
 # The frameworks pin other releases than our lock, so they have an environment of their own. The
 # source archive of claude-agent-sdk comes without Claude Code, which is 366 MB.
@@ -113,7 +113,7 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frameworks' own tests over them
 	@HOLDFAST_TESTS=nightly .venv-peers/bin/python -m pytest tests/integrations tests/test_docs.py \
 	  --ignore tests/integrations/test_real_agents.py -k 'integrations or adapters' \
-	  -m 'nightly or not nightly' -n 2 -rs -p no:asyncio --timeout 3600
+	  -m 'nightly or not nightly' -n 2 -p no:asyncio --timeout 3600
 
 .venv-peers-lowest/.stamp: requirements-peers-lowest.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers-lowest
@@ -123,7 +123,7 @@ peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frame
 
 peers-lowest: .venv-peers-lowest/.stamp ## The same with the oldest releases that the adapters are tested with
 	@.venv-peers-lowest/bin/python -m pytest tests/integrations \
-	  --ignore tests/integrations/test_real_agents.py -n 2 -rs -p no:asyncio --timeout 900 \
+	  --ignore tests/integrations/test_real_agents.py -n 2 -p no:asyncio --timeout 900 \
 	  -W 'ignore:SelectableGroups dict interface:DeprecationWarning'  # of an older opentelemetry
 
 recording: $(VENV)/.stamp ## Record the session of the demo anew
@@ -192,7 +192,7 @@ screenshots: site ## Take pictures of the site and of the pages that inspect and
 	@$(BIN)/python -m scripts.site.screenshots
 
 site-check: .venv-site/.stamp $(VENV)/.stamp ## Look at the docs site in a browser: requests, search, access, width
-	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest tests/test_site.py -m 'nightly or not nightly' -n 0 -rs --timeout 900
+	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest tests/test_site.py -m 'nightly or not nightly' -n 0 --timeout 900
 
 $(VENV)/.mutmut: $(VENV)/.stamp
 	@$(UV) pip install --quiet --python $(BIN)/python 'mutmut>=3.8,<3.9'

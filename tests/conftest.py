@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,6 +140,18 @@ def choose_slow(items: list[pytest.Item], part: str | None) -> list[pytest.Item]
     slow = [item for item in items if is_slow(item.path)]
     left_out = set(slow).difference(_sample(slow, SLOW_SHARE, lambda item: item.path.parent))
     return [item for item in items if (item in left_out) == (part == "rest")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not tested: a line for each reason, with the number of tests."""
+    reasons = Counter(
+        str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        for report in terminalreporter.getreports("skipped")
+    )
+    if reasons:
+        terminalreporter.section("not tested", sep="=")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:5} {reason.removeprefix('Skipped: ')}")
 
 
 def _choose_cases(items: list[pytest.Item]) -> list[pytest.Item]:
