@@ -62,10 +62,24 @@ class Life:
         plan = self._plan(idle)
         text = read_plan(plan)
         if plan.decisions:
+            self._check(plan)
             self.cuts += any(isinstance(record, Compaction) for record in plan.decisions)
             self._store.append(KEY, list(plan.decisions), expect=ANY_HEAD)
             assert read_plan(self._plan(1.0)) == text
         return text
+
+    def _check(self, plan: Plan) -> None:
+        """Every cut of ours says what it stands for: records of the log, up to one that is no
+        older than where the cut before it ended."""
+        path = [record.id for record in self._store.read(KEY)]
+        cuts = [record for record in self._store.read(KEY) if isinstance(record, Compaction)]
+        for made in plan.decisions:
+            if isinstance(made, Compaction):
+                assert made.covers is not None
+                first, last = map(path.index, made.covers)
+                ends = [path.index(cut.covers[1]) for cut in cuts if cut.covers]
+                assert first <= last
+                assert last >= max(ends, default=0)
 
     def _plan(self, idle: float) -> Plan:
         records = self._store.live(KEY, window=Window(self.window)).records

@@ -161,11 +161,15 @@ class Past:
         return {name for held in names for name in held & wanted}
 
     def covers(self, units: Sequence[ContextUnit], start: int) -> tuple[str, str] | None:
-        """The ids of the first and the last record of the units before `start`."""
+        """The ids of the first and the last record of the units before `start`. Where these hold
+        nothing but what the cut before left, the new one stands for the same records as that."""
         (gone, _end), records = self._find_cut(units, start), self._records
         first = next((record.id for record in records if record.id in gone), None)
         last = next((record.id for record in reversed(records) if record.id in gone), None)
-        return None if first is None or last is None else (first, last)
+        if first is not None and last is not None:
+            return first, last
+        before = self._boundary
+        return None if before is None else before.covers or (before.id, before.id)
 
     def opening(self, units: Sequence[ContextUnit], start: int, summary: str) -> list[ContextUnit]:
         """The unit that a summary of the units before `start` becomes."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.flow.effects import Emit, Now, Read
 from holdfast.core.flow.events import BackgroundSummary
 from holdfast.core.log.records import MESSAGES, Assistant
+from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import (
     POOR_SUMMARIES_MAX,
     RunState,
@@ -129,9 +130,10 @@ def is_long_wait(run: RunState, records: Sequence[Record], now: float) -> bool:
 def _write_draft(run: RunState, records: Sequence[Record], now: float, plan: Plan) -> Flow[None]:
     """Have the model summarise what a plan cuts."""
     drafts, made = run.drafts, cut_in(plan)
-    if made is None or made.covers is None:
+    covered = records_covered_by(made, records) if made is not None else []
+    if not covered:
         return
-    start = next(place for place, rec in enumerate(records) if rec.id == made.covers[0])
+    start = records.index(covered[0])
     summariser = Summariser(
         run,
         records,

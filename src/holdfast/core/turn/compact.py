@@ -24,6 +24,7 @@ from holdfast.core.flow.events import (
     PruneStarted,
 )
 from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
+from holdfast.core.log.replay import Boundaries
 from holdfast.core.models.usage import add_up
 from holdfast.core.projection.view import turn_records
 from holdfast.core.turn.epochs import account_for
@@ -31,6 +32,7 @@ from holdfast.core.turn.flush import NoteFlush
 from holdfast.core.turn.run import POOR_SUMMARIES_MAX, Bounds, cut_in, is_true_of
 from holdfast.core.turn.summarise import Summariser
 from holdfast.core.turn.tool_results import close_open_calls
+from holdfast.core.window import ANY_WINDOW, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -330,14 +332,22 @@ def save_checkpoint(run: RunState, trigger: str) -> Flow[SavedCheckpoint | None]
 
 
 def records_covered_by(made: Compaction, records: Sequence[Record]) -> list[Record]:
-    """The records that a compaction cuts."""
-    if made.covers is None:
+    """The records that a compaction cuts; none where it shortens what the one before left."""
+    boundaries = Boundaries(ANY_WINDOW if made.window is None else Window(made.window))
+    before = next((record for record in reversed(records) if boundaries.is_one(record)), None)
+    if made.covers is None or made.covers == _stands_for(before):
         return []
     first, last = made.covers
     places = {record.id: place for place, record in enumerate(records)}
     if first not in places or last not in places:
         return []
     return list(records[places[first] : places[last] + 1])
+
+
+def _stands_for(cut: Record | None) -> tuple[str, str] | None:
+    if not isinstance(cut, Compaction):
+        return None
+    return cut.covers or (cut.id, cut.id)
 
 
 def _prune(plan: Plan, hold: Callable[[], Plan] | None = None) -> Flow[Plan]:

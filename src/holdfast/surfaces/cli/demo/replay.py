@@ -305,7 +305,8 @@ class Replay:
                 cut = SceneCut(event.record, event.method or "", self._covered)
                 scene.compactions.append(cut)
                 size = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
-                left = f"{cut.messages} messages give way to {_COUNTER.count(event.summary):,}"
+                gone = f"{cut.messages} messages give" if cut.messages else "the summary gives"
+                left = f"{gone} way to {_COUNTER.count(event.summary):,}"
                 scene.add("cut", "compaction", f"{size}: {left} ({_CUT_REASONS[event.reason]})")
                 return 6
             case events.FlushFinished(outcome="saved"):
