@@ -68,23 +68,3 @@ class BackendCall(Protocol):
 
     def stop(self) -> None:
         """End the call, from any thread: `send` raises soon."""
-
-
-class Backend(Model, Protocol):
-    """A model that keeps conversations of its own, such as an agent's command line. A session
-    begins a call with its log; a call without one is a conversation by itself."""
-
-    @property
-    def runs_own_tools(self) -> bool:
-        """True where it works with tools of its own, and refuses requests that offer others."""
-
-    def begin(self, conversation: BackendConversation | None = None) -> BackendCall: ...
-
-
-class AsyncBackend(AsyncModel, Protocol):
-    """A `Backend` that is awaited: a call ends where its task is cancelled."""
-
-    @property
-    def runs_own_tools(self) -> bool: ...
-
-    def begin(self, conversation: BackendConversation | None = None) -> AsyncModel: ...

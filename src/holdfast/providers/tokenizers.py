@@ -79,11 +79,6 @@ def counter_for(model: str | None = None) -> Counter:
     return counter if counter.name == own else Borrowed(counter)
 
 
-def is_installed() -> bool:
-    """Return whether exact counting is possible here."""
-    return _splintr() is not None
-
-
 @functools.cache
 def _splintr() -> Any | None:
     try:

@@ -65,10 +65,6 @@ class SearchDatabase:
         self._cache = SqliteCache(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
         self._mutex = threading.RLock()
 
-    @property
-    def is_in_memory(self) -> bool:
-        return self._cache.path == IN_MEMORY
-
     def close(self) -> None:
         """Close the connection; the next call opens another."""
         with self._mutex:

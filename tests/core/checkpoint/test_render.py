@@ -21,7 +21,6 @@ from holdfast.core.checkpoint.render import (
     inert,
     injection,
     render_checkpoint,
-    with_context,
     wrap,
 )
 from holdfast.core.checkpoint.state import (
@@ -35,6 +34,7 @@ from holdfast.core.checkpoint.state import (
     to_json,
 )
 from holdfast.core.log.records import Assistant, Checkpoint, Record, User
+from holdfast.core.log.replay import ORIGINAL_PROMPT
 from holdfast.core.models.replies import Reply
 from holdfast.core.secrets.redaction import Redactor
 
@@ -205,17 +205,16 @@ def test_context_before_a_prompt_is_kept_apart_from_it() -> None:
     records: list[Record] = [User(content="Write a haiku."), Assistant(content="Old pond…")]
     for number in range(10):
         state = capture_state(said(records), session=f"s{number}", trigger="query_end", now=1.0)
-        fields = with_context(injection(state, 4_000), f"Change {number}.")
-        content = fields.pop("content")
+        prompt = f"Change {number}."
+        content = f"{injection(state, 4_000)}\n\n{prompt}"
         assert content.count(f"<{TAG}>") == content.count(f"</{TAG}>") == 1
         records = [
             Checkpoint(state=to_json(state)),
-            User(content=content, extra=fields),
+            User(content=content, extra={ORIGINAL_PROMPT: prompt}),
             Assistant(content="Changed."),
         ]
     assert state.requests[-1].text == "Change 8."
     assert all(TAG not in one.text for one in state.requests)
-    assert with_context("", "hello") == {"content": "hello"}
     assert wrap("") == ""
 
 

@@ -67,7 +67,7 @@ def test_text_that_fits_comes_back_as_it_is(keep: Keep, text: str, chars: int) -
     """Also one that was cut before, marker and all, and however exactly it fits."""
     for whole in (text.strip(), cut(text * 9, chars).text):
         assert within_tokens(whole, COUNTER.count(whole), COUNTER, keep=keep) == whole
-        same = within_tokens(whole, 10**6, COUNTER, keep=keep, chars_max=len(whole))
+        same = within_tokens(whole, 10**6, COUNTER, keep=keep)
         assert same == whole
 
 

@@ -395,24 +395,22 @@ def test_window_is_learned_only_from_overflows(text: str, learned: int | None) -
 
 
 @pytest.mark.parametrize(
-    ("reason", "is_empty", "kind"),
+    ("reason", "kind"),
     [
-        ("model_context_window_exceeded", False, "context_overflow"),
-        ("length", False, "output_limit"),
-        ("max_tokens", False, "output_limit"),
-        ("MAX_TOKENS", False, "output_limit"),
-        ("length", True, "silent_overflow"),
-        ("stop", False, None),
-        ("stop", True, None),
-        ("end_turn", False, None),
-        ("tool_calls", False, None),
-        ("content_filter", False, None),
-        ("", False, None),
+        ("model_context_window_exceeded", "context_overflow"),
+        ("length", "silent_overflow"),
+        ("max_tokens", "silent_overflow"),
+        ("MAX_TOKENS", "silent_overflow"),
+        ("stop", None),
+        ("end_turn", None),
+        ("tool_calls", None),
+        ("content_filter", None),
+        ("", None),
     ],
 )
-def test_finish_reasons_of_replies(reason: str, is_empty: bool, kind: str | None) -> None:
+def test_finish_reasons_of_empty_replies(reason: str, kind: str | None) -> None:
     """A reply that succeeded may still say that the window or its cap ended it."""
-    found = classify_finish(reason, is_empty=is_empty)
+    found = classify_finish(reason)
     assert (found.kind if found else None) == kind
 
 

@@ -80,6 +80,16 @@ def test_open_store_stays_open_and_a_closed_adapter_says_so(tmp_path: Path) -> N
         assert isinstance(refused.value, AdapterClosed)
 
 
+def test_a_home_closes_those_that_were_made_of_it(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        given = PeerHome("HoldfastSession", root=None, store=store, agent=None)
+        other = given.at("helper", "ann")
+        assert list(other.names()) == []
+        given.close()
+        with pytest.raises(AdapterClosed):
+            other.ensure(("thread-1",))
+
+
 @pytest.mark.files_only("it damages a file")
 def test_damage_is_told_once_and_the_rest_is_there(tmp_path: Path) -> None:
     first = home(tmp_path)

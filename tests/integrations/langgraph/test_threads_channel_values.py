@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.integrations.langgraph.threads import ChannelValues, StoredValue
+from holdfast.integrations.langgraph.threads import (
+    ChannelValues,
+    GraphLine,
+    GraphThread,
+    StoredValue,
+)
 
 CHANNEL = ("", "messages")
 
@@ -68,3 +73,23 @@ def test_a_version_with_another_value_leaves_what_went_on_from_it() -> None:
         [data for _kind, data in values.items(*CHANNEL, f"int:{number}")] for number in range(3)
     ]
     assert told == [["0"], ["x"], ["0", "1", "2"]]
+
+
+def test_checkpoints_are_listed_while_another_thread_adds_one() -> None:
+    """A saver reads a thread that a writer holds as well."""
+
+    def add(name: str) -> None:
+        empty = ("json", "e30=")
+        line = GraphLine("graph_checkpoint", name, name=name, checkpoint=empty, metadata=empty)
+        thread.add(line)
+
+    class Growing(set[tuple[str, str]]):
+        def __contains__(self, place: object) -> bool:
+            add(f"more {len(thread.checkpoints)}")
+            return False
+
+    thread = GraphThread("root")
+    for name in ("a", "b"):
+        add(name)
+    thread.deleted = Growing()
+    assert thread.places() == [("", "b"), ("", "a")]

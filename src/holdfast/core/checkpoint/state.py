@@ -288,7 +288,7 @@ def newest(records: Iterable[Record]) -> Loaded:
     return Loaded(passed_over=tuple(passed))
 
 
-def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
+def from_foreign(value: Mapping[str, Any]) -> State | str:
     """A checkpoint of another tool, read field by field; or why nothing of it can be read.
 
     A field that is not as expected is put aside as `unread`, and one that is not known is kept.
@@ -307,7 +307,6 @@ def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
         fields["extra"]["unread"] = unread
     if not (SETTABLE & fields.keys()):
         return "it has no field of a checkpoint"
-    fields["session_id"] = session or fields.get("session_id", "")
     state = convert_typed(fields, State)
     chain = state.requests or tuple(
         UserRequest(text=text) for text in (state.original_request,) if text

@@ -17,7 +17,7 @@ from holdfast.core.text.cut import cut, default_marker
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.text.cut import Keep
     from holdfast.core.tokens.counting import Counter
@@ -78,34 +78,28 @@ def first_and_newest(items: list[_T], count: int) -> list[_T]:
     return [*items[:1], *items[len(items) - count + 1 :]] if count > 1 else items[-1:][:count]
 
 
-def as_it_is(text: str) -> str:
-    return text
-
-
 def within_tokens(
     text: str,
     tokens: int,
     counter: Counter,
-    shown: Callable[[str], str] = as_it_is,
     *,
     keep: Keep = "both",
-    chars_max: int | None = None,
     known: int | None = None,
 ) -> str:
-    """As much of a text as fits into `tokens` in the way it is shown; empty where nothing does.
+    """As much of a text as fits into `tokens`; empty where nothing does.
 
-    `known` is the count of the text as it is shown, where the caller has counted it.
+    `known` is the count of the text, where the caller has counted it.
     """
-    chars = len(text) if chars_max is None else min(len(text), chars_max)
+    chars = len(text)
     before = cuttings(text)
     whole = _cut_again(text, before, chars, keep)
-    taken = counter.count(shown(whole)) if known is None else known
+    taken = counter.count(whole) if known is None else known
     if whole and taken <= tokens:
         return whole
     while chars > 0 and tokens > 0:
         chars = min(chars * 9 // 10, int(chars * tokens / max(1, taken)))
         shorter = _cut_again(text, before, max(chars, 0), keep)
-        taken = counter.count(shown(shorter))
+        taken = counter.count(shorter)
         if taken <= tokens:
             return shorter
     return ""

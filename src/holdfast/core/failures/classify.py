@@ -113,17 +113,17 @@ def classify(symptoms: Symptoms, extra: Sequence[Rule] = ()) -> Failure:
     )
 
 
-def classify_finish(reason: str, *, is_empty: bool = False) -> Failure | None:
-    """Name what a successful reply's own reason for ending gives away; None where it is fine."""
+def classify_finish(reason: str) -> Failure | None:
+    """Name what an empty reply's own reason for ending gives away; None where it is fine."""
     found = classify(Symptoms(status=200, type="finish_reason", message=reason))
-    if found.kind == "output_limit" and is_empty:
+    if found.kind == "output_limit":
         return msgspec.structs.replace(
             found,
             kind="silent_overflow",
             action="detect_empty_output_with_length",
             subclass="empty_reply",
         )
-    return found if found.kind in ("context_overflow", "output_limit") else None
+    return found if found.kind == "context_overflow" else None
 
 
 def learned_window(failure: Failure) -> int | None:

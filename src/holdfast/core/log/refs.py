@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.limits import REF_CHARS
-from holdfast.core.log.records import Compaction, OutputRef, Prune, ToolResult, User
+from holdfast.core.log.records import Compaction, OutputRef, ToolResult, User
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
 from holdfast.errors import HoldfastError
@@ -110,17 +110,6 @@ def named_outputs(records: Sequence[Record]) -> list[Json]:
             about = {"tool": record.name or "", "chars": record.output_ref.chars}
             found[ref] = {"ref": ref, "record": record.id, **about}
     return list(found.values())[-OUTPUTS_LISTED:]
-
-
-def holds_outputs(records: Sequence[Record]) -> bool:
-    """Return whether something is out of sight that a model may want to read: moved out, or
-    shown short by a recorded decision."""
-    return any(
-        (isinstance(record, ToolResult) and record.output_ref is not None)
-        or (isinstance(record, Compaction) and bool(record.outputs))
-        or (isinstance(record, Prune) and bool(record.decisions))
-        for record in records
-    )
 
 
 def _is_listed(one: object) -> bool:

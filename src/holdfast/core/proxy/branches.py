@@ -190,9 +190,6 @@ class Branches:
         """The place whose tip is a record; a new one where others went on from it already."""
         return self._at_tip.get(tip) or ChainPlace(tip, terms=dict(self.terms))
 
-    def place_of(self, chain: bytes) -> ChainPlace | None:
-        return self._places.get(chain.hex())
-
     @property
     def chains(self) -> Iterable[str]:
         return self._places

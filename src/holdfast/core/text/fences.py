@@ -72,7 +72,7 @@ def unwrap(text: str) -> str:
     if found and text.endswith(found[1], found.end()):
         inside = text[found.end() : -len(found[1])]
         text = text if found[1] in inside else inside.strip()
-    if not _WRAPPER.search(text):
+    if not is_wrapped(text):
         return text
     return _WRAPPER.sub("…", text).strip("… \t\n")
 

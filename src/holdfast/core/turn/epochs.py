@@ -72,22 +72,11 @@ def find_cause(records: Sequence[Record], plan: Plan) -> str:
 def account_for(records: Sequence[Record], plan: Plan) -> Flow[None]:
     """Store why requests begin differently from now on, where no record says so."""
     cause = find_cause(records, plan)
-    if cause:
-        yield from begin_epoch(cause, _count_ended(records, plan))
-
-
-def begin_epoch(
-    cause: str, reasoning: int, detail: str = "", *, drops_reasoning: bool = False
-) -> Flow[None]:
-    """Begin an epoch; `reasoning` is the number of replies whose reasoning ends."""
-    made = Epoch(
-        cause=cause,
-        detail=detail or DETAILS[cause],
-        reasoning=reasoning or None,
-        drops_reasoning=drops_reasoning,
-    )
-    stored = yield Append((made,))
-    yield Emit(EpochBegun(stored[0].id, made.cause, made.detail, reasoning))
+    if not cause:
+        return
+    ended = _count_ended(records, plan)
+    stored = yield Append((Epoch(cause=cause, detail=DETAILS[cause], reasoning=ended or None),))
+    yield Emit(EpochBegun(stored[0].id, cause, DETAILS[cause], ended))
 
 
 def _newest_reply(records: Sequence[Record]) -> tuple[int, Assistant] | None:

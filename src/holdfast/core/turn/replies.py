@@ -255,7 +255,7 @@ def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCal
     is_full = usage is not None and usage.prompt >= _FULL * plan.window.tokens
     if not (reply.stop == "window" or (reply.stop == "length" and is_full)):
         return None
-    found = classify_finish(reply.stop_reason or reply.stop, is_empty=True)
+    found = classify_finish(reply.stop_reason or reply.stop)
     if found is None:
         found = classify(Symptoms(status=200, message=reply.stop_reason))
     return FailedCall(msgspec.structs.replace(found, kind="silent_overflow", action="shrink_input"))

@@ -26,17 +26,9 @@ _RECORDS_MAX: Final = 2_000
 """Newest records that a summary is made from where none is stored; it keeps 60 items of them."""
 
 
-def refresh(
-    store: SessionStore,
-    key: SessionKey,
-    *,
-    known: Sidecar | None = None,
-) -> Sidecar:
-    """The summary as of now, kept in the store for the next time.
-
-    `known` is one that the caller still holds; it saves reading the file.
-    """
-    before = known or store.summaries.load(key) or Sidecar()
+def refresh(store: SessionStore, key: SessionKey) -> Sidecar:
+    """The summary as of now, kept in the store for the next time."""
+    before = store.summaries.load(key) or Sidecar()
     after = _advance_from_store(store, key, before)
     if after != before:
         store.summaries.save(key, after)

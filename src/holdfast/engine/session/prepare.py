@@ -39,13 +39,13 @@ def cache_for(target: Target) -> ProjectionCache:
     return ProjectionCache(Scale(counter_for(target.model or None), rule))
 
 
-def prepare_request(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Prepared:
+def prepare_request(request: ProjectionRequest) -> Prepared:
     """Project records and render the request body for their target.
 
     Raises `CannotFit` where nothing fits, and `InvalidRequest` if the body breaks a rule of its
     provider: that would be our fault, and sending it would not help.
     """
-    return render_plan(project(request, cache or cache_for(request.target)))
+    return render_plan(project(request, cache_for(request.target)))
 
 
 def render_plan(plan: Plan) -> Prepared:

@@ -176,10 +176,10 @@ def simulate(
     return PolicyReplay(transcript, policy, terms, price, idle_seconds, offer).run(progress)
 
 
-def offer_for(model: str, provider: str = "", price: Price | None = None) -> CacheOffer:
+def offer_for(model: str, price: Price | None = None) -> CacheOffer:
     """The lifetimes that a model's host sells, those included that no request can name yet."""
-    price = price or price_of(model, provider)
-    return offer_of(traits_of(provider, model), price, is_simulated=True)
+    price = price or price_of(model)
+    return offer_of(traits_of("", model), price, is_simulated=True)
 
 
 def terms_for(

@@ -54,8 +54,6 @@ CURSOR: Final = Importer("cursor", "Cursor agent transcripts (*.jsonl)", detect_
 
 # Droid: a session store, or the stream that `--output-format stream-json` prints.
 
-_STREAM: Final = frozenset({"message", "tool_call", "tool_result", "completion", "system", "error"})
-
 
 def detect_droid(source: Source) -> bool:
     return any(map(_is_droid, source.head))

@@ -473,9 +473,9 @@ def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list
     ]
 
 
-def about_line(value: Json, time: str = "timestamp") -> dict[str, Any]:
+def about_line(value: Json) -> dict[str, Any]:
     """Return the fields that a record takes from its line: the id and the time."""
-    return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get(time))}
+    return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get("timestamp"))}
 
 
 def text_or_empty(value: object) -> str:

@@ -260,7 +260,8 @@ class PeerHome:
         self.owner = owner_argument(owner)
         self._delete = delete
         self._clock = clock
-        self._is_closed = False
+        self._closed = threading.Event()
+        """Of this home and of those that `at` makes."""
         self._examined: set[SessionKey] = set()
         """Sessions that were looked at for damage; whoever uses one is told once."""
         self._heads: RecentValues[tuple[SessionKey, Owner], str] = RecentValues(_HEADS_MAX)
@@ -269,7 +270,7 @@ class PeerHome:
     @property
     def store(self) -> SessionStore:
         """The open store. Raises `AdapterClosed`."""
-        if self._is_closed:
+        if self._closed.is_set():
             raise AdapterClosed(f"{self._who} is closed", hint="make a new one")
         return self._store
 
@@ -428,8 +429,8 @@ class PeerHome:
 
     def close(self) -> None:
         """Close the store, if it was opened here. Using the adapter afterwards is an error."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._closed.is_set():
+            self._closed.set()
             if self._is_ours:
                 self._store.close()
 

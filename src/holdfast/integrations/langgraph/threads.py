@@ -279,7 +279,7 @@ class GraphThread:
         """Return the checkpoints that are not deleted, the newest first."""
         found = [
             place
-            for place in self.checkpoints
+            for place in tuple(self.checkpoints)  # another thread may add one meanwhile
             if place not in self.deleted and ns in (None, place[0])
         ]
         return sorted(found, key=lambda place: place[1], reverse=True)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from holdfast.core.text.cut import Unit
     from holdfast.providers.command_line.programs import AgentProgram
 
-_BYTES_PER_CHAR: Final = 4
-"""The most that UTF-8 takes."""
 _SYSTEM_SHARE: Final = 0.5
 """Of a prompt, for the system prompt in it."""
 

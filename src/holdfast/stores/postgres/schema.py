@@ -358,13 +358,6 @@ FUNCTIONS_1: Final = _FUNCTIONS.replace("{facts of a_}", _FACTS.replace("@", "a_
 VERSION: Final = 2
 """The version of the tables that this code works with."""
 
-LIVE: Final = 0
-"""The state of a session that can be opened."""
-TRASHED: Final = 1
-"""The state of a session in the trash."""
-ERASING: Final = 2
-"""The state of a session whose erasure has begun."""
-
 STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
