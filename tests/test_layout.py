@@ -46,7 +46,7 @@ ACROSS = frozenset(
         *("core/narrative/test_renamed_tools", "core/projection/test_opaque_compactions"),
         "core/projection/test_data_uris",
         "surfaces/test_facts_agree",
-        "surfaces/test_goldens",
+        *("surfaces/test_goldens", "surfaces/test_declared_once"),
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from holdfast.engine.operations.parameters import (
     AgentName,
     HitLimit,
     RecallQuery,
+    SearchScope,
 )
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import HoldfastError, NoteChanged, PathRejected, UsageError
@@ -190,9 +191,7 @@ class FindPassages(_NotesOperation[SearchResult], frozen=True, kw_only=True):
     tool = "memory_search"
     audit = "search"
     query: RecallQuery
-    scope: Annotated[Literal["notes", "sessions", "all"], Meta(description="Where to search.")] = (
-        "all"
-    )
+    scope: SearchScope = "all"
     limit: HitLimit = RECALL_LIMIT
 
     @property

@@ -1,8 +1,8 @@
-"""Parameters that several operations have: their help, their bounds and their defaults."""
+"""Parameters that several operations or commands have: their help and their bounds."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -37,9 +37,30 @@ NAME_RULE: Final = Meta(
 )
 Name = Annotated[str, NAME_RULE]
 """An id of an agent or a session. A door checks its characters, and so does the store."""
-PageLimit = Annotated[
-    int, Meta(description="The largest number of rows on the page.", ge=1, le=PAGE_ROWS_MAX)
+RowCount = Annotated[int, Meta(description="The largest number of rows.", ge=1)]
+PageLimit = Annotated[RowCount, Meta(le=PAGE_ROWS_MAX)]
+NewId = Annotated[
+    Name | None, Meta(description="The id of the new session; generated unless given.")
 ]
+NewLabel = Annotated[
+    str, Meta(description="The label of the new session: a name for people.", max_length=200)
+]
+OtherLabel = Annotated[
+    str, Meta(description="The new label; an empty one removes it.", max_length=200)
+]
+RecordName = Annotated[str, Meta(min_length=1, max_length=200)]
+RecordToRead = Annotated[
+    RecordName, Meta(description="The id of the record, or a unique start of it.")
+]
+LastRecord = Annotated[
+    RecordName | None, Meta(description="The last record that is copied; the newest unless given.")
+]
+NewHead = Annotated[RecordName | None, Meta(description="The record that becomes the head.")]
+TurnCount = Annotated[
+    int,
+    Meta(description="The number of turns to go back, without a record.", ge=1, le=1_000),
+]
+SearchScope = Annotated[Literal["notes", "sessions", "all"], Meta(description="Where to search.")]
 SessionName = Annotated[
     str, Meta(description="The session: its id, agent/id, its label, or `current`.")
 ]
@@ -105,7 +126,5 @@ Pattern = Annotated[
 ]
 TokenCount = Annotated[int, Meta(ge=1, le=WINDOW_TOKENS_MAX)]
 """A number of tokens."""
-WindowTokens = Annotated[
-    TokenCount | None,
-    Meta(description="The window in tokens to plan for, if not the model's own."),
-]
+WINDOW: Final = Meta(description="The context window in tokens, where it is not the model's own.")
+WindowTokens = Annotated[TokenCount | None, WINDOW]

@@ -20,7 +20,19 @@ from holdfast.engine.erasing import ErasureReport, erase
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation, R
-from holdfast.engine.operations.parameters import Name, PageLimit, SessionName
+from holdfast.engine.operations.parameters import (
+    LastRecord,
+    Name,
+    NewHead,
+    NewId,
+    NewLabel,
+    OtherLabel,
+    PageLimit,
+    RecordName,
+    RecordToRead,
+    SessionName,
+    TurnCount,
+)
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
@@ -41,8 +53,6 @@ _OPEN: Final = ("waiting", "running")
 _OWN: Final = "Allowed: a session of the caller's own."
 
 SessionState = Literal["idle", "running", "waiting"]
-_LabelText = Annotated[str, Meta(max_length=200)]
-_RecordName = Annotated[str, Meta(min_length=1, max_length=200)]
 _OwnerName = Annotated[str, Meta(max_length=200)]
 
 
@@ -143,7 +153,10 @@ class FindSessions(Operation[SessionsPage], frozen=True):
     owner: Annotated[
         _OwnerName | None, Meta(description="Only sessions of this owner; for an operator.")
     ] = None
-    label: Annotated[_LabelText | None, Meta(description="Only sessions with this label.")] = None
+    label: Annotated[
+        Annotated[str, Meta(max_length=200)] | None,
+        Meta(description="Only sessions with this label."),
+    ] = None
     q: Annotated[
         str, Meta(description="Words of the label or of the first message.", max_length=200)
     ] = ""
@@ -187,9 +200,9 @@ class CreateSession(Operation[SessionRow], frozen=True):
     audit = "create"
     right = "write"
     is_idempotent = False
-    id: Annotated[Name | None, Meta(description="Empty for a new id.")] = None
+    id: NewId = None
     agent: Annotated[Name, Meta(description="The agent of the session.")] = "main"
-    label: Annotated[_LabelText, Meta(description="A name for people.")] = ""
+    label: NewLabel = ""
     owner: Annotated[
         _OwnerName,
         Meta(description="The owner; an operator may name any, others only themselves."),
@@ -239,7 +252,7 @@ class OpenSession(Operation[SessionRow], frozen=True):
     audit = "create"
     right = "write"
     session_key: SessionName
-    label: Annotated[_LabelText, Meta(description="The label of a new session.")] = ""
+    label: NewLabel = ""
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
         agent, _, session = self.session_key.partition("/")
@@ -267,7 +280,7 @@ class LabelSession(Operation[SessionRow], frozen=True):
     audit = "label"
     right = "write"
     session_key: SessionName
-    label: Annotated[_LabelText, Meta(description="The new label; an empty one removes it.")]
+    label: OtherLabel
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
@@ -283,12 +296,9 @@ class ForkSession(Operation[SessionRow], frozen=True):
     right = "write"
     is_idempotent = False
     session_key: SessionName
-    at: Annotated[
-        _RecordName | None,
-        Meta(description="The last record that is copied; the newest by default."),
-    ] = None
-    id: Annotated[Name | None, Meta(description="The id of the copy; a new one by default.")] = None
-    label: Annotated[_LabelText, Meta(description="The label of the copy.")] = ""
+    at: LastRecord = None
+    id: NewId = None
+    label: NewLabel = ""
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
@@ -310,10 +320,8 @@ class RewindSession(Operation[RewoundTo], frozen=True):
     right = "write"
     is_idempotent = False
     session_key: SessionName
-    to: Annotated[_RecordName | None, Meta(description="The record that becomes the head.")] = None
-    turns: Annotated[
-        int, Meta(description="Number of turns to go back, without `to`.", ge=1, le=1_000)
-    ] = 1
+    to: NewHead = None
+    turns: TurnCount = 1
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[RewoundTo]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
@@ -337,7 +345,7 @@ class UndoChange(Operation[RewoundTo], frozen=True):
     is_idempotent = False
     session_key: SessionName
     record: Annotated[
-        _RecordName | None, Meta(description="The record of the change; the newest by default.")
+        RecordName | None, Meta(description="The record of the change; the newest by default.")
     ] = None
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[RewoundTo]:
@@ -352,7 +360,7 @@ class ReadRecord(Operation[LoggedRecord], frozen=True):
     title = "One record in full"
     audit = "read"
     session_key: SessionName
-    record: Annotated[_RecordName, Meta(description="The id of the record.")]
+    record: RecordToRead
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[LoggedRecord]:
         key, reason = workspace.resolve(self.session_key)

@@ -53,14 +53,7 @@ def rewind(state: SessionState, to: str | None, turns: int) -> Flow[Undone]:
         return (yield from _move(state, target.id, f"rewound to record `{target.id}`"))
     if turns < 1:
         raise UsageError(f"cannot rewind {turns} turns", hint="pass 1 or more")
-    found = yield RunBlocking(lambda: _before_turns(state.store.back(state.key), turns))
-    if isinstance(found, int):
-        raise UsageError(
-            f"cannot rewind {turns} turns: the session has {found}",
-            hint="pass a smaller number, or a record with `holdfast rewind`",
-        )
-    if found is None:
-        raise UsageError("there is nothing before the first message", hint="start a new session")
+    found = yield RunBlocking(lambda: record_before(state.store.back(state.key), turns))
     many = "turn" if turns == 1 else f"{turns} turns"
     return (yield from _move(state, found.id, f"took back the last {many}"))
 
@@ -106,9 +99,8 @@ def _revoke(state: SessionState, record: Record) -> Flow[Undone]:
     return Undone(f"took back {what}", head)
 
 
-def _before_turns(path: Iterator[Record], turns: int) -> Record | int | None:
-    """The record before the last `turns` turns of a path that comes newest first. None where they
-    begin with the path itself, and the number of turns where there are fewer.
+def record_before(path: Iterator[Record], turns: int) -> Record:
+    """The record before the last `turns` turns of a path that comes newest first.
 
     A turn begins with the first message of a user after a reply.
     """
@@ -120,13 +112,20 @@ def _before_turns(path: Iterator[Record], turns: int) -> Record | int | None:
             before = record
         if isinstance(record, Assistant) and start is not None:
             count += 1
-            if count == turns:
+            if count == turns and before is not None:
                 return before
             start = before = None
         elif isinstance(record, User):
             start, before = record, None
     count += start is not None
-    return before if count == turns else count
+    if count != turns:
+        raise UsageError(
+            f"cannot rewind {turns} turns: the session has {count}",
+            hint="pass a smaller number, or a record with `holdfast rewind`",
+        )
+    if before is None:
+        raise UsageError("there is nothing before the first message", hint="start a new session")
+    return before
 
 
 class Rewound(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from typing import (
 import msgspec
 
 from holdfast.core.window import Window
+from holdfast.engine.operations.parameters import WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,6 +78,7 @@ def takes(**arguments: Argument) -> Takes:
 SESSION: Final = place("its id, its label, or a unique start of one", "SESSION")
 SessionPlace = Annotated[str, SESSION]
 RawOption = Annotated[bool, option("do not mask secrets")]
+WindowOption = Annotated[Window | None, WINDOW, option("", "N")]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

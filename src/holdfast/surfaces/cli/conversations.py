@@ -16,7 +16,7 @@ from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import NoSuchSession, UsageError
-from holdfast.surfaces.cli.command import Command, option
+from holdfast.surfaces.cli.command import Command, WindowOption, option
 from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _of_import(found: Imported, path: str) -> Conversation:
 class ReadsConversations(Command, frozen=True, kw_only=True):
     """Reads sessions of the store or transcripts."""
 
-    window: Annotated[Window | None, option("the model's context window in tokens", "N")] = None
+    window: WindowOption = None
     model: Annotated[str | None, option("count and price as for this model", "NAME")] = None
     format: Annotated[
         str | None, option("the format of the files (default: recognised)", "NAME")

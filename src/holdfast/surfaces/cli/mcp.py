@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from holdfast.core.history.access import EVERY, Caller, Visibility
 from holdfast.core.log.ids import check_name
-from holdfast.core.window import Window
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.command import Command, option
+from holdfast.surfaces.cli.command import Command, WindowOption, option
 
 if TYPE_CHECKING:
     from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -40,7 +39,7 @@ class McpCommand(Command, frozen=True, kw_only=True):
             "NAME",
         ),
     ] = None
-    window: Annotated[Window | None, option("its context window in tokens", "N")] = None
+    window: WindowOption = None
     words_only: Annotated[bool, option("search by words alone, without vectors")] = False
     embedder: Annotated[
         str | None,

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast import config
-from holdfast.core.window import Window
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.command import Command, option, place
+from holdfast.surfaces.cli.command import Command, WindowOption, option, place
 from holdfast.surfaces.cli.serve.log import LogOption, check_packages, start_log
 
 if TYPE_CHECKING:
@@ -49,10 +48,7 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
             "when it pays"
         ),
     ] = "guard"
-    window: Annotated[
-        Window | None,
-        option("the context window, where it is not the model's", "N"),
-    ] = None
+    window: WindowOption = None
     own_tools: Annotated[
         bool,
         option(

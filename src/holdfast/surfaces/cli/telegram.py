@@ -7,9 +7,8 @@ import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.core.owners import ANY_OWNER
-from holdfast.core.window import Window
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.command import Command, option
+from holdfast.surfaces.cli.command import Command, WindowOption, option
 from holdfast.surfaces.cli.serve.log import check_packages
 from holdfast.surfaces.telegram.names import DmScope
 from holdfast.surfaces.telegram.settings import (
@@ -41,7 +40,7 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
         str | None,
         option("the model (default: HOLDFAST_MODEL, or `offline`, which needs no key)", "NAME"),
     ] = None
-    window: Annotated[Window | None, option("its context window in tokens", "N")] = None
+    window: WindowOption = None
     system: Annotated[str, option("the system prompt", "TEXT")] = ""
     dm_scope: Annotated[
         DmScope,

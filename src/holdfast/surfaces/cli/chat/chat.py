@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from holdfast.core.window import Window
-from holdfast.surfaces.cli.command import Command, option, place
+from holdfast.surfaces.cli.command import Command, WindowOption, option, place
 from holdfast.surfaces.cli.conversations import text_in
 
 if TYPE_CHECKING:
@@ -41,13 +40,7 @@ class ChatCommand(Command, frozen=True, kw_only=True):
     system_file: Annotated[
         str | None, option("the system prompt, from a file", "FILE", group="system")
     ] = None
-    window: Annotated[
-        Window | None,
-        option(
-            "the context window in tokens, for a model that is not in the catalog",
-            "N",
-        ),
-    ] = None
+    window: WindowOption = None
     found_secrets: Annotated[
         Literal["warn", "handle", "keep"],
         option(

@@ -16,6 +16,7 @@ from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.core.secrets.found import find_secrets
+from holdfast.engine.operations.parameters import NewLabel
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.command import Command, SessionPlace, option
 from holdfast.surfaces.cli.verbs.sessions import new_key
@@ -37,7 +38,7 @@ class AppendCommand(Command, frozen=True, kw_only=True):
   echo '{"type":"user","content":"hello"}' | holdfast append demo --create"""
     session: SessionPlace
     create: Annotated[bool, option("create the session if it does not exist")] = False
-    label: Annotated[str, option("with --create: the label of the session")] = ""
+    label: Annotated[NewLabel, option()] = ""
     expect: Annotated[str | None, option("fail unless this is the head of the session", "ID")] = (
         None
     )

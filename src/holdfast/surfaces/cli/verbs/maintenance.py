@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from holdfast.core.limits import BLOB_GRACE_SECONDS
+from holdfast.engine.operations.parameters import RowCount
 from holdfast.errors import StoreError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import Command, option, pick, place
@@ -104,7 +103,7 @@ def _show_report(app: App, report: LogReport) -> None:
 class DiskCommand(Command, frozen=True, kw_only=True):
     """Shows and makes room."""
 
-    limit: Annotated[int, option("rows (20)", "N", "-n"), Meta(ge=1)] = 20
+    limit: Annotated[RowCount, option("", "N", "-n")] = 20
     clean: Annotated[
         bool, option("delete outputs that nothing refers to, and leftovers of killed writers")
     ] = False

@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.memory.notes import newest
 from holdfast.engine.operations.memory import ReadPassage
-from holdfast.engine.operations.parameters import HitLimit
+from holdfast.engine.operations.parameters import HitLimit, SearchScope
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
 from holdfast.surfaces.answers import Cell
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from holdfast.ports import Notes
     from holdfast.surfaces.cli.app import App
 
-_Scope = Literal["notes", "sessions", "all"]
 _SHOWN_CHARS = 400
 _TURN_SHOWN_CHARS = 160
 """A hit and a turn beside it as the table shows them; `--json` has them whole."""
@@ -132,7 +131,7 @@ class _MemoryQuery(msgspec.Struct, forbid_unknown_fields=True):
 
     query: str
     id: str | int | None = None
-    scope: _Scope | None = None
+    scope: SearchScope | None = None
     limit: int | None = None
     before: str | float | None = None
 
@@ -171,7 +170,7 @@ class _SearchMemory(_OverMemory, frozen=True, kw_only=True):
     """Search notes and past sessions."""
 
     words: Annotated[tuple[str, ...], place("the words to search for", "QUERY")] = ()
-    scope: Annotated[_Scope, option("what to search (default: all)")] = "all"
+    scope: Annotated[SearchScope, option()] = "all"
     limit: Annotated[HitLimit, option("", "N")] = RECALL_LIMIT
     before: Annotated[
         str | None, option("only older hits: 2026-11-16, with a time, or seconds", "TIME")

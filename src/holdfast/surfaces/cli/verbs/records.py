@@ -30,6 +30,7 @@ from holdfast.core.log.records import (
     tool_calls,
 )
 from holdfast.core.log.views import LogEntry
+from holdfast.engine.operations.parameters import NewHead, RecordToRead, TurnCount
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import (
@@ -167,7 +168,7 @@ def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
 class ShowCommand(Command, frozen=True, kw_only=True):
     """Prints one record in full."""
 
-    record: Annotated[str, place("a record id, or a unique prefix of one", "RECORD")]
+    record: Annotated[RecordToRead, place("", "RECORD")]
     session: Annotated[
         str | None, option("search only this session or transcript", "SESSION|FILE", "-s")
     ] = None
@@ -223,18 +224,19 @@ class RewindCommand(Command, frozen=True, kw_only=True):
     """Moves the head of a session back."""
 
     session: SessionPlace
-    record: Annotated[str | None, place("the new head", "RECORD")] = None
-    turns: Annotated[int | None, Meta(ge=1), option("go back N turns", "N")] = None
+    to: Annotated[NewHead, place("", "RECORD")] = None
+    turns: Annotated[TurnCount | None, option("", "N")] = None
     reason: Annotated[str | None, option("a reason, stored in the log")] = None
 
     def run(self, app: App) -> dict[str, str]:
-        if (self.record is None) == (self.turns is None):
+        if (self.to is None) == (self.turns is None):
             raise UsageError("the target is missing", hint="pass a RECORD, or --turns N")
         from holdfast.engine.session.drivers.lease import hold_lease  # other verbs need no turn
+        from holdfast.engine.session.rewinding import record_before
 
         key = app.session(self.session)
         with hold_lease(app.store, key) as token:
-            target = self.record or _before_turns(app, key, self.turns or 1)
+            target = self.to or record_before(app.store.back(key), self.turns or 1).id
             before, moved = app.store.head(key), Rewind(to=target, reason=self.reason)
             done = app.store.append(key, [moved], expect=before, token=token)
         to = app.store.find(key, done.head)
@@ -245,16 +247,3 @@ class RewindCommand(Command, frozen=True, kw_only=True):
         name = found["session"]
         app.out.line(f"{name}: the head is now at {found['to']}")
         app.out.note(f"nothing is lost; go back with `holdfast rewind {name} {found['was']}`")
-
-
-def _before_turns(app: App, key: SessionKey, turns: int) -> str:
-    """Return the record before the user message of the n-th turn from the end."""
-    starts: list[str] = []
-    previous = ""
-    for record in app.store.read(key):
-        if isinstance(record, User) and previous:
-            starts.append(previous)
-        previous = record.id
-    if len(starts) < turns:
-        raise UsageError(f"cannot go back {turns} turns: session `{key.session}` has {len(starts)}")
-    return starts[-turns]

@@ -6,12 +6,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
-
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, row_text
+from holdfast.engine.operations.parameters import (
+    LastRecord,
+    NewId,
+    NewLabel,
+    OtherLabel,
+    RowCount,
+)
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.answers import Cell
@@ -25,8 +30,6 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionInfo, Trashed
     from holdfast.surfaces.cli.app import App
 
-_IdOption = Annotated[str | None, option("the id of the new session (default: random)")]
-
 
 def new_key(app: App, session: str | None) -> SessionKey:
     """Return the key of a new session, with a random id where none is given."""
@@ -37,9 +40,7 @@ def new_key(app: App, session: str | None) -> SessionKey:
 class SessionsCommand(Command, frozen=True, kw_only=True):
     """Lists sessions."""
 
-    limit: Annotated[
-        int | None, option("only the N most recently active", None, "-n"), Meta(ge=1)
-    ] = None
+    limit: Annotated[RowCount | None, option("", "N", "-n")] = None
 
     def run(self, app: App) -> list[SessionInfo]:
         return app.sessions(app.agent, self.limit)
@@ -89,8 +90,8 @@ class _MakesSession(Command, frozen=True, kw_only=True):
 class NewCommand(_MakesSession, frozen=True, kw_only=True):
     """Creates a session."""
 
-    label: Annotated[str, place("a name for the session")] = ""
-    id: Annotated[str | None, option("the session id (default: random)")] = None
+    label: Annotated[NewLabel, place()] = ""
+    id: Annotated[NewId, option()] = None
 
     def run(self, app: App) -> tuple[SessionKey, str, str]:
         key, label = new_key(app, self.id), check_label(self.label)
@@ -101,7 +102,7 @@ class LabelCommand(Command, frozen=True, kw_only=True):
     """Names a session or a record, or prints the names."""
 
     session: SessionPlace
-    label: Annotated[str | None, place("the new label; an empty one removes it")] = None
+    label: Annotated[OtherLabel | None, place()] = None
     record: Annotated[str | None, option("label this record instead, as a bookmark", "RECORD")] = (
         None
     )
@@ -134,11 +135,9 @@ class ForkCommand(_MakesSession, frozen=True, kw_only=True):
     """Copies a session."""
 
     session: SessionPlace
-    at: Annotated[str | None, option("the last record to copy (default: the head)", "RECORD")] = (
-        None
-    )
-    id: _IdOption = None
-    label: Annotated[str, option("a name for the new session")] = ""
+    at: Annotated[LastRecord, option("", "RECORD")] = None
+    id: Annotated[NewId, option()] = None
+    label: Annotated[NewLabel, option()] = ""
 
     def run(self, app: App) -> tuple[SessionKey, str, str]:
         key = app.session(self.session)

@@ -1,0 +1,176 @@
+"""A parameter is declared once, by its operation; no door declares it again.
+
+Every argument of the command line, every parameter of a route and every parameter of a tool is
+found by reading what the door offers. Its help, bounds and default are those of an operation, or
+it is named here with its reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from holdfast.engine.operations import parameters
+from holdfast.engine.operations.context import ReadCheckpoint, ReadOutput, ResumeSession
+from holdfast.engine.operations.history import ReadMessages
+from holdfast.engine.operations.memory import FindPassages, ReadPassage
+from holdfast.engine.operations.next_request import ReadRequest
+from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.operations.sessions import (
+    CreateSession,
+    EraseSession,
+    FindSessions,
+    ForkSession,
+    LabelSession,
+    ReadRecord,
+    RemoveSession,
+    RewindSession,
+)
+from holdfast.surfaces.cli.command import SESSION, _fields_of, _unwrap
+from holdfast.surfaces.cli.help import COMMANDS, command_class
+from holdfast.surfaces.http.server import ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.engine.operations.operation import Operation
+    from holdfast.surfaces.cli.command import Command
+
+OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
+    "sessions": FindSessions,
+    "new": CreateSession,
+    "label": LabelSession,
+    "fork": ForkSession,
+    "rewind": RewindSession,
+    "rm": RemoveSession,
+    "erase": EraseSession,
+    "show": ReadRecord,
+    "context": ReadRequest,
+    "output": ReadOutput,
+    "checkpoint": ReadCheckpoint,
+    "reseed": ResumeSession,
+    "history": ReadMessages,
+    "memory search": FindPassages,
+    "memory get": ReadPassage,
+}
+"""Commands that other doors offer too, and the operation that is theirs."""
+
+COMMAND_ALONE: Final = frozenset(
+    (
+        *("inspect", "chat", "demo", "doctor", "log", "import", "adopt", "export", "verify"),
+        *("simulate", "memory", "memory add", "memory list", "memory show", "memory index"),
+        *("serve", "proxy", "wrap", "mcp", "telegram", "append", "copy", "audit", "evaluate"),
+        *("models", "classify", "disk", "completion"),
+    )
+)
+"""Commands that no other door offers: the class of each is their one declaration."""
+
+OWN: Final = {
+    "context --model": "also counts a transcript, as inspect, simulate and evaluate do",
+    "output --session": "narrows the search; a ref is found in every session",
+    "show --session": "narrows the search, also to a transcript",
+    "reseed --max-chars": "any bound from 0, and one of three ways to state it",
+}
+"""Arguments that their command declares although its operation has one of that name."""
+
+STREAMS: Final = {
+    "GET /v1/sessions/{agent}/{session}/events": "only HTTP follows a session",
+}
+"""Routes whose parameters are their own."""
+
+
+def commands() -> Iterator[tuple[str, type[Command]]]:
+    """Yield every command, those inside others too."""
+    for name in COMMANDS:
+        kind = command_class(name)
+        yield name, kind
+        for verb, inner in kind.verbs.items():
+            yield f"{name} {verb}", inner
+
+
+def help_of(kind: Any) -> str | None:
+    """Return the help that a type carries."""
+    said = [each for each in _unwrap(kind)[1] if isinstance(each, msgspec.Meta)]
+    return next((each.description for each in said if each.description), None)
+
+
+def helps_of(operation: type[Operation[Any]]) -> dict[str, str | None]:
+    return {field.name: help_of(field.type) for field in msgspec.structs.fields(operation)}
+
+
+def shared_helps() -> set[str]:
+    """Return the help of every parameter that is declared for several operations."""
+    found = {help_of(value) for value in vars(parameters).values()}
+    return {text for text in (*found, parameters.WINDOW.description) if text}
+
+
+def own_arguments(name: str, kind: type[Command], operation: type[Operation[Any]]) -> list[str]:
+    """Return the arguments of a command that repeat a parameter of its operation."""
+    helps, found = helps_of(operation), []
+    for part, field in _fields_of(kind):
+        parameter = "session_key" if field.name == "session" else field.name
+        if parameter not in helps or (field.argument.is_place and "session" in parameter):
+            continue  # a session is named by SESSION, the same in every command
+        if field.argument.help or (not part and field.bounds.description != helps[parameter]):
+            found.append(f"{name} --{field.name.replace('_', '-')}")
+    return found
+
+
+def test_every_command_is_a_door_or_stands_alone() -> None:
+    """A new command is in one of the two tables, and no table has one that is gone."""
+    known = {name for name, _kind in commands()}
+    assert known == OPERATION_OF.keys() | COMMAND_ALONE
+    assert not OPERATION_OF.keys() & COMMAND_ALONE
+
+
+def test_no_command_repeats_a_parameter_of_its_operation() -> None:
+    found = [
+        each
+        for name, kind in commands()
+        if name in OPERATION_OF
+        for each in own_arguments(name, kind, OPERATION_OF[name])
+    ]
+    assert sorted(found) == sorted(OWN)
+
+
+def test_an_argument_without_words_has_those_of_an_operation() -> None:
+    """What a command does not describe is a parameter of an operation, word for word."""
+    known = shared_helps() | {text for each in OPERATIONS for text in helps_of(each).values()}
+    bare = [
+        field.bounds.description
+        for _name, kind in commands()
+        for _part, field in _fields_of(kind)
+        if not field.argument.help
+    ]
+    assert set(bare) <= known
+    assert len(bare) > 30
+
+
+def test_a_session_is_named_alike_by_every_command() -> None:
+    """An argument that is one session of the store has the help of `SESSION`."""
+    places = [
+        field.argument
+        for name, kind in commands()
+        for _part, field in _fields_of(kind)
+        if field.argument.is_place and field.argument.metavar == "SESSION" and not field.is_many
+    ]
+    assert {each for each in places if each.help != SESSION.help} == {
+        argument for argument in places if argument.help.startswith("id, label or prefix")
+    }
+    assert len(places) > 8
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_takes_what_its_operation_takes(route: Any) -> None:
+    """A route without an operation takes nothing; `test_registry` compares the others."""
+    if route.operation is None and f"{route.method} {route.path}" not in STREAMS:
+        assert route.query.__struct_fields__ == ()
+        assert route.body is None
+
+
+def test_a_repeated_argument_is_seen() -> None:
+    """The check finds help of its own, and bounds that only look alike."""
+    assert own_arguments("fork", command_class("inspect"), ReadRequest) == ["fork --model"]
+    assert own_arguments("export", command_class("export"), ReadRequest) == ["export --output"]
