@@ -136,6 +136,16 @@ def test_append_takes_what_export_gives(cli: Cli) -> None:
     assert ids(cli, "b")[1:] == ids(cli, "a")[1:]
 
 
+def test_a_session_that_was_rewound_to_its_beginning_is_appended_to_another(cli: Cli) -> None:
+    """Its rewind names the header of the one it was exported from; here it names the own one."""
+    cli("append", "a", "--create", stdin=b'{"type":"user","content":"hello"}\n')
+    cli("rewind", "a", "--turns", "1")
+    exported = cli("export", "a").out.encode()
+    done = cli("append", "b", "--create", stdin=exported)
+    assert done.status == 0, done.err
+    assert [record["type"] for record in cli("log", "b", "--json").lines] == ["session", "rewind"]
+
+
 def test_append_refuses_a_record_that_was_stored_already(cli: Cli) -> None:
     """A retry with the same id is told that it had succeeded."""
     line = b'{"type":"user","id":"m1","content":"x"}\n'

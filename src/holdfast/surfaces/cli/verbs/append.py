@@ -11,10 +11,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
+from msgspec.structs import replace
+
 from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import check_label
-from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
+from holdfast.core.log.records import BY_TYPE, Header, Record, Rewind, Unknown, decode
 from holdfast.core.secrets.found import find_secrets
 from holdfast.engine.operations.parameters import NewLabel
 from holdfast.errors import BadRecord, NoSuchSession
@@ -85,6 +87,7 @@ class _Intake:
         self._expect = expect
         self._durability: Final = "buffered" if is_buffered else "synced"
         self._number = 0
+        self._skipped: str | None = None
         self._warned: set[str] = set()
         self._found: set[str] = set()
 
@@ -140,8 +143,11 @@ class _Intake:
             )
         if isinstance(record, Header):
             # The first line of an exported session; this session has its own header.
+            self._skipped = record.id
             self._app.out.note(f"line {self._number}: skipped the session header")
             return None
+        if isinstance(record, Rewind) and record.to == self._skipped:
+            record = replace(record, to=self._app.store.header(self._key).id)
         self._warn_of_typo(record)
         self._warn_of_secrets(record)
         return record
