@@ -161,7 +161,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "surfaces.cli": (
         *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),
         *("chat", "demo", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
-        *("evaluate", "telegram", "help"),
+        *("evaluate", "telegram", "help", "dispatch"),
     ),
     "integrations": (
         "common",

@@ -9,10 +9,12 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.payloads import zstd
+from holdfast.stores.payloads import load_zstd
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+zstd = load_zstd()
 
 KEY = "agent:main:telegram:direct:7"
 OUTPUT = "line\n" * 5_000

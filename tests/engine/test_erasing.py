@@ -33,7 +33,7 @@ from holdfast.engine.memory.notes import refresh
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore
-from holdfast.stores.payloads import zstd
+from holdfast.stores.payloads import load_zstd
 from holdfast.stores.sqlite_files import SqliteCache
 from holdfast.testing.scripted import ScriptedModel, calls
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from holdfast import Record
     from holdfast.ports import SessionStore
+
+zstd = load_zstd()
 
 KEY = SessionKey("main", "qidsession")
 FORK = SessionKey("main", "branch")

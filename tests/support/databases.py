@@ -28,12 +28,14 @@ from tests.support.runs import EXAMPLES, RUN, is_in_share, is_whole
 
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.payloads import zstd
+from holdfast.stores.payloads import load_zstd
 from holdfast.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
     from holdfast.testing.servers import PostgresServer
+
+zstd = load_zstd()
 
 SUITES: Final = ("engine", "integrations", "surfaces")
 """Folders of tests that run on every kind of store."""

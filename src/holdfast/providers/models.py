@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,10 +14,7 @@ from holdfast.core.models.dialects import CacheTime, Target
 from holdfast.core.models.generation import traits_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
-from holdfast.providers.callables import window_for
-from holdfast.providers.clients import AsyncSdkModel, SdkModel
 from holdfast.providers.registry import PREFIXES, find_provider
-from holdfast.providers.sdk import ClientOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +74,8 @@ def read_name(text: str) -> Name:
 
 def _unknown(text: str, kind: str) -> BadSetting:
     family = family_of(text)
+    import difflib
+
     close = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.7)
     near = ""
     if close:
@@ -123,6 +121,10 @@ def model(
         return _with_facts(_local(named.name, window), price, rules)
     if named.kind == "cli":
         return _with_facts(_command_line(named.name, window, timeout), price, rules)
+    from holdfast.providers.callables import window_for
+    from holdfast.providers.clients import SdkModel
+    from holdfast.providers.sdk import ClientOptions
+
     url = base_url or named.base_url
     options = ClientOptions(base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)
@@ -153,6 +155,10 @@ def async_model(
         return _with_facts(_local(named.name, window).as_async(), price, rules)
     if named.kind == "cli":
         return _with_facts(_command_line(named.name, window, timeout).as_async(), price, rules)
+    from holdfast.providers.callables import window_for
+    from holdfast.providers.clients import AsyncSdkModel
+    from holdfast.providers.sdk import ClientOptions
+
     url = base_url or named.base_url
     options = ClientOptions(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)

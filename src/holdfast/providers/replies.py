@@ -6,7 +6,7 @@ A stream that breaks leaves what came in so far on the exception; `partial_of` r
 from __future__ import annotations
 
 import inspect
-import secrets
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,7 +209,7 @@ def _with_call_ids(content: Sequence[Json]) -> list[Json]:
     for block in content:
         if block.get("type") == "tool_use":
             if not as_text(block.get("id")).strip() or block["id"] in seen:
-                block = {**block, "id": f"call_{secrets.token_hex(12)}"}
+                block = {**block, "id": f"call_{os.urandom(12).hex()}"}
             seen.add(block["id"])
         named.append(block)
     return named

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import time
 import warnings
@@ -56,6 +55,8 @@ def measure_folder(root: str) -> DiskUse:
 
 def _free(root: str) -> int | None:
     try:
+        import shutil  # brings three compressors along
+
         return shutil.disk_usage(root).free
     except OSError:
         return None

@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from typing import IO
 
 
-__all__ = ["zstd"]
-
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-
 _SHA256: Final = lazy_pattern(r"[0-9a-f]{64}")
 _LEVEL: Final = 3
 """Levels above it take twice the time for a few percent."""
 _WINDOW_LOG_MAX: Final = 24
 """Our blobs need no more to be read; a file that asks for gigabytes is not ours."""
+
+
+def load_zstd() -> Any:
+    """Return the module of zstd, of the standard library where that has it. A session without
+    payloads does not load it."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 def is_hash(text: str) -> bool:
@@ -51,7 +52,7 @@ def check_hash(sha256: str) -> None:
 
 def compress(data: bytes) -> Iterator[bytes]:
     """Yield a payload as it is stored, in pieces."""
-
+    zstd = load_zstd()
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     for offset in range(0, len(data), READ_BLOCK_BYTES * 4):
         yield compressor.compress(data[offset : offset + READ_BLOCK_BYTES * 4])
@@ -65,6 +66,7 @@ def read_verified(raw: IO[bytes], sha256: str, size: int | None = None) -> Itera
     Reading stops at `size`, where it is known: what was swapped may expand without end.
     """
 
+    zstd = load_zstd()
     options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
     digest = hashlib.sha256()
     total = 0

@@ -52,7 +52,7 @@ class Hand:
     ) -> None:
         self.records: list[Record] = said(records)
         self.answers = list(answers)
-        self.state = RunState(settings, ProjectionCache())
+        self.state = RunState(settings, ProjectionCache)
         self.effects: list[str] = []
         self.events: list[Any] = []
         self.denied: tuple[type, ...] = ()

@@ -60,7 +60,7 @@ def a_talk(turns: int = 2, settings: RunSettings = BOUND) -> Hand:
 def go_on(hand: Hand, settings: RunSettings | None = None) -> list[Epoch]:
     """Ask once more, with other settings; returns the epochs of the log."""
     if settings is not None:
-        hand.state = RunState(settings, ProjectionCache())
+        hand.state = RunState(settings, ProjectionCache)
     hand.records = said([*hand.records, User(content="And now?")])
     hand.answers.append(reply())
     hand.run(ask(hand.state))
@@ -116,7 +116,7 @@ def test_a_larger_window_that_shows_more_is_recorded() -> None:
     pruned = Prune(decisions=[decided], window=20_000)
     hand.records = said([*hand.records, User(content="Part 9."), pruned])
     small = msgspec.structs.replace(BOUND, window=Window(20_000))
-    hand.state = RunState(small, ProjectionCache())
+    hand.state = RunState(small, ProjectionCache)
     hand.answers.append(reply())
     hand.run(ask(hand.state))
     made = go_on(hand, BOUND)
@@ -175,7 +175,7 @@ def test_a_record_that_begins_an_epoch_accounts_for_the_change(record: Record) -
     assert begins_epoch(record)
     hand = a_talk()
     records = said([*hand.records, record, User(content="And now?")])
-    other = RunState(with_options(system="Be long."), ProjectionCache())
+    other = RunState(with_options(system="Be long."), ProjectionCache)
     assert find_cause(records, other.plan(records, 0.0)) == ""
     assert find_cause(hand.records, other.plan(hand.records, 0.0)) == "system"
 

@@ -274,7 +274,7 @@ def test_after_a_refusal_by_two_per_cent_the_next_request_is_a_little_smaller(
 
 
 def run_of(window: Window, **settings: Any) -> RunState:
-    return RunState(RunSettings(target=TARGET, window=window, **settings), ProjectionCache())
+    return RunState(RunSettings(target=TARGET, window=window, **settings), ProjectionCache)
 
 
 def test_a_number_that_moves_with_the_request_is_no_window() -> None:

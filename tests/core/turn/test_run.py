@@ -20,7 +20,7 @@ TARGET = target("anthropic", provider="anthropic", model="m")
 
 
 def run_of(window: Window, **settings: Any) -> RunState:
-    return RunState(RunSettings(target=TARGET, window=window, **settings), ProjectionCache())
+    return RunState(RunSettings(target=TARGET, window=window, **settings), ProjectionCache)
 
 
 # Costs

@@ -20,10 +20,12 @@ from holdfast.engine.proxy.encodings import (
     find_unreadable,
     read_encodings,
 )
-from holdfast.stores.payloads import zstd
+from holdfast.stores.payloads import load_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+zstd = load_zstd()
 
 
 def bare_deflate(data: bytes) -> bytes:

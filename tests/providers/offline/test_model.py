@@ -21,8 +21,9 @@ from holdfast.core.window import Window
 from holdfast.engine.session.prepare import prepare_request
 from holdfast.errors import BadSetting
 from holdfast.providers.models import async_model, model
+from holdfast.providers.offline.answers import ABOUT, NOTHING
 from holdfast.providers.offline.measuring import PromptTooLong
-from holdfast.providers.offline.model import ABOUT, NOTHING, OfflineModel
+from holdfast.providers.offline.model import OfflineModel
 from holdfast.providers.offline.summaries import TranscriptEntry, summarise
 from holdfast.providers.replies import partial_of
 from holdfast.providers.tokenizers import counter_for

@@ -25,7 +25,7 @@ from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.errors import HoldfastWarning
 from holdfast.records import Header
 from holdfast.stores import MemoryStore
-from holdfast.stores.payloads import zstd
+from holdfast.stores.payloads import load_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tests.surfaces.proxy.in_process import ClientAnswer
 
     from holdfast.engine.proxy.keeper import ProxyMode
+
+zstd = load_zstd()
 
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,

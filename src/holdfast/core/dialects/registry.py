@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +72,8 @@ def find_variant(name: str, variant: str = "") -> DialectVariant:
 
 
 def _choices(name: str, known: list[str], what: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     guess = f"did you mean `{close[0]}`? " if close else ""
     return f"{guess}{what}: {', '.join(known)}"

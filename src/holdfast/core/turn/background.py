@@ -24,7 +24,7 @@ from holdfast.core.turn.tool_results import open_calls
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Record
@@ -67,9 +67,9 @@ def _cache_lifetime(run: RunState) -> float | None:
     return run.lifetime.seconds if run.lifetime is not None else None
 
 
-def run_beside(run: RunState, cache: ProjectionCache) -> RunState:
+def run_beside(run: RunState, make_cache: Callable[[], ProjectionCache]) -> RunState:
     """A run with the same settings, limits and drafts, whose plans leave nothing to the turns'."""
-    other = RunState(run.settings, cache)
+    other = RunState(run.settings, make_cache)
     other.drafts, other.lifetime = run.drafts, run.lifetime
     other.ceiling, other.output_cap = run.ceiling, run.output_cap
     other.learn_window(run.window.tokens, run.window.source)

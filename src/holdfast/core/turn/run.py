@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,7 +15,6 @@ from holdfast.core.models.prices import AUTOMATIC, LIFETIMES
 from holdfast.core.models.window import budget_for, largest_prompt, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache, policy_of
-from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.refusals import (
     REFUSED,
@@ -29,7 +29,7 @@ from holdfast.core.window import Window
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.dialects.prefix import SentRequest
     from holdfast.core.log.records import Json, Record
@@ -89,10 +89,9 @@ class RunState:
     """The state of one session while its process lives. A crash loses nothing that is here and
     needed afterwards."""
 
-    def __init__(self, settings: RunSettings, cache: ProjectionCache) -> None:
+    def __init__(self, settings: RunSettings, make_cache: Callable[[], ProjectionCache]) -> None:
         self.settings = settings
-        self.cache = cache
-        """Makes one projection after the other fast."""
+        self._make_cache = make_cache
         self.ceiling: int | None = None
         """A request of this size was refused, and the provider did not state its limit."""
         self.size_refusals = 0
@@ -139,6 +138,11 @@ class RunState:
         self._pace = Pace(self._offer)
         self.lifetime = self._offer.start
         """The lifetime of the cached prefix that the newest request asked for."""
+
+    @functools.cached_property
+    def cache(self) -> ProjectionCache:
+        """Makes one projection after the other fast. Made by the first: it loads a tokenizer."""
+        return self._make_cache()
 
     @property
     def policy(self) -> Policy:
@@ -238,6 +242,8 @@ class RunState:
         output: int | None = None,
     ) -> Plan:
         """Project the next request after `records`."""
+        from holdfast.core.projection.project import project  # not to open a session
+
         request = self.request(
             records,
             now,

@@ -74,8 +74,9 @@ class _ZstdFrame:
     """A frame of zstd."""
 
     def __init__(self) -> None:
-        from holdfast.stores.payloads import zstd
+        from holdfast.stores.payloads import load_zstd
 
+        zstd = load_zstd()
         options = {int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG_MAX}
         self._decoder = zstd.ZstdDecompressor(options=options)
         self._error: type[Exception] = zstd.ZstdError

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.models.dialects import CallIds
-from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt
+    from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import ProjectionRequest
 
 
@@ -45,6 +45,8 @@ def prepare_request(request: ProjectionRequest) -> Prepared:
     Raises `CannotFit` where nothing fits, and `InvalidRequest` if the body breaks a rule of its
     provider: that would be our fault, and sending it would not help.
     """
+    from holdfast.core.projection.project import project
+
     return render_plan(project(request, cache_for(request.target)))
 
 

@@ -16,14 +16,13 @@ from holdfast.core.log.views import find_answer
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.window import ANY_WINDOW
-from holdfast.engine.outputs import payload_of
 from holdfast.errors import LogConflict, NoSuchRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import OutputRef, Record
     from holdfast.core.log.replay import Live
     from holdfast.core.window import Window, WindowFilter
     from holdfast.ports import BlobStore, Clock, SessionStore
@@ -174,7 +173,13 @@ class SessionLog:
 
     def _with_payloads(self, record: Record) -> Record:
         """A record as a model sees it: with the pictures that were moved out of it."""
-        return record if self._blobs is None else restore(record, payload_of(self._blobs))
+        return record if self._blobs is None else restore(record, self._payload)
+
+    def _payload(self, ref: OutputRef) -> bytes:
+        from holdfast.engine.outputs import payload_of
+
+        assert self._blobs is not None, "a store without payloads has no refs to them"
+        return payload_of(self._blobs)(ref)
 
     def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)

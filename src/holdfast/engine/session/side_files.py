@@ -6,14 +6,13 @@ is a warning, and the next append tries again.
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.log.records import Flush
 from holdfast.core.owners import NO_OWNER, UnknownOwner
-from holdfast.engine.memory import notes
-from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastError, HoldfastWarning
 
 if TYPE_CHECKING:
@@ -42,15 +41,22 @@ class SideFiles:
         self._store = store
         self._key = key
         self._clock = clock
-        self.notes: Notes | None = None
+        self._owner = owner
+
+    @functools.cached_property
+    def notes(self) -> Notes | None:
         """The notes of the agent or owner; None where it is not known whose they are."""
-        if not isinstance(owner, UnknownOwner):
-            self.notes = store.notes(key.agent, owner, clock=clock)
+        if isinstance(self._owner, UnknownOwner):
+            return None
+        return self._store.notes(self._key.agent, self._owner, clock=self._clock)
 
     def catch_up(self, records: Sequence[Record]) -> None:
         """Copy the notes of flushes into the files; repeating that adds nothing."""
-        if self.notes is None or not any(isinstance(rec, Flush) and rec.notes for rec in records):
+        has_notes = any(isinstance(rec, Flush) and rec.notes for rec in records)
+        if not has_notes or self.notes is None:
             return
+        from holdfast.engine.memory import notes
+
         try:
             notes.save_flushes(self.notes, records, self._key)
         except _FAILURES as error:
@@ -58,6 +64,8 @@ class SideFiles:
 
     def state(self, trigger: str, extra: Mapping[str, Any] | None = None) -> State:
         """Capture the state of the session now. Nothing is stored."""
+        from holdfast.engine.session import checkpoints
+
         taken = checkpoints.take_checkpoint(
             self._store, self._key, trigger=trigger, extra=extra, clock=self._clock
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,23 +16,14 @@ from holdfast.core.models.totals import bill_for
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
 from holdfast.core.owners import UNKNOWN_OWNER, owner_of
-from holdfast.core.tokens.counting import Estimator
-from holdfast.core.turn.compact import why_not_to_compact
-from holdfast.core.turn.replies import PreparedCalls
 from holdfast.core.turn.run import RunState
-from holdfast.engine.context_tool import context_tool, describe_cuts, former_tool
-from holdfast.engine.outputs import Outputs
-from holdfast.engine.session.checkpoints import checkpoint_record
 from holdfast.engine.session.drivers.world import World
 from holdfast.engine.session.opening import have_one_owner
 from holdfast.engine.session.options import run_settings, window_and_floor
-from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
 from holdfast.engine.session.side_files import SideFiles
-from holdfast.engine.session.status import describe_status, status_of
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageError
-from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +31,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.owners import FoundOwner
     from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.view import ProjectionCache
     from holdfast.core.secrets.found import SecretWatch
     from holdfast.core.secrets.vault import Vault
+    from holdfast.core.turn.replies import PreparedCalls
+    from holdfast.engine.outputs import Outputs
     from holdfast.engine.session.drivers.world import Listeners
     from holdfast.engine.session.options import SessionOptions
     from holdfast.engine.session.status import Status
@@ -70,15 +65,14 @@ class SessionState:
         self.key = key
         self.vault = vault
         self.owner = _owner_of(store, key)
-        self.outputs = Outputs(store, blobs) if blobs is not None else None
+        self._blobs = blobs
+        self._model = model
         self._clock = clock
         self._options = options
-        self.context_tool = self._make_context_tool(model)
         given = Toolbox(options.tools)
         is_answered = given.has_functions and CONTEXT_TOOL not in given
         reader = self.context_tool if is_answered else None
-        own = [reader, former_tool(reader)] if reader is not None else []
-        toolbox = Toolbox(options.tools, unlisted=own, vault=vault)
+        toolbox = Toolbox(options.tools, unlisted=_answered_tools(reader), vault=vault)
         self.log = SessionLog(store, key, clock, blobs, vault)
         self.world = World(
             log=self.log,
@@ -96,12 +90,11 @@ class SessionState:
         )
         whom = msgspec.structs.replace(settings.target, cache_key=_cache_key(key))
         settings = msgspec.structs.replace(settings, target=whom)
-        self.run = RunState(settings, cache_for(model.target))
+        self.run = RunState(settings, self._make_cache)
         self.run.vault = vault
         self.run.secret_watch = secret_watch
         self.run.searches_memory = options.memory is not None
         self.run.keeps_outputs = blobs is not None
-        self.prepared_calls = PreparedCalls(self.run, self._classify)
         self.side_files = SideFiles(
             store,
             key,
@@ -112,6 +105,18 @@ class SessionState:
         """True once the run knows everything that the log says of it."""
         self._settle_by_newest()
         self.log.on_append(self.side_files.catch_up)
+
+    def _make_cache(self) -> ProjectionCache:
+        from holdfast.engine.session.prepare import cache_for
+
+        return cache_for(self.run.settings.target)
+
+    @functools.cached_property
+    def prepared_calls(self) -> PreparedCalls:
+        """The requests that the caller sends itself."""
+        from holdfast.core.turn.replies import PreparedCalls
+
+        return PreparedCalls(self.run, self._classify)
 
     @property
     def mode(self) -> Literal["continue", "fresh"]:
@@ -157,6 +162,8 @@ class SessionState:
 
     def save_checkpoint(self, trigger: str, token: int | None = None) -> SavedCheckpoint | None:
         """Store a checkpoint. A failure is a warning and costs nothing else."""
+        from holdfast.engine.session.checkpoints import checkpoint_record
+
         try:
             state = self.side_files.state(trigger)
             stored = self.log.append([checkpoint_record(state)], token=token)
@@ -196,24 +203,35 @@ class SessionState:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)
             return ""
 
-    def _make_context_tool(self, model: Model | AsyncModel) -> ToolFunction | None:
+    @functools.cached_property
+    def outputs(self) -> Outputs | None:
+        """Reads payloads outside the log; None where the store keeps none."""
+        from holdfast.engine.outputs import Outputs
+
+        return Outputs(self.store, self._blobs) if self._blobs is not None else None
+
+    @functools.cached_property
+    def context_tool(self) -> ToolFunction | None:
         """The tool `context`; None where the store keeps no payloads."""
         if self.outputs is None:
             return None
-        window, _floor = window_and_floor(self._options, model)
+        from holdfast.core.tokens.counting import Estimator
+        from holdfast.engine.context_tool import context_tool
+
+        window, _floor = window_and_floor(self._options, self._model)
         room = room_for(budget_for(window, floor=0).tokens, Estimator())
         return context_tool(
             self.outputs,
             self.key,
-            status=lambda: "\n".join(
-                (*describe_status(self.status()), *describe_cuts(self.records()))
-            ),
+            status=self._describe,
             compact=self._ask_for_cut,
             chars_max=room.read_chars,
         )
 
     def status(self) -> Status:
         """The fill level and the cost so far."""
+        from holdfast.engine.session.status import status_of
+
         totals, settings = self.store.totals(self.key), self.run.settings
         helper = (settings.summary_target or settings.target).model
         main = settings.target.model
@@ -228,10 +246,19 @@ class SessionState:
             mode=self.mode,
         )
 
+    def _describe(self) -> str:
+        """The status and the newest cut, for the model."""
+        from holdfast.engine.context_tool import describe_cuts
+        from holdfast.engine.session.status import describe_status
+
+        return "\n".join((*describe_status(self.status()), *describe_cuts(self.records())))
+
     def _ask_for_cut(self, focus: str) -> str:
         """Have the view cut before the next call. Raises where nothing would be gained."""
         with self.world.planning:
             plan = self.run.plan(self.records(), self._clock(), pressure="cut")
+        from holdfast.core.turn.compact import why_not_to_compact
+
         refusal = why_not_to_compact(plan)
         if refusal:
             raise UsageError(refusal, hint="go on: it is compacted when it is full")
@@ -239,10 +266,21 @@ class SessionState:
         return "The older part of this conversation is compacted before your next step."
 
     def _classify(self, error: object) -> FailedCall:
+        from holdfast.providers.failures import name_failure
+
         return FailedCall(
             name_failure(error, self.world.rules),
             error if isinstance(error, BaseException) else None,
         )
+
+
+def _answered_tools(reader: ToolFunction | None) -> list[ToolFunction]:
+    """The tools that a session answers and lists nowhere: `context`, and its former name."""
+    if reader is None:
+        return []
+    from holdfast.engine.context_tool import former_tool
+
+    return [reader, former_tool(reader)]
 
 
 def _owner_of(store: SessionStore, key: SessionKey) -> FoundOwner:

@@ -6,6 +6,7 @@ installed and newer than the table, the package is read instead.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from functools import cache
@@ -62,9 +63,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
 def catalog() -> Catalog:
     """Return the catalog in use: the table, or the installed package where that is newer, and what
     both lack."""
-    from importlib.resources import files
-
-    table = decode(files(__package__).joinpath("table.jsonl").read_bytes())
+    with open(os.path.join(os.path.dirname(__file__), "table.jsonl"), "rb") as file:
+        table = decode(file.read())
     version = package.package_version()
     if package.is_newer(version, table.version):
         table = package.read_package(as_of=f"version {version}")

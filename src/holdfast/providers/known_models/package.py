@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.known_models.rows import (
     Catalog,
     DatedPrice,
@@ -14,6 +15,8 @@ from holdfast.providers.known_models.rows import (
 )
 
 PACKAGE: Final = "genai-prices"
+_INFO: Final = lazy_pattern(r"genai_prices-(?P<version>[^-]+)\.dist-info")
+"""The folder beside an installed package that names its version."""
 
 _FIELDS: Final = {
     "input": "input_mtok",
@@ -34,8 +37,9 @@ def package_version() -> str:
     spec = find_spec("genai_prices")
     if spec is None or spec.origin is None:
         return ""
-    folders = Path(spec.origin).parents[1].glob("genai_prices-*.dist-info")
-    return max((folder.name.split("-")[1][: -len(".dist")] for folder in folders), default="")
+    names = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))
+    found = (_INFO.fullmatch(name) for name in names)
+    return max((match["version"] for match in found if match is not None), default="")
 
 
 def is_newer(version: str, other: str) -> bool:

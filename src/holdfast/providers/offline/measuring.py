@@ -106,18 +106,18 @@ class Meter:
     """Reports usage as the target's provider would spell it."""
 
     def __init__(self, counter: Counter, target: Target) -> None:
-        self._counter = counter
+        self.counter = counter
         self._target = target
         self._seen: list[tuple[RequestPart, ...]] = []
 
     def usage(self, request: Json, content: Sequence[Json]) -> Json:
         """Return the usage of a request and its reply, cache included."""
-        parts = tuple(parts_of(request, self._counter))
+        parts = tuple(parts_of(request, self.counter))
         prompt = sum(part.tokens for part in parts)
         read = self._cached_tokens(parts)
         self._seen = [*self._seen, parts][-_REMEMBERED:]
         blocks = read_blocks(list(content))
-        output = max(1, sum(count_block(block, self._counter) for block in blocks))
+        output = max(1, sum(count_block(block, self.counter) for block in blocks))
         is_cached = self._target.cache != "none" and prompt >= CACHED_TOKENS_MIN
         written = prompt - read if is_cached else 0
         counts = TokenCounts(prompt=prompt, read=read, written=written, output=output)

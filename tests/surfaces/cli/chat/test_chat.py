@@ -15,7 +15,7 @@ from tests.surfaces.chats import Seat
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, User
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.offline.model import ABOUT
+from holdfast.providers.offline.answers import ABOUT
 from holdfast.surfaces.answers import answer
 from holdfast.surfaces.cli.chat.input import join_lines
 from holdfast.surfaces.cli.chat.loop import Chat, interruption

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled
-from holdfast.core.turn.background import (
-    cold_draft_delay,
-    draft_before_cold,
-    draft_summary,
-    is_draft_due,
-    run_beside,
-)
-from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.waiting import set_alarm
-from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
@@ -65,8 +56,11 @@ def _begin(world: World, run: RunState, draft: Callable[[RunState], Flow[None]])
     """Begin a summary, unless one is being written."""
     if run.drafts.is_running:
         return None
+    from holdfast.core.turn.background import run_beside
+    from holdfast.engine.session.prepare import cache_for
+
     world = msgspec.structs.replace(world, planning=contextlib.nullcontext(), on_wait=lambda: None)
-    beside = run_beside(run, cache_for(run.settings.target))
+    beside = run_beside(run, lambda: cache_for(run.settings.target))
     run.drafts.is_running = True
     return _Writing(world, TurnScope(), draft(beside), run.drafts)
 
@@ -87,6 +81,8 @@ class _Writer(ABC):
 
     def on_wait(self, world: World, run: RunState) -> None:
         """Use the time in which a session waits."""
+        from holdfast.core.turn.background import cold_draft_delay, draft_summary, is_draft_due
+
         self._cancel_alarm()
         if is_draft_due(run):
             self._write(world, run, draft_summary)
@@ -105,6 +101,8 @@ class _Writer(ABC):
         self._alarm = self.set_alarm(delay, lambda: context.run(ring))
 
     def _write_before_cold(self) -> None:
+        from holdfast.core.turn.background import draft_before_cold
+
         if self._waiting is not None:
             self._write(*self._waiting, draft_before_cold)
 
@@ -133,6 +131,8 @@ class ThreadWriter(_Writer):
             writing = _begin(world, run, draft)
         if writing is None:
             return
+        from holdfast.engine.session.drivers.blocking import BlockingDriver
+
         driver = BlockingDriver(writing.world, *self._models, scope=writing.scope)
 
         def work() -> None:

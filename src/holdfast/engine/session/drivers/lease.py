@@ -25,7 +25,6 @@ from holdfast.core.flow.effects import (
     StartTools,
 )
 from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
-from holdfast.core.turn.turn import hold_turn
 from holdfast.engine.session.drivers.waiting import LINE, QUEUE_SECONDS
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime
@@ -223,6 +222,8 @@ def take_turn(
     emit: Callable[[Event], object] | None = None,
 ) -> None:
     """Block until a scope has the session's turn, like `wait_for_turn`; the caller releases it."""
+    from holdfast.core.turn.turn import hold_turn
+
     flow = hold_turn(_do_nothing(), seconds)
     found: TurnInProgress | None = None
     try:

@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled, FailedCall
-from holdfast.core.history.backends import before_newest
-from holdfast.core.history.reseed import reseed
-from holdfast.engine.redactor import redactor
-from holdfast.engine.session.prepare import render_valid
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
-from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 
 if TYPE_CHECKING:
@@ -48,6 +43,10 @@ class LogConversation:
         return self._log.store.back(self._log.key)
 
     def retell(self, chars: int) -> str:
+        from holdfast.core.history.backends import before_newest
+        from holdfast.core.history.reseed import reseed
+        from holdfast.engine.redactor import redactor
+
         records = before_newest(self._log.store.live(self._log.key).records)
         return reseed(records, chars, source=self.name, redactor=redactor()).text
 
@@ -103,6 +102,8 @@ class World(msgspec.Struct, kw_only=True):
         return begin(LogConversation(self.log) if call.purpose == "turn" else None)
 
     def request(self, call: CallModel) -> Json:
+        from holdfast.engine.session.prepare import render_valid
+
         return render_valid(call.prompt, call.target)
 
     def put_blob(self, data: bytes) -> str | StoreError:
@@ -119,6 +120,8 @@ class World(msgspec.Struct, kw_only=True):
             raise error
         if isinstance(error, CallerMistake):
             raise error.mistake
+        from holdfast.providers.failures import name_failure
+
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
         return FailedCall(name_failure(error, self.rules), error, text)
