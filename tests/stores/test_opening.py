@@ -28,6 +28,7 @@ from holdfast.stores.in_memory import MemoryBlobs
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.opening import open_blobs, open_store
 from holdfast.surfaces import cli
+from holdfast.surfaces.cli.dispatch import EXIT_USAGE
 from holdfast.surfaces.cli.help import COMMANDS
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def test_other_kinds_are_errors_and_make_no_folder(here: Path) -> None:
             with pytest.raises(UsageError):
                 Session.open("work", model="offline", store=address)
             if "\0" not in address:
-                assert cli.main(["sessions", "--root", address]) == cli.EXIT_USAGE
+                assert cli.main(["sessions", "--root", address]) == EXIT_USAGE
         assert os.listdir(here) == []
 
     check_all(NO_STORES, check)

@@ -226,5 +226,5 @@ def _unpacked(value: object) -> bytes:
     """Return a value as bytes; and beside them what they hold, where they are compressed."""
     data = value if isinstance(value, bytes) else str(value).encode()
     with suppress(zstd.ZstdError):
-        return data + zstd.decompress(data)
+        return data + bytes(zstd.decompress(data))
     return data
