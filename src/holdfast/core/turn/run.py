@@ -85,13 +85,20 @@ class Bounds(msgspec.Struct, frozen=True):
     """The target with tighter limits."""
 
 
+def _make_cache(run: RunState) -> ProjectionCache:
+    return run.make_cache()
+
+
 class RunState:
     """The state of one session while its process lives. A crash loses nothing that is here and
     needed afterwards."""
 
+    cache = functools.cached_property(_make_cache)
+    """Makes one projection after the other fast. Made by the first, which loads a tokenizer."""
+
     def __init__(self, settings: RunSettings, make_cache: Callable[[], ProjectionCache]) -> None:
         self.settings = settings
-        self._make_cache = make_cache
+        self.make_cache = make_cache
         self.ceiling: int | None = None
         """A request of this size was refused, and the provider did not state its limit."""
         self.size_refusals = 0
@@ -138,11 +145,6 @@ class RunState:
         self._pace = Pace(self._offer)
         self.lifetime = self._offer.start
         """The lifetime of the cached prefix that the newest request asked for."""
-
-    @functools.cached_property
-    def cache(self) -> ProjectionCache:
-        """Makes one projection after the other fast. Made by the first: it loads a tokenizer."""
-        return self._make_cache()
 
     @property
     def policy(self) -> Policy:

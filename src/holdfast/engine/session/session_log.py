@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from itertools import dropwhile, islice, takewhile
@@ -173,13 +174,9 @@ class SessionLog:
 
     def _with_payloads(self, record: Record) -> Record:
         """A record as a model sees it: with the pictures that were moved out of it."""
-        return record if self._blobs is None else restore(record, self._payload)
-
-    def _payload(self, ref: OutputRef) -> bytes:
-        from holdfast.engine.outputs import payload_of
-
-        assert self._blobs is not None, "a store without payloads has no refs to them"
-        return payload_of(self._blobs)(ref)
+        if self._blobs is None:
+            return record
+        return restore(record, functools.partial(_read_payload, self._blobs))
 
     def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)
@@ -232,3 +229,9 @@ def words_before(store: SessionStore, key: SessionKey, live: Live) -> list[Recor
         for record in as_sent(older, read_left_out([*older, *live.records]))
         if isinstance(record, User) or (isinstance(record, ToolResult) and record.refused)
     ]
+
+
+def _read_payload(blobs: BlobStore, ref: OutputRef) -> bytes:
+    from holdfast.engine.outputs import payload_of  # few records have one
+
+    return payload_of(blobs)(ref)

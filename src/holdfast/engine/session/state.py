@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.dialects import Target
     from holdfast.core.owners import FoundOwner
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.view import ProjectionCache
@@ -43,9 +44,62 @@ if TYPE_CHECKING:
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, SessionStore
 
 
+def _make_cache(target: Target) -> ProjectionCache:
+    """Return an empty cache of projections for a target."""
+    from holdfast.engine.session.prepare import cache_for
+
+    return cache_for(target)
+
+
+# Made on first use: opening a session loads none of it.
+
+
+def _make_outputs(state: SessionState) -> Outputs | None:
+    from holdfast.engine.outputs import Outputs
+
+    return Outputs(state.store, state.blobs) if state.blobs is not None else None
+
+
+def _make_context_tool(state: SessionState) -> ToolFunction | None:
+    if state.outputs is None:
+        return None
+    from holdfast.core.tokens.counting import Estimator
+    from holdfast.engine.context_tool import context_tool
+
+    room = room_for(budget_for(state.stated_window, floor=0).tokens, Estimator())
+    return context_tool(
+        state.outputs,
+        state.key,
+        status=lambda: _describe(state),
+        compact=state.ask_for_cut,
+        chars_max=room.read_chars,
+    )
+
+
+def _describe(state: SessionState) -> str:
+    """The status and the newest cut, for the model."""
+    from holdfast.engine.context_tool import describe_cuts
+    from holdfast.engine.session.status import describe_status
+
+    return "\n".join((*describe_status(state.status()), *describe_cuts(state.records())))
+
+
+def _make_prepared_calls(state: SessionState) -> PreparedCalls:
+    from holdfast.core.turn.replies import PreparedCalls
+
+    return PreparedCalls(state.run, state.classify)
+
+
 class SessionState:
     """Everything that belongs to one key of the store. A session in fresh mode replaces it as a
     whole when it continues under another key."""
+
+    outputs = functools.cached_property(_make_outputs)
+    """Reads payloads outside the log; None where the store keeps none."""
+    context_tool = functools.cached_property(_make_context_tool)
+    """The tool `context`; None where the store keeps no payloads."""
+    prepared_calls = functools.cached_property(_make_prepared_calls)
+    """The requests that the caller sends itself."""
 
     def __init__(
         self,
@@ -65,14 +119,14 @@ class SessionState:
         self.key = key
         self.vault = vault
         self.owner = _owner_of(store, key)
-        self._blobs = blobs
-        self._model = model
+        self.blobs = blobs
+        self.stated_window, _floor = window_and_floor(options, model)
         self._clock = clock
         self._options = options
         given = Toolbox(options.tools)
         is_answered = given.has_functions and CONTEXT_TOOL not in given
         reader = self.context_tool if is_answered else None
-        toolbox = Toolbox(options.tools, unlisted=_answered_tools(reader), vault=vault)
+        toolbox = Toolbox(options.tools, unlisted=_extra_tools(reader), vault=vault)
         self.log = SessionLog(store, key, clock, blobs, vault)
         self.world = World(
             log=self.log,
@@ -90,7 +144,7 @@ class SessionState:
         )
         whom = msgspec.structs.replace(settings.target, cache_key=_cache_key(key))
         settings = msgspec.structs.replace(settings, target=whom)
-        self.run = RunState(settings, self._make_cache)
+        self.run = RunState(settings, lambda: _make_cache(self.run.settings.target))
         self.run.vault = vault
         self.run.secret_watch = secret_watch
         self.run.searches_memory = options.memory is not None
@@ -105,18 +159,6 @@ class SessionState:
         """True once the run knows everything that the log says of it."""
         self._settle_by_newest()
         self.log.on_append(self.side_files.catch_up)
-
-    def _make_cache(self) -> ProjectionCache:
-        from holdfast.engine.session.prepare import cache_for
-
-        return cache_for(self.run.settings.target)
-
-    @functools.cached_property
-    def prepared_calls(self) -> PreparedCalls:
-        """The requests that the caller sends itself."""
-        from holdfast.core.turn.replies import PreparedCalls
-
-        return PreparedCalls(self.run, self._classify)
 
     @property
     def mode(self) -> Literal["continue", "fresh"]:
@@ -203,31 +245,6 @@ class SessionState:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)
             return ""
 
-    @functools.cached_property
-    def outputs(self) -> Outputs | None:
-        """Reads payloads outside the log; None where the store keeps none."""
-        from holdfast.engine.outputs import Outputs
-
-        return Outputs(self.store, self._blobs) if self._blobs is not None else None
-
-    @functools.cached_property
-    def context_tool(self) -> ToolFunction | None:
-        """The tool `context`; None where the store keeps no payloads."""
-        if self.outputs is None:
-            return None
-        from holdfast.core.tokens.counting import Estimator
-        from holdfast.engine.context_tool import context_tool
-
-        window, _floor = window_and_floor(self._options, self._model)
-        room = room_for(budget_for(window, floor=0).tokens, Estimator())
-        return context_tool(
-            self.outputs,
-            self.key,
-            status=self._describe,
-            compact=self._ask_for_cut,
-            chars_max=room.read_chars,
-        )
-
     def status(self) -> Status:
         """The fill level and the cost so far."""
         from holdfast.engine.session.status import status_of
@@ -246,14 +263,7 @@ class SessionState:
             mode=self.mode,
         )
 
-    def _describe(self) -> str:
-        """The status and the newest cut, for the model."""
-        from holdfast.engine.context_tool import describe_cuts
-        from holdfast.engine.session.status import describe_status
-
-        return "\n".join((*describe_status(self.status()), *describe_cuts(self.records())))
-
-    def _ask_for_cut(self, focus: str) -> str:
+    def ask_for_cut(self, focus: str) -> str:
         """Have the view cut before the next call. Raises where nothing would be gained."""
         with self.world.planning:
             plan = self.run.plan(self.records(), self._clock(), pressure="cut")
@@ -265,7 +275,7 @@ class SessionState:
         self.run.asked_cut = focus
         return "The older part of this conversation is compacted before your next step."
 
-    def _classify(self, error: object) -> FailedCall:
+    def classify(self, error: object) -> FailedCall:
         from holdfast.providers.failures import name_failure
 
         return FailedCall(
@@ -274,7 +284,7 @@ class SessionState:
         )
 
 
-def _answered_tools(reader: ToolFunction | None) -> list[ToolFunction]:
+def _extra_tools(reader: ToolFunction | None) -> list[ToolFunction]:
     """The tools that a session answers and lists nowhere: `context`, and its former name."""
     if reader is None:
         return []
