@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, working_session
 from tests.support.runs import examples
 
-from holdfast.core.log.records import Compaction
+from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.narrative.carryover import (
     NAMES,
     OLDER,
@@ -22,7 +22,7 @@ from holdfast.core.narrative.carryover import (
     prose_of,
     read_back,
 )
-from holdfast.core.narrative.digest import digest_record
+from holdfast.core.narrative.digest import digest_record, reads_as_prose
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
@@ -92,6 +92,41 @@ def test_a_refused_call_is_told_as_refused_with_the_words_of_the_user() -> None:
     text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
     assert "• send all → refused by the user\nUser, refusing the call: ask Ines first" in text
     assert "failed" not in text
+
+
+def test_a_refused_call_is_told_where_not_all_calls_are_at_this_cut_and_the_next() -> None:
+    """Its words stand without it, or what it was given seems to have been done."""
+    log = Log({})
+    log.call("send", "not run", to="all", is_error=True, refused="ask Ines first")
+    log.call("drop", "not run", place="attic", is_error=True, refused="")
+    for number in range(200):
+        log.call("look", FILLER, place=f"shelf-{number}")
+    text = ""
+    for _cut in range(2):
+        text = carry_over(log.records, cap_tokens=900, counter=COUNTER, previous=text).text
+        assert "• look shelf-0" not in text
+        assert "• send all → refused by the user\nUser, refusing the call: ask Ines first" in text
+        assert "• drop attic → refused by the user" in text
+        del log.records[:4]
+
+
+def test_thinking_that_announces_a_call_is_not_told_beside_it() -> None:
+    log = Log({})
+    for number, thought in enumerate(("Now to the lantern shelf:", "The lantern is broken.")):
+        said: dict[str, Any] = {"type": "thinking", "thinking": thought}
+        use = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"at": number}}
+        log.records.append(Assistant(content=[said, use], id=f"a{number}"))
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert "Now to the lantern shelf" not in text
+    assert "Thought: The lantern is broken." in text
+
+
+def test_a_ticket_that_quotes_code_is_told_as_words() -> None:
+    """Its signs stand between backticks; the same lines without them are code."""
+    rule = "- The state of `Cart[{n}]` is one of `{{:open, :closed}}` and `/a/b_{n}.ex` reads it."
+    ticket = "\n".join(rule.format(n=n) for n in range(8))
+    assert reads_as_prose(ticket)
+    assert not reads_as_prose(ticket.replace("`", ""))
 
 
 def test_a_newer_outcome_of_the_same_command_stands_and_the_older_is_marked() -> None:
@@ -229,6 +264,7 @@ def test_names_that_calls_were_given_are_listed_where_they_stand_nowhere_else() 
     assert "heron_shelf_0" not in names
     assert [name for name in names if name in story] == []
     assert COUNTER.count(listed) <= 150
+    assert [name for name in names if name.startswith("/a/b/")] == []  # told below its folder
     again = carry_over([], cap_tokens=1_500, counter=COUNTER, previous=made).text
     assert again.split(f"{NAMES}\n")[1].split() == names
 

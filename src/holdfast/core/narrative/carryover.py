@@ -147,6 +147,8 @@ def carry_digests(
         f"{passage.text} {passage.key}" for digest in kept for passage in digest.passages
     )
     ranked = _rank_names(digests, earlier.names)
+    if root:  # as the story tells them
+        ranked = [name.removeprefix(f"{root}/") for name in ranked]
     room = cap_tokens - fixed - names_room
     for again in range(6):
         if room <= 0:

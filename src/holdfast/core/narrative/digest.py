@@ -81,6 +81,8 @@ _REPORT_CHARS_MIN: Final = 200
 _PROSE_CHARS: Final = 4_000
 """Of a text that may be prose, from its start."""
 _GLANCE_CHARS: Final = 800
+_QUOTED: Final = lazy_pattern(r"`[^`\n]{1,200}`")
+"""Code that a sentence quotes: its signs do not make the text code."""
 _CODE: Final = "{}[]=<>/|$+"
 """The most frequent of these signs, which are counted in no time."""
 _CODE_SIGNS: Final = 0.06
@@ -257,10 +259,11 @@ def _digest_reply(record: Assistant, *, with_story: bool) -> Digest:
 
 
 def _speech(thought: str, text: str, *, is_last: bool) -> list[Passage]:
-    """Thinking and text, once where they say the same, without the line that announces a call."""
-    said = text
-    if not is_last and "\n" not in text and text.endswith((":", "：")) and len(text) < _SHORT_CHARS:
-        said = ""  # the call that follows says it
+    """Thinking and text, once where they say the same, without the line that announces a call: the
+    call that follows says it."""
+    thought, said = (
+        "" if not is_last and _announces(words) else words for words in (thought, text)
+    )
     passages = []
     if thought and said:
         inner, outer = words_of(thought), words_of(said)
@@ -273,6 +276,10 @@ def _speech(thought: str, text: str, *, is_last: bool) -> list[Passage]:
     if said:
         passages.append(Passage("text", said, is_aside=not is_last and _is_line(said)))
     return passages
+
+
+def _announces(text: str) -> bool:
+    return _is_line(text) and text.endswith((":", "："))
 
 
 def _is_line(text: str) -> bool:
@@ -378,21 +385,26 @@ def reads_as_prose(text: str) -> bool:
     words, and hardly a sign that sentences do not have."""
     if len(text) < _REPORT_CHARS_MIN:
         return False
-    start = text[:_GLANCE_CHARS]
+    start = _without_quotes(text[:_GLANCE_CHARS])
     if sum(map(start.count, _CODE)) > _CODE_SIGNS * len(start):
         return False
     sample = text[:_PROSE_CHARS]
     if _is_listing(text):
         sample = _NUMBERED.sub("", sample)
     lines = [line for line in sample.splitlines() if line.strip()]
-    if not lines or sum(map(sample.count, _CODE)) > _SIGNS_MAX * len(sample):
+    said = _without_quotes(sample)
+    if not lines or sum(map(said.count, _CODE)) > _SIGNS_MAX * len(said):
         return False
     if len(_SIGN.findall(start)) > _CODE_SIGNS * len(start):
         return False
-    if len(_SIGN.findall(sample)) > _SIGNS_MAX * len(sample):
+    if len(_SIGN.findall(said)) > _SIGNS_MAX * len(said):
         return False
     words = sample.split() if sample.isascii() else _WORD.findall(sample)
     return len(words) >= _WORDS_A_LINE * len(lines)
+
+
+def _without_quotes(text: str) -> str:
+    return _QUOTED.sub("", text) if "`" in text else text
 
 
 def commits(command: str) -> bool:

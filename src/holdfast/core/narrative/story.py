@@ -43,7 +43,7 @@ _KINDS: Final = {mark: kind for kind, mark in MARKS.items()}
 ARROW: Final = " → "
 FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
-_REFUSED: Final = "refused by the user"
+_REFUSAL: Final = f"{ARROW}refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
     r"(?m)^(?=(?:User(?:, [a-z ]+)?|Summary, told above|Agent|Thought|Written|Result|Program): "
     r"|• |#{1,6} )"
@@ -486,7 +486,7 @@ def _call_chars(
     lines: Sequence[StoryLine], calls: list[int], tokens: dict[int, int], room: int
 ) -> tuple[int, list[int]]:
     """The characters that each call has before words give way, and the calls that can be told: all
-    of them where one short line for each fits, else the newest."""
+    of them where one short line for each fits, else those that the user refused and the newest."""
     share = int(room * _CALLS_SHARE)
 
     def tokens_with(chars: int) -> int:
@@ -499,12 +499,12 @@ def _call_chars(
     if tokens_with(low) <= room * _SHORT_CALLS_SHARE:
         return low, calls
     kept: list[int] = []
-    for at in reversed(calls):
+    for at in sorted(calls, key=lambda at: (not lines[at].is_refused, -at)):
         share -= _call_tokens(lines[at], tokens[at], low)
         if share < 0:
             break
         kept.append(at)
-    return low, kept[::-1]
+    return low, sorted(kept)
 
 
 def _call_tokens(line: StoryLine, tokens: int, chars: int) -> int:
@@ -581,7 +581,7 @@ def _short(text: str, chars: int, item: _Room, worth: Worth) -> str:
 
 def _tell_outcome(line: StoryLine, text: str) -> str:
     if line.is_refused:
-        return f"{ARROW}{_REFUSED}"
+        return _REFUSAL
     if line.is_failed:
         mark = _FAILED_ONCE if line.role == "once" else FAILED
         return f"{ARROW}{mark}{text}".rstrip(": ")
@@ -621,4 +621,6 @@ def read_lines(texts: Iterable[str]) -> list[StoryLine]:
             lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
     for line in lines:
         line.key = line.text
+        if line.kind == "call" and line.text.endswith(_REFUSAL):
+            line.is_refused, line.text = True, line.text.removesuffix(_REFUSAL)
     return lines
