@@ -60,7 +60,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "limits",
             "text",
             "media",
-            *("owners", "window"),
+            *("owners", "window", "parameters"),
             "log",
             "adoption",
             "secrets",

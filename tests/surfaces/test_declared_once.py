@@ -7,12 +7,14 @@ it is named here with its reason.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
 
-from holdfast.engine.operations import parameters
+from holdfast.core import parameters
+from holdfast.core.window import WINDOW
 from holdfast.engine.operations.context import ReadCheckpoint, ReadOutput, ResumeSession
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.memory import FindPassages, ReadPassage
@@ -31,12 +33,16 @@ from holdfast.engine.operations.sessions import (
 from holdfast.surfaces.cli.command import SESSION, _fields_of, _unwrap
 from holdfast.surfaces.cli.help import COMMANDS, command_class
 from holdfast.surfaces.http.server import ROUTES
+from holdfast.surfaces.slash_commands import COMMANDS as SLASH_COMMANDS
+from holdfast.surfaces.slash_commands import find
+from holdfast.surfaces.slash_commands.command import WrongArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.cli.command import Command
+    from holdfast.surfaces.slash_commands.command import SlashCommand
 
 OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "sessions": FindSessions,
@@ -75,6 +81,25 @@ OWN: Final = {
 }
 """Arguments that their command declares although its operation has one of that name."""
 
+CHAT_ALONE: Final = frozenset(
+    (
+        *("start", "menu", "help", "quit", "switch", "mode", "reset", "model", "window"),
+        *("continue", "list", "context", "memory"),
+        "cancel",  # its operation takes a gateway, which a chat does not load
+    )
+)
+"""Slash commands that only a chat has, or that show the state of the chat in their own words."""
+
+EITHER: Final = {
+    "rewind": "[turns or record]",
+    "output": "<ref> [lines or search]",
+    "label": "[label]",  # without one, the label is shown
+}
+"""Slash commands whose one word is either of two parameters, or may be left out."""
+
+SCREENS: Final = {("history", "limit"), ("output", "max_chars")}
+"""Parameters of slash commands whose default is what fills a screen."""
+
 STREAMS: Final = {
     "GET /v1/sessions/{agent}/{session}/events": "only HTTP follows a session",
 }
@@ -103,7 +128,7 @@ def helps_of(operation: type[Operation[Any]]) -> dict[str, str | None]:
 def shared_helps() -> set[str]:
     """Return the help of every parameter that is declared for several operations."""
     found = {help_of(value) for value in vars(parameters).values()}
-    return {text for text in (*found, parameters.WINDOW.description) if text}
+    return {text for text in (*found, WINDOW.description) if text}
 
 
 def own_arguments(name: str, kind: type[Command], operation: type[Operation[Any]]) -> list[str]:
@@ -160,6 +185,41 @@ def test_a_session_is_named_alike_by_every_command() -> None:
         argument for argument in places if argument.help.startswith("id, label or prefix")
     }
     assert len(places) > 8
+
+
+def test_every_slash_command_is_a_door_or_stands_alone() -> None:
+    assert {each.name for each in SLASH_COMMANDS if each.operation is None} == CHAT_ALONE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [each for each in SLASH_COMMANDS if each.operation is not None],
+    ids=lambda command: command.name,
+)
+def test_a_slash_command_says_what_its_operation_says(command: SlashCommand) -> None:
+    """Its help is the title; its argument names parameters; a default of its own is named here."""
+    operation = command.operation
+    assert operation is not None
+    assert command.help.casefold() == operation.title.casefold()
+    known = operation.__struct_fields__
+    assert set(command.takes) <= set(known)
+    shown = re.findall("[a-z_]+", command.argument)
+    assert command.argument == EITHER.get(command.name) or shown == list(command.takes)
+    assert {(command.name, name) for name in command.screen} <= SCREENS
+
+
+def test_the_argument_of_a_slash_command_is_read_by_its_operation() -> None:
+    """Bounds are those of the operation, and so is the sentence of a refusal."""
+    history, output = (find(name) for name in ("history", "output"))
+    assert history is not None
+    assert output is not None
+    assert history.read("7", "main/a") == ReadMessages(session_key="main/a", limit=7)
+    with pytest.raises(WrongArgument, match="messages at most"):
+        history.read("0", "main/a")
+    read = output.read("0123 port =", "main/a")
+    assert (read.ref, read.search, read.session_key) == ("0123", "port =", "main/a")
+    with pytest.raises(WrongArgument, match="The ref of the output"):
+        output.read("", "main/a")
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

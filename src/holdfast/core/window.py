@@ -14,6 +14,10 @@ import msgspec
 from holdfast.core.limits import WINDOW_WARN_TOKENS
 from holdfast.errors import BadSetting
 
+WINDOW: Final = msgspec.Meta(
+    description="The context window in tokens, where it is not the model's own."
+)
+"""The parameter of an operation or a command that is a window."""
 Confidence = Literal["stated", "known", "learned", "assumed"]
 """`stated`: the caller said so. `known`: from a table of models. `learned`: from a provider's own
 error text. `assumed`: a default."""

@@ -24,12 +24,7 @@ from holdfast.core.limits import (
     RESEED_CHARS,
 )
 from holdfast.core.outputs.excerpts import Excerpt
-from holdfast.core.window import window_argument
-from holdfast.engine.history.replies import GivenReply
-from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.history.reseed import reseed
-from holdfast.engine.operations.operation import LiveOperation, Operation
-from holdfast.engine.operations.parameters import (
+from holdfast.core.parameters import (
     TEXT_CHARS_MAX,
     CharLimit,
     Lines,
@@ -38,9 +33,13 @@ from holdfast.engine.operations.parameters import (
     SessionName,
     WindowTokens,
 )
+from holdfast.core.window import window_argument
+from holdfast.engine.history.replies import GivenReply
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.history.reseed import reseed
+from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.session import checkpoints
-from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.status import Status
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import NoSuchOutput, StoreError
@@ -115,7 +114,7 @@ class OutputPart(Excerpt, Result, frozen=True, kw_only=True):
 class ReadStatus(Operation[SessionStatus], frozen=True):
     """The size of the next request of a session, and when its next compaction is due."""
 
-    title = "Read the status of a session"
+    title = "Show window, tokens, cost and the next compaction"
     audit = "status"
     session_key: SessionName
     window: WindowTokens = None
@@ -130,7 +129,7 @@ class ReadStatus(Operation[SessionStatus], frozen=True):
 class ReadOutput(Operation[OutputPart], frozen=True, kw_only=True):
     """Read an output that was moved out of a session, whole or in part."""
 
-    title = "Read an output"
+    title = "Read an offloaded output, whole or in part"
     audit = "output"
     session_key: SessionName = ""
     ref: Annotated[

@@ -19,6 +19,7 @@ from holdfast.core.limits import (
     PATTERN_CHARS_MAX,
     RECALL_LIMIT,
 )
+from holdfast.core.parameters import HitLimit, MessageLimit, RecallQuery, SessionName
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.output_parts import OutputReader
 from holdfast.engine.history.pages import PageReader
@@ -26,7 +27,6 @@ from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.memory import FindPassages
 from holdfast.engine.operations.operation import Operation
-from holdfast.engine.operations.parameters import HitLimit, MessageLimit, RecallQuery, SessionName
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import NoSuchRecord
 
@@ -90,7 +90,7 @@ class ReadMessages(Operation[HistoryPage], frozen=True):
     If `hasMore` is true, the same call with `cursor` gives the page before.
     """
 
-    title = "Read a session"
+    title = "Read the messages of a session"
     tool = "sessions_history"
     audit = "read"
     session_key: SessionName
@@ -129,7 +129,7 @@ class ReadMessages(Operation[HistoryPage], frozen=True):
     output_ref_max_chars: Annotated[
         int,
         Meta(
-            description=f"How much of it at once ({EXCERPT_CHARS} unless given).",
+            description="How many of its characters at once.",
             ge=EXCERPT_CHARS_MIN,
             le=EXCERPT_CHARS_MAX,
         ),

@@ -11,12 +11,11 @@ from holdfast.core.history.answers import Result
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.owners import is_wanted, owner_of
+from holdfast.core.parameters import PageLimit, SessionName
 from holdfast.engine.gateway.gateway import session_key
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.operation import LiveOperation, Operation
-from holdfast.engine.operations.parameters import PageLimit, SessionName
-from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import HoldfastError

@@ -15,17 +15,17 @@ from holdfast.core.limits import NOTE_FILE_BYTES_MAX, PATTERN_CHARS_MAX, RECALL_
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.hits import Hit
 from holdfast.core.memory.note_files import forges_comments
-from holdfast.engine.history.replies import GivenReply
-from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.memory.accesses import sessions_of
-from holdfast.engine.operations.operation import Operation, R
-from holdfast.engine.operations.parameters import (
+from holdfast.core.parameters import (
     NOTE_CHARS_MAX,
     AgentName,
     HitLimit,
     RecallQuery,
     SearchScope,
 )
+from holdfast.engine.history.replies import GivenReply
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.memory.accesses import sessions_of
+from holdfast.engine.operations.operation import Operation, R
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import HoldfastError, NoteChanged, PathRejected, UsageError
 

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from holdfast.core.dialects.registry import DIALECTS
 from holdfast.core.history.access import OPERATOR
+from holdfast.core.parameters import SessionName, TokenCount, WindowTokens
 from holdfast.core.projection.policy import POLICIES, Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.core.window import window_argument
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation
-from holdfast.engine.operations.parameters import SessionName, TokenCount, WindowTokens
 from holdfast.engine.simulation.policies import policy_from
 from holdfast.engine.workspace.request_preview import (
     RequestReport,

@@ -8,16 +8,27 @@ and declare nothing of their own. `call` answers with a value, or raises `Reques
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    get_args,
+)
 
 import msgspec
 
 from holdfast.core.history.access import Action
 from holdfast.core.history.answers import Result
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.session.drivers.awaiting import run_in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.history.replies import GivenReply
     from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -27,6 +38,8 @@ RIGHTS: Final[tuple[Right, ...]] = ("read", "write", "admin")
 """`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
 Each includes those before it."""
 R = TypeVar("R", bound=Result)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Operation(
@@ -81,6 +94,13 @@ class Operation(
     @abstractmethod
     def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:
         """Return the answer and the reason why the caller may have it."""
+
+
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do blocking work beside the event loop, which is loaded by those that have one alone."""
+    from holdfast.engine.session.drivers.awaiting import run_in_thread
+
+    return await run_in_thread(work, *args, **kwargs)
 
 
 class LiveOperation(Operation[R], frozen=True, kw_only=True):

@@ -15,12 +15,7 @@ from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
 from holdfast.core.log.refs import restore
 from holdfast.core.owners import AnyOwner, Owner, is_wanted, owner_of, row_text
-from holdfast.core.text.typed import decode_typed
-from holdfast.engine.erasing import ErasureReport, erase
-from holdfast.engine.history.replies import GivenReply
-from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.operation import Operation, R
-from holdfast.engine.operations.parameters import (
+from holdfast.core.parameters import (
     LastRecord,
     Name,
     NewHead,
@@ -33,6 +28,11 @@ from holdfast.engine.operations.parameters import (
     SessionName,
     TurnCount,
 )
+from holdfast.core.text.typed import decode_typed
+from holdfast.engine.erasing import ErasureReport, erase
+from holdfast.engine.history.replies import GivenReply
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.operations.operation import Operation, R
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
@@ -196,7 +196,7 @@ class FindSessions(Operation[SessionsPage], frozen=True):
 class CreateSession(Operation[SessionRow], frozen=True):
     """Make a session, with an id of its own unless one is given."""
 
-    title = "Make a session"
+    title = "Create a session"
     audit = "create"
     right = "write"
     is_idempotent = False
@@ -337,9 +337,9 @@ class RewindSession(Operation[RewoundTo], frozen=True):
 
 
 class UndoChange(Operation[RewoundTo], frozen=True):
-    """Undo a compaction, a trim or a rewind of a session."""
+    """Take back the last rewind, compaction, trim or turn of a session."""
 
-    title = "Undo the newest compaction, trim or rewind"
+    title = "Take back the last rewind, compaction or turn"
     audit = "undo"
     right = "write"
     is_idempotent = False

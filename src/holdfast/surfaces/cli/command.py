@@ -23,8 +23,7 @@ from typing import (
 
 import msgspec
 
-from holdfast.core.window import Window
-from holdfast.engine.operations.parameters import WINDOW
+from holdfast.core.window import WINDOW, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,6 +10,8 @@ import msgspec
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import ID_CHARS_MAX, PATTERN_CHARS_MAX, RECALL_QUERY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.parameters import NOTE_CHARS_MAX as _NOTE
+from holdfast.core.parameters import AgentName
 from holdfast.engine.operations.memory import (
     DeleteNoteFile,
     FindPassages,
@@ -18,8 +20,6 @@ from holdfast.engine.operations.memory import (
     WriteNoteFile,
     version_of,
 )
-from holdfast.engine.operations.parameters import NOTE_CHARS_MAX as _NOTE
-from holdfast.engine.operations.parameters import AgentName
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     form_route,

@@ -14,9 +14,9 @@ import msgspec
 import msgspec.inspect
 
 from holdfast import __version__
+from holdfast.core.parameters import Name
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.operations.operation import describe
-from holdfast.engine.operations.parameters import Name
 from holdfast.surfaces.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
 from holdfast.surfaces.http.route import JsonObject, NoQuery
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import msgspec
 
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.engine.operations.parameters import NAME_RULE
+from holdfast.core.parameters import NAME_RULE
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.surfaces.http.problems import REFUSALS, Problem, problem_of
 

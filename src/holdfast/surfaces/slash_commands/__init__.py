@@ -118,7 +118,7 @@ def _run(text: str, chat: ChatContext) -> CommandAnswer:
             return refuse(
                 f"/{command.name} was not done: the chat went on to another session meanwhile"
             )
-        return command.run(chat, rest.strip())
+        return command.run(chat, command.read(rest.strip(), str(chat.session.key)))
     except WrongArgument as error:
         return refuse(f"Usage: {command.usage}", error.hint)
     except Cancelled:

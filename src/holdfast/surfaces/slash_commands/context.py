@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.engine.operations.context import CompactContext, ReadStatus
+from holdfast.engine.operations.sessions import RewindSession, UndoChange
 from holdfast.surfaces.answers import (
     SHELL,
     Cell,
@@ -66,8 +68,8 @@ def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
             yield Choice(record.id, record.kind)
 
 
-@for_guest("status", "show window, tokens, compactions, cost and cache", "at once")
-def _status(chat: ChatContext, _argument: str) -> CommandAnswer:
+@for_guest("status", ReadStatus, "at once")
+def _status(chat: ChatContext, _asked: ReadStatus) -> CommandAnswer:
     status = chat.session.status()
     window = status.window
     rows: list[tuple[str, str]] = [
@@ -276,22 +278,20 @@ _ACTION_TONES: Final[dict[Action, Tone]] = {
 
 @for_guest(
     "compact",
-    "shorten the history now, with an optional focus",
+    CompactContext,
     "queued",
-    argument="[--preview] [focus]",
+    "preview",
+    "focus",
     choices=choices(Choice("--preview", "show the result, change nothing")),
 )
-def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
-    words = argument.split()
-    is_preview = "--preview" in words
-    focus = " ".join(word for word in words if word != "--preview")
+def _compact(chat: ChatContext, asked: CompactContext) -> CommandAnswer:
     before = chat.session.status().messages
-    done = chat.session.compact(focus, preview=is_preview)
+    done = chat.session.compact(asked.focus, preview=asked.preview)
     if done.outcome == "skipped":
         return refuse(f"{capitalise(done.detail)}.")
     sizes = f"{done.tokens_before:,} -> {done.tokens_after:,} tokens"
     how = "written by the model" if done.method == "model" else "made by code, without a model"
-    if is_preview:
+    if asked.preview:
         return answer(
             f"Preview: {sizes}; nothing was changed",
             f"The summary, {how}:",
@@ -314,32 +314,27 @@ def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
 
 @for_guest(
     "rewind",
-    "go back n turns, or to a record",
+    RewindSession,
     "refused",
-    argument="[n or record]",
+    "to",
+    argument="[turns or record]",
     surfaces=AT_LENGTH,
     choices=_record_choices,
 )
-def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
-    if argument.isdecimal() and int(argument) < _TURNS_MAX:
-        done = chat.session.rewind(turns=int(argument))
+def _rewind(chat: ChatContext, asked: RewindSession) -> CommandAnswer:
+    to = asked.to or str(asked.turns)
+    if to.isdecimal() and int(to) < _TURNS_MAX:
+        done = chat.session.rewind(turns=int(to))
     else:
-        done = chat.session.rewind(argument or None)
+        done = chat.session.rewind(to)
     return answer(
         f"{capitalise(done.what)}; {size_text(chat)}", dim("/undo brings it back", needs="undo")
     )
 
 
-@for_guest(
-    "undo",
-    "take back the last rewind, compaction or turn",
-    "refused",
-    argument="[record]",
-    surfaces=AT_LENGTH,
-    choices=_cut_choices,
-)
-def _undo(chat: ChatContext, argument: str) -> CommandAnswer:
-    done = chat.session.undo(argument or None)
+@for_guest("undo", UndoChange, "refused", "record", surfaces=AT_LENGTH, choices=_cut_choices)
+def _undo(chat: ChatContext, asked: UndoChange) -> CommandAnswer:
+    done = chat.session.undo(asked.record)
     return answer(f"{capitalise(done.what)}; {size_text(chat)}")
 
 

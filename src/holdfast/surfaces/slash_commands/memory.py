@@ -12,12 +12,13 @@ from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, t
 from holdfast.core.owners import UnknownOwner
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.memory.notes import newest
+from holdfast.engine.operations.context import ReadOutput, StoreCheckpoint
+from holdfast.engine.operations.history import ReadMessages
 from holdfast.surfaces.answers import SHELL, Cell, answer, dim, line
 from holdfast.surfaces.formatting import one_line, printable
 from holdfast.surfaces.slash_commands.command import (
     AT_LENGTH,
     Choice,
-    WrongArgument,
     for_guest,
     for_owner,
 )
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.chat_context import ChatContext
 
 _NOTES_MAX: Final = 30
-_HISTORY_DEFAULT: Final = 10
 _CHOICES_MAX: Final = 50
-_OUTPUT_CHARS: Final = 4_000
 _CHECKPOINT_CHARS: Final = 1_500
 _RESULT_PREVIEW_CHARS: Final = 100
 """Sizes that fill about a screen."""
@@ -49,8 +48,8 @@ def _output_choices(chat: ChatContext) -> Iterable[Choice]:
             yield Choice(ref.sha256[:REF_CHARS], about)
 
 
-@for_guest("checkpoint", "store what a fresh session has to know", "queued")
-def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
+@for_guest("checkpoint", StoreCheckpoint, "queued")
+def _checkpoint(chat: ChatContext, _asked: StoreCheckpoint) -> CommandAnswer:
     session = chat.session
     record = session.checkpoint()
     stored = session.store.find(session.key, record)
@@ -95,11 +94,9 @@ def _memory(chat: ChatContext, query: str) -> CommandAnswer:
     return answer(*lines, *more)
 
 
-@for_guest("history", "show the last messages", "at once", argument="[n]", surfaces=AT_LENGTH)
-def _history(chat: ChatContext, argument: str) -> CommandAnswer:
-    if argument and not (argument.isdecimal() and int(argument) > 0):
-        raise WrongArgument("n is the number of messages to show")
-    records = chat.session.messages(int(argument or _HISTORY_DEFAULT))
+@for_guest("history", ReadMessages, "at once", "limit", screen={"limit": 10}, surfaces=AT_LENGTH)
+def _history(chat: ChatContext, asked: ReadMessages) -> CommandAnswer:
+    records = chat.session.messages(asked.limit)
     if not records:
         return answer("This session has no messages yet.")
     return answer(*map(_history_line, records))
@@ -123,23 +120,22 @@ def _history_line(record: Record) -> StyledLine:
 
 @for_owner(
     "output",
-    "read an offloaded output: its beginning, some lines, or the lines that match",
+    ReadOutput,
     "at once",
-    argument="<ref> [a:b or pattern]",
+    "ref",
+    "search",
+    argument="<ref> [lines or search]",
+    screen={"max_chars": 4_000},
     surfaces=AT_LENGTH,
     choices=_output_choices,
 )
-def _output(chat: ChatContext, argument: str) -> CommandAnswer:
-    ref, _, part = argument.partition(" ")
-    part = part.strip()
-    if not ref:
-        raise WrongArgument("/context list shows the records")
-    is_range = _RANGE.fullmatch(part) is not None
+def _output(chat: ChatContext, asked: ReadOutput) -> CommandAnswer:
+    is_range = _RANGE.fullmatch(asked.search or "") is not None
     excerpt = chat.session.own_loop.read_output(
-        ref,
-        lines=part if is_range else None,
-        pattern=part if part and not is_range else None,
-        max_chars=_OUTPUT_CHARS,
+        asked.ref,
+        lines=asked.search if is_range else None,
+        pattern=None if is_range else asked.search,
+        max_chars=asked.max_chars,
     )
     shown = [line(printable(text, " ")) for text in excerpt.text.splitlines()]
     return answer(*shown, dim(f"{excerpt.kind}, ref {excerpt.ref}: {excerpt.note}"))

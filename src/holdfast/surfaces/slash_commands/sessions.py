@@ -8,6 +8,7 @@ from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Checkpoint
+from holdfast.engine.operations.sessions import CreateSession, LabelSession
 from holdfast.errors import AmbiguousName, NoSuchSession
 from holdfast.providers.models import NAMES
 from holdfast.surfaces.answers import Cell, answer, dim, line, refuse
@@ -41,13 +42,13 @@ def _session_choices(chat: ChatContext) -> Iterable[Choice]:
             yield Choice(info.label, info.key.session)
 
 
-@for_guest("new", "start another session", "at once", argument="[label]")
-def _new(chat: ChatContext, label: str) -> CommandAnswer:
-    name = check_label(label)
+@for_guest("new", CreateSession, "at once", "label")
+def _new(chat: ChatContext, asked: CreateSession) -> CommandAnswer:
+    name = check_label(asked.label)
     if chat.moves_name:  # during a turn: raises, for the turn would go on under the name
         session = chat.take(chat.session.reset(name, moves_name=True, carries=False, wait=0))
     else:
-        session = chat.start(label)
+        session = chat.start(asked.label)
     suffix = f" ({name})" * bool(name)
     return answer(line("Created new session: ", Cell(session.key.session, "name"), suffix))
 
@@ -105,18 +106,20 @@ def _switch(chat: ChatContext, name: str) -> CommandAnswer:
 
 @for_guest(
     "label",
-    "name this session",
+    LabelSession,
     "queued",
-    argument="[words]",
+    "label",
+    argument="[label]",
     surfaces=AT_LENGTH,
     aliases=("name",),
 )
-def _label(chat: ChatContext, label: str) -> CommandAnswer:
+def _label(chat: ChatContext, asked: LabelSession) -> CommandAnswer:
+    label = check_label(asked.label)
     if not label:
         known = chat.info().label
         return answer(f"Label: {known}" if known else "This session has no label: /label <words>")
-    chat.session.rename(check_label(label))
-    return answer(f"Session {chat.session.key.session} is now called: {check_label(label)}")
+    chat.session.rename(label)
+    return answer(f"Session {chat.session.key.session} is now called: {label}")
 
 
 @for_guest(

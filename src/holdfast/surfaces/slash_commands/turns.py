@@ -99,7 +99,7 @@ def reset_now(chat: ChatContext, label: str) -> Session:
     return chat.take(fresh)
 
 
-@for_guest("cancel", "stop the running turn", "at once")
+@for_guest("cancel", "cancel the running turn", "at once")
 def _cancel(chat: ChatContext, _argument: str) -> CommandAnswer:
     if chat.cancel():
         return answer(

@@ -17,8 +17,8 @@ from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Rewind, Unknown, decode
+from holdfast.core.parameters import NewLabel
 from holdfast.core.secrets.found import find_secrets
-from holdfast.engine.operations.parameters import NewLabel
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.command import Command, SessionPlace, option
 from holdfast.surfaces.cli.verbs.sessions import new_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
-from holdfast.engine.operations.parameters import RowCount
+from holdfast.core.parameters import RowCount
 from holdfast.errors import StoreError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import Command, option, pick, place

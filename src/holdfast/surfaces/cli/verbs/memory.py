@@ -16,12 +16,12 @@ from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.note_files import MEMORY
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.core.owners import AnyOwner
+from holdfast.core.parameters import HitLimit, SearchScope
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.memory.notes import newest
 from holdfast.engine.operations.memory import ReadPassage
-from holdfast.engine.operations.parameters import HitLimit, SearchScope
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
 from holdfast.surfaces.answers import Cell

@@ -30,7 +30,7 @@ from holdfast.core.log.records import (
     tool_calls,
 )
 from holdfast.core.log.views import LogEntry
-from holdfast.engine.operations.parameters import NewHead, RecordToRead, TurnCount
+from holdfast.core.parameters import NewHead, RecordToRead, TurnCount
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import (

@@ -10,7 +10,7 @@ from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, row_text
-from holdfast.engine.operations.parameters import (
+from holdfast.core.parameters import (
     LastRecord,
     NewId,
     NewLabel,

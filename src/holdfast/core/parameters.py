@@ -9,14 +9,13 @@ from msgspec import Meta
 from holdfast.core.limits import (
     EXCERPT_CHARS_MAX,
     EXCERPT_CHARS_MIN,
-    HISTORY_LIMIT_MESSAGES,
     HISTORY_LIMIT_MESSAGES_MAX,
     ID_CHARS_MAX,
     PATTERN_CHARS_MAX,
-    RECALL_LIMIT,
     RECALL_LIMIT_MAX,
     RECALL_QUERY_CHARS_MAX,
 )
+from holdfast.core.window import WINDOW
 
 TEXT_CHARS_MAX: Final = 2_000
 """A statement; a longer text is a document, which belongs in a file."""
@@ -84,7 +83,7 @@ RecallQuery = Annotated[
 HitLimit = Annotated[
     int,
     Meta(
-        description=f"How many hits at most ({RECALL_LIMIT} unless given).",
+        description="How many hits at most.",
         ge=1,
         le=RECALL_LIMIT_MAX,
     ),
@@ -92,8 +91,7 @@ HitLimit = Annotated[
 MessageLimit = Annotated[
     int,
     Meta(
-        description="How many user and assistant messages at most "
-        f"({HISTORY_LIMIT_MESSAGES} unless given).",
+        description="How many user and assistant messages at most.",
         ge=1,
         le=HISTORY_LIMIT_MESSAGES_MAX,
     ),
@@ -126,5 +124,4 @@ Pattern = Annotated[
 ]
 TokenCount = Annotated[int, Meta(ge=1, le=WINDOW_TOKENS_MAX)]
 """A number of tokens."""
-WINDOW: Final = Meta(description="The context window in tokens, where it is not the model's own.")
 WindowTokens = Annotated[TokenCount | None, WINDOW]
