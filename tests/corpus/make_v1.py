@@ -29,6 +29,7 @@ from holdfast.core.log.records import (
     PruneDecision,
     Rewind,
     ToolResult,
+    ToolsAdded,
     ToolUse,
     Undo,
     Unknown,
@@ -342,12 +343,34 @@ def renewed(root: Path) -> None:
     made.store.close()
 
 
+def added(root: Path) -> None:
+    """Added with the record type `tools`."""
+    made = Maker(root, "added")
+    made.store.create(made.key)
+    made.append(User(content="Which is it?"))
+    made.append(Assistant(content="The first."))
+    made.append(User(content="Count its lines."))
+    made.append(
+        ToolsAdded(
+            tools=[
+                {
+                    "name": "count_lines",
+                    "description": "Count lines.",
+                    "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+                }
+            ]
+        )
+    )
+    made.append(Assistant(content="Twelve."))
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
     made = (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed)
-    for make in (*made, failed, renewed):
+    for make in (*made, failed, renewed, added):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

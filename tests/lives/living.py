@@ -183,6 +183,11 @@ def count_lines(text: str) -> int:
     return text.count("\n")
 
 
+def count_words(text: str) -> int:
+    """Count words."""
+    return len(text.split())
+
+
 class Living:
     """A session of the engine, an own loop or an async session, as a life goes on."""
 
@@ -291,7 +296,8 @@ class Living:
                 self.system += " Be brief."
                 self._reopen()
             case Change():
-                self.tools = [fetch] if len(self.tools) > 1 else [fetch, count_lines]
+                every = [fetch, count_lines, count_words]
+                self.tools = every[: len(self.tools) % len(every) + 1]
                 self._reopen()
             case Pause(seconds=seconds):
                 self.provider.now += seconds

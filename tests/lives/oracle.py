@@ -115,6 +115,7 @@ def _judge_growth(sent: Sequence[Sent], at: int, where: str) -> list[Fault]:
 
 
 def _judge_items(old: list[Any], new: list[Any], where: str, what: str) -> list[Fault]:
+    old = _with_the_operator_last(old, new)
     for place, item in enumerate(old):
         if place >= len(new):
             return [Fault("shrank outside an epoch", f"{where}: {len(old)} → {len(new)} items")]
@@ -122,6 +123,18 @@ def _judge_items(old: list[Any], new: list[Any], where: str, what: str) -> list[
             words = f"changed outside an epoch: {_kind(item)} ({what})"
             return [Fault(words, f"{where}: item {place}: {_differs(item, new[place])}")]
     return []
+
+
+def _with_the_operator_last(old: list[Any], new: list[Any]) -> list[Any]:
+    """Return the older request as it may go on: its provider has the operator speak after all that
+    the user says, also after what is said once a call failed."""
+    start = len(old)
+    while start and isinstance(old[start - 1], list) and old[start - 1][0] == "system":
+        start -= 1
+    end = start
+    while end < len(new) and isinstance(new[end], list) and new[end][0] == "user":
+        end += 1
+    return [*old[:start], *new[start:end], *old[start:]] if start < len(old) else old
 
 
 def read_request(dialect: str, body: Json) -> tuple[Json, list[Any]]:

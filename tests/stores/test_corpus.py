@@ -29,6 +29,8 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 SHA256 = """
 4bbabf22760f6ed0d654822860a25fc4b68c3a83c22f95c69c11037334df1a49  seed/two-tools.expected.json
 5dab92adf2117b8d4dcb84997a48fce9f94c421f7a0bac59e79879841d63fd8d  seed/two-tools.jsonl
+5d0ea029edaefb84b8b9b8c9b55827e06ed3d11c8e418655fc850f29cbad2ae1  v1/added.expected.json
+13b8d87817b60c02ed93d7b63a0429885e76ef9bcbf76092d02b4ae0703b3a5f  v1/added.jsonl
 c8b9c5cd17aa3156b6405ed7cab50ac1ae1b75d21417d734b4993bdccc5f4102  v1/branches.expected.json
 f193d1d28f880f6b6a3635ef3fabe9697db2a70ce3c6fc5c1e5764c8b38ca5ee  v1/branches.jsonl
 9304fb8829fe68961967e07200ad5b9dfbc180bc4f836dfc9a8df007216ba484  v1/continued.expected.json
@@ -158,7 +160,7 @@ def test_corpus_of_the_current_version_has_every_record_type(
 ) -> None:
     """A new record type comes with a frozen log that holds it."""
     every = store.verify(placed(tmp_path, CORPUS / "v1" / "every-type.jsonl"))
-    names = ("undone", "continued", "informed", "failed", "renewed")
+    names = ("undone", "continued", "informed", "failed", "renewed", "added")
     later = [CORPUS / "v1" / f"{name}.jsonl" for name in names]
     lines = [line for path in later for line in path.read_text().splitlines()]
     types = {json.loads(line)["type"] for line in lines}

@@ -116,6 +116,78 @@ def test_a_conversation_that_only_grows_keeps_all_its_thinking() -> None:
     assert counts.valid > 12
 
 
+INLINE = {"anthropic-beta": "inline-tools-2026-09-15"}
+
+
+def _addition(**changes: Any) -> Json:
+    made = {"name": "more", "input_schema": {"type": "object"}, **changes}
+    given = {name: value for name, value in made.items() if value is not None}
+    tool = {"type": "tool_definition", "definition": given}
+    return {"role": "system", "content": [{"type": "tool_addition", "tool": tool}]}
+
+
+def test_a_tool_is_added_amid_a_conversation() -> None:
+    """The model is offered it, and its thinking from before holds."""
+
+    def brain(asked: Any) -> Answer:
+        return Answer("Let me look.", (Call(asked.tools[-1].name, {}),), thinking="I must look.")
+
+    talk = Talk(Loopback(brain))
+    talk.messages.append({"role": "user", "content": "Look."})
+    reply = talk.send()
+    result = {"type": "tool_result", "tool_use_id": reply["content"][-1]["id"], "content": "seen"}
+    talk.messages += [
+        {"role": "assistant", "content": reply["content"]},
+        {"role": "user", "content": [result]},
+    ]
+    talk.headers.update(INLINE)
+    talk.messages.append(_addition())
+    before = talk.loopback.reasoning.valid
+    reply = talk.send()
+    assert reply["content"][-1]["name"] == "more"
+    assert talk.loopback.reasoning.valid > before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda talk: talk.headers.pop("anthropic-beta"), "requires anthropic-beta"),
+        (lambda talk: talk.messages.append({"role": "user", "content": "Hm."}), "must be last"),
+        (lambda talk: talk.messages.insert(4, talk.messages.pop()), "follow a user turn"),
+        (lambda talk: talk.messages[-1].update(role="user"), "only permitted on role 'system'"),
+        (lambda talk: talk.messages.__setitem__(-1, _addition(input_schema=None)), "required"),
+    ],
+)
+def test_a_tool_that_is_added_the_wrong_way_is_refused(
+    spoil: Callable[[Talk], Any], words: str
+) -> None:
+    """Without the header, in another place, in another role, without a schema."""
+    talk = _talk(1)
+    talk.headers.update(INLINE)
+    talk.messages += [{"role": "user", "content": "Look again."}, _addition()]
+    spoil(talk)
+    talk.send()
+    assert words in talk.refused["message"]
+
+
+@pytest.mark.parametrize("item", [{"role": "user"}, {"tools": []}, {"tools": [{"name": "more"}]}])
+def test_the_responses_api_takes_added_tools_of_the_developer_alone(item: Json) -> None:
+    """And each has a type."""
+    tool = {"type": "function", "name": "more", "parameters": {"type": "object"}}
+    added = {"type": "additional_tools", "role": "developer", "tools": [tool]}
+    loopback = Loopback(lambda asked: Answer(", ".join(tool.name for tool in asked.tools)))
+
+    def ask(*items: Json) -> tuple[int, str]:
+        body = {"model": "gpt-6.2-sol", "input": [{"role": "user", "content": "Hi"}, *items]}
+        reply = loopback.handle("/v1/responses", json.dumps(body).encode(), {})
+        return reply.status, reply.body.decode()
+
+    status, said = ask(added)
+    assert status == 200
+    assert "more" in said
+    assert ask({**added, **item})[0] == 400
+
+
 def _first_text(talk: Talk) -> None:
     talk.messages[0]["content"] = "Turn zero"
 

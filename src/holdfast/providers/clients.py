@@ -8,8 +8,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from holdfast.core.models.generation import traits_of
 from holdfast.errors import BadSetting
 from holdfast.providers.registry import find_provider
 from holdfast.providers.replies import read_reply, read_reply_async
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply
     from holdfast.core.window import Window
     from holdfast.ports import OnDelta
+
+
+_LISTS: Final = frozenset({"anthropic-beta"})
+"""Headers whose values are lists: what a request needs is added to what the client sends."""
+_PLATFORMS: Final = ("Bedrock", "Vertex", "Foundry", "Azure", "AWS")
+
+
+def _is_platform(client: object) -> bool:
+    """Return whether a client of the maker's package leads to another host, by its class."""
+    return any(word in type(client).__name__ for word in _PLATFORMS)
 
 
 class _Calls:
@@ -39,7 +52,9 @@ class _Calls:
 
         A session can be opened, looked at and guarded without a key; only a call takes one.
         """
-        self.target = target
+        adds_tools = traits_of(target.provider, target.model).adds_tools
+        is_own = not target.dialect.is_host and not _is_platform(client)
+        self.target = msgspec.structs.replace(target, adds_tools=adds_tools and is_own)
         self.window = window
         self._sdk = find_provider(target.dialect.name).sdk
         self._options = options or ClientOptions()
@@ -75,10 +90,15 @@ class _Calls:
 
     def _new_headers(self, request: Json) -> dict[str, str]:
         """The headers that a request is to have and the client does not send of itself."""
-        own = getattr(self.client, "default_headers", None)
-        names = {str(name).lower() for name in own} if isinstance(own, Mapping) else set()
+        found = getattr(self.client, "default_headers", None)
+        own = found if isinstance(found, Mapping) else {}
+        sent = {str(name).lower(): value for name, value in own.items()}
         headers = self._sdk.headers(request, self.target)
-        return {name: value for name, value in headers.items() if name not in names}
+        return {
+            name: f"{sent[name]},{value}" if name in sent else value
+            for name, value in headers.items()
+            if name not in sent or name in _LISTS
+        }
 
     def _method(self, path: str) -> Callable[..., Any]:
         found = self.client

@@ -135,6 +135,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "failure": {"type": "failure", "cause": "refused"},
     "mode": {"type": "mode", "mode": "fresh"},
     "epoch": {"type": "epoch", "cause": "system"},
+    "tools": {"type": "tools", "tools": [{"name": "look"}]},
     "novel": {"type": "novel"},
 }
 

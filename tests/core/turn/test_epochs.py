@@ -9,7 +9,7 @@ import pytest
 from tests.conversations import said
 from tests.core.turn.hand import SETTINGS, Hand
 
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target
 from holdfast.core.failures.classify import Failure
 from holdfast.core.flow.effects import FailedCall
 from holdfast.core.flow.events import EpochBegun
@@ -26,6 +26,7 @@ from holdfast.core.log.records import (
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.replies import Reply
 from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.turn.compact import compact
 from holdfast.core.turn.epochs import DETAILS, begins_epoch, find_cause
 from holdfast.core.turn.options import RunOptions
 from holdfast.core.turn.replies import ask
@@ -73,6 +74,9 @@ def with_options(**options: Any) -> RunSettings:
 
 
 TOOL: Final = Tool("look", "Looks.", {"type": "object"})
+MORE: Final = Tool("more", "More.", {"type": "object"})
+LAST: Final = Tool("last", "Last.", {"type": "object"})
+NEXT: Final = Tool("next", "Next.", {"type": "object"})
 OTHER_API: Final = target("openai-chat", provider="openai", model="gpt-4o")
 
 
@@ -106,6 +110,121 @@ def test_a_change_of_the_head_is_recorded_once(cause: str, settings: RunSettings
     assert "Thinking" not in repr(hand.calls[-1].prompt.messages)
     again = go_on(hand)
     assert [epoch.cause for epoch in again] == [cause], "the next request goes on from this one"
+
+
+def adding(*tools: Tool, api: str = "anthropic") -> RunSettings:
+    """Settings with these tools, for a provider that takes tools amid the conversation."""
+    taken = {
+        "anthropic": target("anthropic", provider="anthropic", model=MODEL, thinking=True),
+        "openai-responses": target("openai-responses", provider="openai", model="gpt-6.2-sol"),
+    }[api]
+    found = msgspec.structs.replace(taken, adds_tools=True)
+    return msgspec.structs.replace(BOUND, target=found, tools=tools)
+
+
+def sent_tools(hand: Hand) -> tuple[list[str], list[str]]:
+    """The tools at the head of the newest request, and those that its messages add."""
+    call = hand.calls[-1]
+    body = render_body(call.prompt, call.target)
+    items = body.get("messages") or body["input"]
+    blocks = [block for item in items for block in item.get("content") or () if "tool" in block]
+    defined = [block["tool"]["definition"]["name"] for block in blocks]
+    added = [tool["name"] for item in items for tool in item.get("tools", ())]
+    return [tool["name"] for tool in body.get("tools", ())], defined + added
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai-responses"])
+def test_tools_that_are_added_begin_no_epoch(api: str) -> None:
+    """They stand where they were added, also for a reader that starts anew; reasoning stays."""
+    hand = a_talk(settings=adding(TOOL, api=api))
+    now = adding(TOOL, MORE, api=api)
+    for added in ([], ["more"], ["more"], ["more", "last"]):
+        settings = {0: adding(TOOL, api=api), 1: now}.get(len(added))
+        assert go_on(hand, settings or adding(TOOL, MORE, LAST, api=api)) == []
+        assert sent_tools(hand) == (["look"], added)
+        newest = hand.calls[-1].prompt.messages
+        replies = sum(isinstance(record, Assistant) for record in hand.records) - 1
+        if api == "anthropic":
+            assert sum("Thinking" in repr(message) for message in newest) == replies
+    kinds = [record.kind for record in hand.records]
+    assert kinds.count("tools") == 2
+    assert kinds[-3:] == ["user", "tools", "assistant"]
+    assert find_cause(hand.records, hand.state.plan(hand.records, 0.0)) == ""
+
+
+CHANGES: Final = {
+    "before others": (LAST, TOOL, MORE),
+    "one is gone": (TOOL,),
+    "one is another": (TOOL, Tool("more", "Another.", {"type": "object"})),
+    "the first is another": (Tool("look", "Another.", {"type": "object"}), MORE),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_changes_of_tools_begin_an_epoch(change: str) -> None:
+    """All tools are at the head from then on, and what is added later is added again."""
+    hand = a_talk(settings=adding(TOOL))
+    go_on(hand, adding(TOOL, MORE))
+    tools = CHANGES[change]
+    assert [epoch.cause for epoch in go_on(hand, adding(*tools))] == ["tools"]
+    names = [tool.name for tool in tools]
+    assert sent_tools(hand) == (names, [])
+    assert [epoch.cause for epoch in go_on(hand, adding(*tools, NEXT))] == ["tools"]
+    assert sent_tools(hand) == (names, ["next"])
+
+
+def test_where_no_tool_can_be_added_the_head_changes() -> None:
+    """Through another host, by a loop of the caller's own, and after a move to another API."""
+    hand = a_talk(settings=adding(TOOL))
+    elsewhere = msgspec.structs.replace(adding(TOOL, MORE), target=BOUND.target)
+    assert [epoch.cause for epoch in go_on(hand, elsewhere)] == ["tools"]
+    assert sent_tools(hand) == (["look", "more"], [])
+
+    own = a_talk(settings=adding(TOOL))
+    own.state = RunState(adding(TOOL, MORE), ProjectionCache())
+    own.state.is_own_loop = True
+    assert [epoch.cause for epoch in go_on(own)] == ["tools"]
+    assert sent_tools(own) == (["look", "more"], [])
+
+    moved = a_talk(settings=adding(TOOL))
+    go_on(moved, adding(TOOL, MORE))
+    other = msgspec.structs.replace(adding(TOOL, MORE), target=OTHER_API)
+    assert [epoch.cause for epoch in go_on(moved, other)] == ["dialect"]
+    call = moved.calls[-1]
+    body = render_body(call.prompt, call.target)
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["look", "more"]
+    assert "more" not in str(body["messages"])
+
+
+def test_a_cut_takes_added_tools_to_the_head() -> None:
+    """Their place is cut; the model may call them all the same."""
+    hand = a_talk(settings=adding(TOOL))
+    go_on(hand, adding(TOOL, MORE))
+    for number in range(4):
+        hand.records = said([*hand.records, User(content=f"Part {number}. {WORDS}")])
+        hand.answers.append(reply())
+        hand.run(ask(hand.state))
+    assert sent_tools(hand) == (["look"], ["more"])
+    hand.run(compact(hand.state))
+    go_on(hand)
+    assert sent_tools(hand) == (["look", "more"], [])
+    assert not [record for record in hand.records if isinstance(record, Epoch)]
+
+
+def test_tools_that_a_provider_refuses_are_put_to_the_head() -> None:
+    """The session goes on, and the refusal is asked for once."""
+    hand = a_talk(settings=adding(TOOL))
+    hand.state = RunState(adding(TOOL, MORE), ProjectionCache())
+    hand.records = said([*hand.records, User(content="And now?")])
+    failure = Failure(kind="ambiguous", action="decide_by_own_estimate", status=400)
+    hand.answers += [FailedCall(failure, error=ValueError("Der Mond steht falsch.")), reply()]
+    hand.run(ask(hand.state))
+    assert sent_tools(hand) == (["look", "more"], [])
+    hand.records = [*hand.records, User(id="x", content="And now?")]
+    hand.answers.append(reply())
+    hand.run(ask(hand.state))
+    assert sent_tools(hand) == (["look", "more"], [])
+    assert [record.cause for record in hand.records if isinstance(record, Epoch)] == ["refused"]
 
 
 def test_a_larger_window_that_shows_more_is_recorded() -> None:

@@ -19,6 +19,7 @@ from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.log.records import Assistant, text_of
 from holdfast.core.log.replay import user_text
 from holdfast.core.models.messages import (
+    AddedTools,
     Image,
     Other,
     Text,
@@ -414,6 +415,8 @@ def _entry_text(entry: MessageEntry) -> str:
             return cut(arguments_json(arguments), _PAYLOAD_CHARS).text
         case ToolAnswer(content=content):
             return cut("\n".join(map(piece_text, content)).strip(), _PAYLOAD_CHARS).text
+        case AddedTools():
+            return ""  # no thread has one without a target that takes it
         case Text() | Image() | Other():
             return piece_text(entry.block).strip()
         case _:
@@ -476,7 +479,7 @@ def read_entries(unit: ContextUnit) -> Iterator[tuple[MessageEntry, ...]]:
         entries = []
         for block in part.blocks:
             match block:
-                case Thinking():
+                case Thinking() | AddedTools():
                     continue
                 case ToolCall() | ToolAnswer():
                     tool = block.name

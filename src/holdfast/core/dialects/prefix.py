@@ -88,8 +88,7 @@ def prefixes_of(
     """Return the digests of a request as its dialect writes it, reasoning and marks aside."""
     prompt = Prompt(tuple(messages), system, tuple(tools))
     writer = find_dialect(target.dialect.name)
-    head = writer.write_head(prompt, target)
-    system_digest, tools_digest = (_digest(b"", part) for part in head)
+    system_digest, tools_digest = head_of(prompt, target)
     rolling = _digest(f"{target.dialect.name} {system_digest} {tools_digest}".encode(), [])
     before = [rolling]
     for items in writer.write_messages(prompt, target):
@@ -97,6 +96,12 @@ def prefixes_of(
         rolling = _digest(rolling.encode(), bare)
         before.append(rolling)
     return Prefixes(target.dialect.name, system_digest, tools_digest, tuple(before))
+
+
+def head_of(prompt: Prompt, target: Target) -> tuple[str, str]:
+    """Return the digests of the system prompt and of the tools before every message."""
+    system, tools = find_dialect(target.dialect.name).write_head(prompt, target)
+    return _digest(b"", system), _digest(b"", tools)
 
 
 def _digest(before: bytes, value: Any) -> str:

@@ -264,6 +264,13 @@ class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """The model that it is not sent to again; none means every model."""
 
 
+class ToolsAdded(_Record, frozen=True, tag="tools", kw_only=True):
+    """From here on the model may call these tools, too; requests before it go on unchanged."""
+
+    tools: list[Json]
+    """Each with `name`, `description` and `parameters`, as it was sent."""
+
+
 class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
     """The head moves to `to`; what came after it stays in the log as a branch."""
 
@@ -373,6 +380,7 @@ _Known: TypeAlias = (
     | CallFailure
     | Mode
     | Epoch
+    | ToolsAdded
 )
 Record: TypeAlias = _Known | Unknown
 """A line of a session's log. The classes of this union are all there are."""

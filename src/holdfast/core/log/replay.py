@@ -12,7 +12,9 @@ from holdfast.core.log.ids import positional_id
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
+    Epoch,
     Record,
+    ToolsAdded,
     ToolUse,
     Undo,
     User,
@@ -51,6 +53,18 @@ def decode_lines(data: bytes, count: int) -> list[Record] | None:
     found = [decode(line) for line in data.split(b"\n")]
     records = [item for item in found if not isinstance(item, Flaw)]
     return records if len(records) == count == len(found) else None
+
+
+def additions(records: Sequence[Record]) -> list[ToolsAdded]:
+    """The records of tools that are still added in their place: those since the caller changed the
+    tools in another way, which put all of them at the head."""
+    found: list[ToolsAdded] = []
+    for record in records:
+        if type(record) is ToolsAdded:
+            found.append(record)
+        elif type(record) is Epoch and record.cause == "tools":
+            found.clear()
+    return found
 
 
 def without_doubles(records: Iterable[Record]) -> Iterator[Record]:

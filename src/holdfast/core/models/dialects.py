@@ -100,6 +100,8 @@ class Target(msgspec.Struct, frozen=True):
     """The most the model can reply; 0 where it is not known."""
     cache_key: str = ""
     """Names the conversation to hosts that route requests to the cache of their prefix."""
+    adds_tools: bool = False
+    """True where a tool can be added amid the conversation, and nothing before it changes."""
     without: tuple[str, ...] = ()
     """Fields beside the conversation that the host refused, by their paths in the body."""
 

@@ -156,6 +156,9 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     mid_system_messages: bool = False
     """True if a message of the operator may stand amid the conversation."""
 
+    adds_tools: bool = False
+    """True if a message amid the conversation may define tools."""
+
     reasoning: Reasoning = "unbound"
     returns: Returns = ""
     stale: Stale = ""
@@ -306,6 +309,7 @@ def _claude(name: ModelName, platform: str) -> ModelTraits:
         takes_forced_choice=line == "haiku" or not is_bound,
         takes_sampling=version < (4, 7),
         mid_system_messages=_takes_system_messages(line, version, is_top=is_top),
+        adds_tools=not platform and _takes_system_messages(line, version, is_top=is_top),
         reasoning=("bound" if is_bound else "must_return") if reasons else "none",
         returns="with_results" if reasons else "",
         stale=_stale(name) if is_bound else "",
@@ -425,6 +429,7 @@ def _gpt(name: ModelName, platform: str) -> ModelTraits:
         chat_tools=_chat_tools(line, version) if is_gpt_5 else "yes",
         takes_sampling=not reasons,
         mid_system_messages=True,
+        adds_tools=not platform and takes_responses and version >= (6, 0) and not is_o,
         reasoning=("bound" if is_bound else "unbound") if reasons else "none",
         stale="dropped" if is_bound else "",
         account_bound=reasons,

@@ -115,6 +115,13 @@ class Other(_Value, frozen=True, tag="other"):
         return self.kind in _COMPACTIONS and is_encrypted and not self.words
 
 
+class AddedTools(_Value, frozen=True, tag="added_tools"):
+    """Tools that the model may call from here on, at the end of a user's message."""
+
+    names: tuple[str, ...]
+    """Tools of the prompt, by name."""
+
+
 Piece: TypeAlias = Text | Image | Other
 """A part of a tool result."""
 
@@ -132,8 +139,8 @@ class ToolAnswer(_Value, frozen=True, tag="tool_result"):
     """The name of the tool."""
 
 
-Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolAnswer | Other
-"""A part of a message: text, a picture, thinking, a tool call or its answer."""
+Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolAnswer | AddedTools | Other
+"""A part of a message: text, a picture, thinking, a tool call or its answer, added tools."""
 
 
 class Message(_Value, frozen=True):
@@ -172,7 +179,7 @@ class Prompt(_Value, frozen=True):
     system: str = ""
     """The system prompt."""
     tools: tuple[Tool, ...] = ()
-    """The tools that the model may call."""
+    """The tools that the model may call, with those that a message adds."""
     output_tokens: int = 0
     """Tokens that the reply may take."""
     stable: tuple[int, ...] = ()

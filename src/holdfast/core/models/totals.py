@@ -22,6 +22,7 @@ from holdfast.core.log.records import (
     Prune,
     Rewind,
     ToolResult,
+    ToolsAdded,
     ToolUse,
     Undo,
     Unknown,
@@ -181,6 +182,8 @@ class SessionTotals(msgspec.Struct):
             case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
                 pass  # costs nothing
             case ModelChange() | CallFailure() | Mode() | InjectedContext() | Epoch() | Unknown():
+                pass  # costs nothing
+            case ToolsAdded():
                 pass  # costs nothing
             case _:
                 assert_never(record)

@@ -12,6 +12,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.log.replay import ORIGINAL_PROMPT
 from holdfast.core.models.messages import (
+    AddedTools,
     Image,
     Other,
     Text,
@@ -301,6 +302,8 @@ def _kinds_in(block: Block, speaker: str) -> Iterable[tuple[str, Block]]:
             rest = tuple(piece for piece in content if not isinstance(piece, Image))
             yield "tool results", msgspec.structs.replace(block, content=rest)
             yield from (("images", picture) for picture in pictures)
+        case AddedTools():
+            pass  # counted with the schemas
         case Other():
             yield "other", block
         case _:

@@ -21,6 +21,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import User
 from holdfast.core.models.messages import (
+    AddedTools,
     Block,
     Image,
     Other,
@@ -163,6 +164,8 @@ def _shorten_block(block: Block, cap: int, record: str) -> Block | None:
             return Text(_image_note(block, record))
         case Thinking():
             return None
+        case AddedTools():
+            return block  # it holds no text
         case Other(kind=kind):
             return (
                 block

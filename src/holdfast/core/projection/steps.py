@@ -17,11 +17,20 @@ import msgspec
 from holdfast.core.dialects.prefix import origin_of
 from holdfast.core.extract.shell_commands import has_failed
 from holdfast.core.limits import CONTEXT_CHARS
-from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
+from holdfast.core.log.records import (
+    Assistant,
+    InjectedContext,
+    Record,
+    ToolResult,
+    ToolsAdded,
+    ToolUse,
+    User,
+)
 from holdfast.core.log.replay import is_from_program
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
+    AddedTools,
     Block,
     Image,
     Other,
@@ -109,6 +118,7 @@ class Thread:
         maker: tuple[str, str] = ("", ""),
         barred: frozenset[str] = frozenset(),
         left_out: Mapping[str, LeftOut] | None = None,
+        additions: frozenset[str] = frozenset(),
     ) -> None:
         self.repairs: list[ViewRepair] = []
         self._admits = admits
@@ -119,6 +129,10 @@ class Thread:
         """Replies of which no signature is sent again."""
         self._left_out = left_out or {}
         """The parts that the target refused, by record."""
+        self._additions = additions
+        """The records whose tools are added in their place."""
+        self._added: set[str] = set()
+        """The tools that were added so far."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
@@ -150,6 +164,8 @@ class Thread:
                 self._take_user(record)  # type: ignore[arg-type]
             elif kind is ToolUse:
                 self._take_call(record)  # type: ignore[arg-type]
+            elif kind is ToolsAdded and record.id in self._additions:
+                self._take_tools(record)  # type: ignore[arg-type]
             elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
                 self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
@@ -290,6 +306,14 @@ class Thread:
         content = self._lift_payloads(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
         self._add_said(MessagePart(record.id, "tool_result", "user", (label, *content)))
+
+    def _take_tools(self, record: ToolsAdded) -> None:
+        """Tools that were added here; two writers may have added the same ones."""
+        named = [str(tool.get("name")) for tool in record.tools]
+        names = tuple(name for name in named if name not in self._added)
+        self._added.update(names)
+        if names:
+            self._add_said(MessagePart(record.id, "tools", "user", (AddedTools(names),)))
 
     def _add_said(self, part: MessagePart) -> None:
         waiting = self._closed if self._step is None else self._waiting

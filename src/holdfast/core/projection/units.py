@@ -11,7 +11,7 @@ from holdfast.core.models.messages import Block, Message, Other, Role, Text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Source = Literal["user", "program", "context", "assistant", "tool_result", "injected"]
+Source = Literal["user", "program", "context", "assistant", "tool_result", "injected", "tools"]
 _USER_SIDE: Final = frozenset(("user", "program", "context"))
 
 

@@ -22,12 +22,13 @@ from holdfast.core.log.records import (
     InjectedContext,
     Prune,
     ToolResult,
+    ToolsAdded,
     ToolUse,
     Undo,
     User,
     from_json,
 )
-from holdfast.core.log.replay import Boundaries, binds, undone
+from holdfast.core.log.replay import Boundaries, additions, binds, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.prune import clear, trim
@@ -250,7 +251,9 @@ class _Reading:
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
         maker = (target.provider, target.model)
-        self._thread = Thread(self._admits, maker, self._barred, read_left_out(records, *maker))
+        left_out = read_left_out(records, *maker)
+        added = frozenset(record.id for record in additions(records) if target.adds_tools)
+        self._thread = Thread(self._admits, maker, self._barred, left_out, added)
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)
         self._last_call: MeasuredCall | None = None
@@ -354,7 +357,9 @@ class _Reading:
 
 def _turns_the_view(record: Record, window: WindowFilter) -> bool:
     """Return whether what was read before this record has to be read anew."""
-    if type(record) is Epoch and (record.drops_reasoning or record.cause == REFUSED):
+    if type(record) is ToolsAdded:
+        return True
+    if type(record) is Epoch and (record.drops_reasoning or record.cause in (REFUSED, "tools")):
         return True
     return type(record) is Undo or Boundaries(window).is_one(record)
 

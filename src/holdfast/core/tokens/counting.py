@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.media import decode, read_pdf
 from holdfast.core.models.messages import (
+    AddedTools,
     Image,
     Other,
     Text,
@@ -109,6 +110,8 @@ def count_block(block: Block, counter: Counter, images: ImageRule = UNKNOWN_RULE
             return inside + ANSWER_TOKENS
         case Thinking():
             return _count_thinking(block, counter, images)
+        case AddedTools():
+            return 0  # counted with the tools of the request
         case Other():
             return count_json(block.raw, counter, images)
         case _:

@@ -83,7 +83,10 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
                 records = yield Read(run.window)
                 newest = records[-1].id
                 plan = run.plan(records, now, bounds, pressure="hold")
-            yield from account_for(records, plan)
+            if (yield from account_for(records, plan)):
+                records = yield Read(run.window)
+                newest = records[-1].id
+                plan = run.plan(records, now, bounds, pressure="hold")
             if not is_recovery:
                 flush = _CompactionRun(run, records, now, bounds, "full").flush
                 if flush.is_due(plan):
@@ -93,7 +96,11 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         work = _CompactionRun(run, records, now, bounds, reason)
         uncut = yield from work.carry_out(plan, made, round_)
         if uncut is not None:
-            yield from account_for((yield Read(run.window)), uncut)
+            records = yield Read(run.window)
+            if (yield from account_for(records, uncut)):
+                records = yield Read(run.window)
+                newest = records[-1].id
+                uncut = run.plan(records, now, bounds, pressure="hold")
             return uncut, newest
         # The view was cut, by us or another writer: read again, with everything said meanwhile.
     return plan, newest

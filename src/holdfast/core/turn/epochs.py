@@ -3,17 +3,22 @@
 Within an epoch a request is the one before it with something appended. Compactions, prunes and
 undos begin one and state their reason. Whatever else changes what was sent before (another system
 prompt, other tools, another API, a larger window) is found here, by comparing the next request
-with the one that the newest reply was made from, and gets a record of its own.
+with the one that the newest reply was made from, and gets a record of its own. Tools that were
+only added begin none where the provider takes them amid the conversation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.dialects.prefix import origin_of
+import msgspec
+
+from holdfast.core.dialects.prefix import head_of, origin_of, prefixes_of
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
-from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, Undo
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, ToolsAdded, Undo
+from holdfast.core.log.replay import additions
+from holdfast.core.models.messages import AddedTools, read_tools
 from holdfast.core.refusals import is_refusal
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Tool
     from holdfast.core.projection.project import Plan
 
 DETAILS: Final = {
@@ -59,7 +65,7 @@ def find_cause(records: Sequence[Record], plan: Plan) -> str:
         return "dialect"
     if sent.system != now.system:
         return "system"
-    if sent.tools != now.tools:
+    if sent.tools != now.tools or _lacks_added(records, plan):
         return "tools"
     tokens = plan.window.tokens
     is_larger = any(
@@ -69,14 +75,51 @@ def find_cause(records: Sequence[Record], plan: Plan) -> str:
     return "window" if is_larger else "view"
 
 
-def account_for(records: Sequence[Record], plan: Plan) -> Flow[None]:
-    """Store why requests begin differently from now on, where no record says so."""
+def account_for(records: Sequence[Record], plan: Plan) -> Flow[bool]:
+    """Store why requests begin differently from now on, where no record says so, or which tools
+    were added. Returns True if the request is another one with that record."""
     cause = find_cause(records, plan)
-    if not cause:
-        return
-    ended = _count_ended(records, plan)
-    stored = yield Append((Epoch(cause=cause, detail=DETAILS[cause], reasoning=ended or None),))
-    yield Emit(EpochBegun(stored[0].id, cause, DETAILS[cause], ended))
+    added = _find_added(records, plan) if cause == "tools" else ()
+    if added:
+        yield Append((ToolsAdded(tools=[msgspec.to_builtins(tool) for tool in added]),))
+    elif cause:
+        ended = _count_ended(records, plan)
+        made = Epoch(cause=cause, detail=DETAILS[cause], reasoning=ended or None)
+        stored = yield Append((made,))
+        yield Emit(EpochBegun(stored[0].id, cause, DETAILS[cause], ended))
+    return cause == "tools"
+
+
+def _lacks_added(records: Sequence[Record], plan: Plan) -> bool:
+    """Return whether a tool that was added in its place is gone, or is another one."""
+    if not plan.target.adds_tools:
+        return False
+    added = [tool for record in additions(records) for tool in read_tools(record.tools)]
+    return not all(tool in plan.prompt.tools for tool in added)
+
+
+def _find_added(records: Sequence[Record], plan: Plan) -> tuple[Tool, ...]:
+    """Return the tools without which a request goes on from the newest reply, where the provider
+    takes them at the end: those that the caller put behind the others. `context` stays last."""
+    newest = _newest_reply(records)
+    sent = origin_of(newest[1]) if newest is not None else None
+    if sent is None or not plan.target.adds_tools:
+        return ()
+    prompt, target = plan.prompt, plan.target
+    *before, last = prompt.messages
+    end = len(prompt.tools)
+    for stop in (end - 1, end):
+        for start in range(stop - 1, -1, -1):
+            added = prompt.tools[start:stop]
+            block = AddedTools(tuple(tool.name for tool in added))
+            with_block = msgspec.structs.replace(last, blocks=(*last.blocks, block))
+            messages = (*before, with_block)
+            found = msgspec.structs.replace(prompt, messages=messages)
+            if head_of(found, target) != (sent.system, sent.tools):
+                continue
+            prefixes = prefixes_of(messages, prompt.system, prompt.tools, target)
+            return added if sent.messages in prefixes.before else ()
+    return ()
 
 
 def _newest_reply(records: Sequence[Record]) -> tuple[int, Assistant] | None:

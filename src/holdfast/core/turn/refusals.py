@@ -98,7 +98,11 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
         # Whatever is new, nothing helped that message: it would be refused again.
         detail = f"without what {_count(earlier)} said that was refused before"
         return Repair("leave-out", detail, left_out=earlier)
-    new = media_of(parts, new_records(plan.records, plan.target))
+    fresh = new_records(plan.records, plan.target)
+    added = {part.record: "" for part in parts if part.source == "tools" and part.record in fresh}
+    if added:
+        return Repair("leave-out", "with the added tools among the others", left_out=added)
+    new = media_of(parts, fresh)
     if new and not any(repair.step == "drop-media" for repair in done):
         return Repair("drop-media", f"without the new media of {_count(new)}", new)
     media = media_of(parts)
@@ -269,7 +273,7 @@ def words_of(parts: Iterable[MessagePart], among: set[str]) -> dict[str, str]:
     return {
         part.record: _note(part)
         for part in parts
-        if part.record in among and part.source not in ("assistant", "injected")
+        if part.record in among and part.source not in ("assistant", "injected", "tools")
     }
 
 

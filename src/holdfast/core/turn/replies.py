@@ -56,6 +56,7 @@ class PreparedCalls:
     def prepare(self, failed: object = None) -> Flow[Plan]:
         """The next request; after a failure, one that is smaller in the refused dimension."""
         run = self._run
+        run.is_own_loop = True
         if failed is None or self._recovery is None or self._plan is None:
             self._recovery = Recovery(run)
         else:

@@ -137,6 +137,8 @@ class RunState:
         """The tokens that the messages of the newest plan may take."""
         self.view_tokens = 0
         """The tokens that they take."""
+        self.is_own_loop = False
+        """The caller makes the calls: a request has to be whole without headers."""
         self._drops_context_tool = False
         self._refused_fields: tuple[str, ...] = ()
         self.last_sent: SentRequest | None = None
@@ -287,6 +289,8 @@ class RunState:
         if self.must_cut and pressure == "usual":
             pressure = "cut"
         target = bounds.target or settings.target
+        if self.is_own_loop:
+            target = msgspec.structs.replace(target, adds_tools=False)
         self._refused_fields = read_refused_fields(records, target.provider, target.model)
         if self._refused_fields:
             target = msgspec.structs.replace(target, without=self._refused_fields)

@@ -254,6 +254,7 @@ def answer(run: RunState) -> Flow[Reply]:
 
 def answer_once(run: RunState) -> Flow[Reply]:
     """Get one reply, for callers who run the tools themselves."""
+    run.is_own_loop = True
     return (yield from _to_its_end(run, _answer_once(run)))
 
 

@@ -16,7 +16,15 @@ from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import facts_in
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.log.replay import user_text, with_ids
-from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import (
+    AddedTools,
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+)
 from holdfast.core.narrative.digest import arguments_text
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
@@ -301,7 +309,7 @@ def text_in(block: Block) -> str:
             return arguments_text(arguments)
         case ToolAnswer(content=content):
             return "\n".join(piece.text for piece in content if isinstance(piece, Text))
-        case Image() | Other():
+        case Image() | AddedTools() | Other():
             return ""
         case _:
             assert_never(block)

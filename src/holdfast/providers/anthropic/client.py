@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
 
 REPORT_BETA: Final = "thinking-binding-controls-2026-08-01"
+TOOLS_BETA: Final = "inline-tools-2026-09-15"
 WHOLE_TOKENS_MAX: Final = 8_000
 """The package refuses to wait for a longer reply without streaming it."""
 
@@ -37,6 +38,16 @@ def _headers(target: Target) -> dict[str, str]:
     return {"anthropic-beta": REPORT_BETA} if is_asked else {}
 
 
+def _request_headers(request: Json, _target: Target) -> dict[str, str]:
+    """Tools that are defined amid the conversation are a beta feature."""
+    adds = any(
+        message.get("role") == "system"
+        and any(block.get("type") == "tool_addition" for block in message["content"])
+        for message in request["messages"]
+    )
+    return {"anthropic-beta": TOOLS_BETA} if adds else {}
+
+
 def _arguments(request: Json, target: Target, streams: bool) -> Json:
     """Bedrock's client wants the model, and sets its version itself."""
     given = {name: value for name, value in request.items() if name != "anthropic_version"}
@@ -54,5 +65,6 @@ SDK: Final = Sdk(
     connect=_connect,
     method="messages.create",
     arguments=_arguments,
+    headers=_request_headers,
     must_stream=_must_stream,
 )

@@ -110,6 +110,9 @@ class RecordView:
                 return join("went back to ", self._record_link(to), f" {self._mask(reason or '')}")
             case kinds.Epoch(cause=cause, detail=detail):
                 return join(f"requests begin differently: {gist(self._mask(detail or cause), 200)}")
+            case kinds.ToolsAdded(tools=tools):
+                names = ", ".join(str(tool.get("name")) for tool in tools)
+                return join("tools added: ", gist(self._mask(names), 200))
             case kinds.Undo(target=target):
                 return join("undid ", self._record_link(target))
             case kinds.Flush(notes=notes, trigger=trigger):

@@ -34,6 +34,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
 from holdfast.core.tokens.images import image_rule
+from holdfast.testing.loopback.binding.tool_changes import ADDITIONAL, defined_tools
 
 if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
@@ -183,6 +184,8 @@ def _anthropic_head(body: Json) -> Iterator[Piece]:
 def _anthropic_messages(body: Json) -> Iterator[Piece]:
     for message in as_dicts(body.get("messages")):
         role = _role(message)
+        for defined in defined_tools(message):
+            yield Piece("message", [role, defined], tool=next(iter(read_tools([defined])), None))
         for block in _as_blocks(message.get("content")):
             yield Piece(
                 "message",
@@ -194,6 +197,8 @@ def _anthropic_messages(body: Json) -> Iterator[Piece]:
 
 
 def _anthropic_block(block: Json) -> tuple[Block, ...]:
+    if block.get("type") == "tool_addition":
+        return ()  # read as tools
     if block.get("type") != "tool_result":
         return read_blocks([block])
     return (
@@ -272,6 +277,11 @@ def _responses(body: Json) -> Iterator[Piece]:
             yield Piece("system", item, read_blocks(_content(item.get("content"))))
             continue
         began = True
+        if item.get("type") == ADDITIONAL:
+            for given in as_dicts(item.get("tools")):
+                tool = next(iter(read_tools([given])), None)
+                yield Piece("message", given, tool=tool, role="user")
+            continue
         yield Piece("message", item, _item_blocks(item), role=_item_role(item))
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.dialects.anthropic.rules import THINKING_TOKENS_MIN, is_adaptive
 from holdfast.core.dialects.common.writing import (
     SILENT,
+    added_tools,
+    head_tools,
     image_note,
     is_sendable_image,
     media_type,
@@ -56,7 +58,8 @@ def render(prompt: Prompt, target: Target) -> Json:
     ids = CallIds.of_prompt(prompt, target.dialect)
     output = output_tokens(prompt, target) or OUTPUT_TOKENS
     thinks = _may_think(prompt, target)
-    messages = [item for items in write_messages(prompt, target) for item in items]
+    written = write_messages(prompt, target)
+    messages = [item for items in written for item in items]
     system, tools = write_head(prompt, target)
 
     body: Json = {}
@@ -68,7 +71,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     if thinks and is_adaptive(target.model):
         # Only what is shown can be stored whole, and so be sent back.
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
-    elif thinks and not _lacks_thinking(messages):
+    elif thinks and not _lacks_thinking([items[0] for items in written]):
         body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
     if not prompt.tools and target.variant == "bedrock" and ids.to_wire:
         tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}
@@ -78,22 +81,36 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["system"] = system
     body["messages"] = messages
     if target.cache != "none":
-        _mark(tools, system, messages, prompt.stable, target)
+        _mark(tools, system, written, prompt.stable, target)
     return body
 
 
 def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     """The system prompt and the tools, which stand before every message."""
-    del target
     system = [{"type": "text", "text": prompt.system}] if prompt.system.strip() else []
-    return system, [_tool(tool) for tool in prompt.tools]
+    return system, [_tool(tool) for tool in head_tools(prompt, target)]
 
 
 def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
     """The items that each message of a prompt becomes, without marks."""
     ids = CallIds.of_prompt(prompt, target.dialect)
     thinks = _may_think(prompt, target)
-    return [[_message(message, ids, target, thinks=thinks)] for message in prompt.messages]
+    return [
+        [
+            _message(message, ids, target, thinks=thinks),
+            *_addition(added_tools(message, prompt, target)),
+        ]
+        for message in prompt.messages
+    ]
+
+
+def _addition(tools: Sequence[Tool]) -> list[Json]:
+    """The operator's message that defines tools, right behind a user's."""
+    content = [
+        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": _tool(tool)}}
+        for tool in tools
+    ]
+    return [{"role": "system", "content": content}] if content else []
 
 
 def _may_think(prompt: Prompt, target: Target) -> bool:
@@ -267,7 +284,7 @@ def _without_marks(value: Any) -> Any:
 def _mark(
     tools: list[Json],
     system: list[Json],
-    messages: list[Json],
+    written: Sequence[Sequence[Json]],
     stable: Sequence[int],
     target: Target,
 ) -> None:
@@ -278,8 +295,8 @@ def _mark(
     if head:
         head[-1] = {**head[-1], "cache_control": mark}
         left -= 1
-    for index in _choose_marks(messages, stable, left, target.dialect.cache_lookback):
-        content = messages[index]["content"]
+    for index in _choose_marks(written, stable, left, target.dialect.cache_lookback):
+        content = written[index][-1]["content"]
         place = max(
             (at for at, block in enumerate(content) if block["type"] not in _UNMARKABLE),
             default=None,
@@ -289,14 +306,15 @@ def _mark(
 
 
 def _choose_marks(
-    messages: Sequence[Json], stable: Sequence[int], room: int, lookback: int
+    messages: Sequence[Sequence[Json]], stable: Sequence[int], room: int, lookback: int
 ) -> list[int]:
     """The messages to mark, most useful first, at most `room` of them."""
     last = len(messages) - 1
     wanted = [last]
     # The request before this one ended two messages ago. The provider looks back only so many
     # blocks for what it has, so after a large step its end is marked once more to be found.
-    if last >= 2 and sum(len(message["content"]) for message in messages[-2:]) >= lookback:
+    newest = [item for items in messages[-2:] for item in items]
+    if last >= 2 and sum(len(item["content"]) for item in newest) >= lookback:
         wanted.append(last - 2)
     wanted += [index for index in reversed(stable) if 0 <= index < last]
     return list(dict.fromkeys(wanted))[:room]

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.media import kind_of
 from holdfast.core.models.dialects import COMMON_IMAGES
-from holdfast.core.models.messages import EMPTY_RESULT, Image, Other, Text, Thinking
+from holdfast.core.models.messages import (
+    EMPTY_RESULT,
+    AddedTools,
+    Image,
+    Other,
+    Text,
+    Thinking,
+)
 from holdfast.core.tokens.images import is_image
 
 if TYPE_CHECKING:
@@ -36,8 +43,29 @@ def _is_shown(block: Block, target: Target) -> bool:
             return target.reads(block, is_ours=True)  # whose it is was asked before
         case Text():
             return bool(block.text.strip())
+        case AddedTools():
+            return False  # written behind the message, or in the head
         case _:  # nothing else is blank or bound to a model
             return True
+
+
+def head_tools(prompt: Prompt, target: Target) -> list[Tool]:
+    """The tools that stand before every message: those that no message adds."""
+    if not target.adds_tools:
+        return list(prompt.tools)
+    added = {name for message in prompt.messages for name in _names_added(message)}
+    return [tool for tool in prompt.tools if tool.name not in added]
+
+
+def added_tools(message: Message, prompt: Prompt, target: Target) -> list[Tool]:
+    """The tools that a message adds; none where the target is told of tools in the head alone."""
+    names = _names_added(message) if target.adds_tools else ()
+    return [tool for tool in prompt.tools if tool.name in names]
+
+
+def _names_added(message: Message) -> tuple[str, ...]:
+    added = (block.names for block in message.blocks if isinstance(block, AddedTools))
+    return tuple(name for names in added for name in names)
 
 
 def split(text: str, dialect: DialectVariant) -> list[str]:
@@ -106,7 +134,7 @@ def plain(block: Block, dialect: DialectVariant) -> str | Image | None:
             return block if is_sendable_image(block, dialect) else image_note(block)
         case Other():
             return text_of_other(block)
-        case _:  # calls, answers and thinking are no plain pieces
+        case _:  # calls, answers, thinking and added tools are no plain pieces
             return None
 
 

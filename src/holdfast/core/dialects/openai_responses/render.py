@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
+    added_tools,
     answer_images,
     answer_text,
     data_uri,
+    head_tools,
     output_tokens,
     plain,
     schema_of,
@@ -53,8 +55,9 @@ def render(prompt: Prompt, target: Target) -> Json:
     if output:
         body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, output)
     body |= cache_fields(target)
-    if prompt.tools:
-        body["tools"] = [_tool(tool) for tool in prompt.tools]
+    tools = [_tool(tool) for tool in head_tools(prompt, target)]
+    if tools:
+        body["tools"] = tools
     items = [item for items in write_messages(prompt, target) for item in items]
     for system in _system(prompt, target):
         body |= system if "instructions" in system else {}
@@ -65,7 +68,7 @@ def render(prompt: Prompt, target: Target) -> Json:
 
 def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     """The instructions and the tools, which stand before every item."""
-    return _system(prompt, target), [_tool(tool) for tool in prompt.tools]
+    return _system(prompt, target), [_tool(tool) for tool in head_tools(prompt, target)]
 
 
 def _system(prompt: Prompt, target: Target) -> list[Json]:
@@ -82,7 +85,19 @@ def _system(prompt: Prompt, target: Target) -> list[Json]:
 def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
     """The items that each message of a prompt becomes."""
     ids, seen = CallIds.of_prompt(prompt, target.dialect), set[str]()
-    return [list(_items(message, ids, target, seen)) for message in prompt.messages]
+    return [
+        [
+            *_items(message, ids, target, seen),
+            *_addition(added_tools(message, prompt, target)),
+        ]
+        for message in prompt.messages
+    ]
+
+
+def _addition(tools: Sequence[Tool]) -> list[Json]:
+    """The item that adds tools, right behind a user's message."""
+    added = [_tool(tool) for tool in tools]
+    return [{"type": "additional_tools", "role": "developer", "tools": added}] if added else []
 
 
 def without_reasoning(item: Json) -> Json | None:

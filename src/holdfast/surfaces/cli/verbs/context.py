@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
-from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import AddedTools, Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.operations.next_request import ReadRequest
@@ -221,5 +221,7 @@ def _gist(block: Block, mask: Callable[[str], str]) -> str:
             return f"[{kind or 'image'}]"
         case Thinking():
             return "[thinking]"
+        case AddedTools(names):
+            return f"[added tools: {', '.join(names)}]"
         case other:  # documents and provider-specific blocks are shown by their kind
             return f"[{other.kind}]"

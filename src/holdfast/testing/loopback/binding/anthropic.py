@@ -23,6 +23,7 @@ from holdfast.testing.loopback.binding.judging import (
     read_seal,
     write_seal,
 )
+from holdfast.testing.loopback.binding.tool_changes import judge_tool_changes
 from holdfast.testing.loopback.faults import WireFailure
 
 if TYPE_CHECKING:
@@ -383,6 +384,7 @@ class AnthropicBinding:
         shape = [
             *_judge_settings(request, model),
             *_judge_fields(request, pieces),
+            *judge_tool_changes(request),
             *judge(request, pieces),
         ]
         check = _Check(request, model)

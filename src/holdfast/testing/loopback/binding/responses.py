@@ -23,6 +23,7 @@ from holdfast.testing.loopback.binding.judging import (
     read_seal,
     write_seal,
 )
+from holdfast.testing.loopback.binding.tool_changes import judge_additional_tools
 from holdfast.testing.loopback.faults import WireFailure
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class ResponsesBinding:
         model = gpt(request.model)
         broken = [
             *_judge_effort(request, model),
+            *judge_additional_tools(request.body),
             *_judge_ids(items),
             *_judge_required(items, ledger, model),
         ]
