@@ -181,7 +181,7 @@ def test_where_no_tool_can_be_added_the_head_changes() -> None:
     assert sent_tools(hand) == (["look", "more"], [])
 
     own = a_talk(settings=adding(TOOL))
-    own.state = RunState(adding(TOOL, MORE), ProjectionCache())
+    own.state = RunState(adding(TOOL, MORE), ProjectionCache)
     own.state.is_own_loop = True
     assert [epoch.cause for epoch in go_on(own)] == ["tools"]
     assert sent_tools(own) == (["look", "more"], [])
@@ -214,7 +214,7 @@ def test_a_cut_takes_added_tools_to_the_head() -> None:
 def test_tools_that_a_provider_refuses_are_put_to_the_head() -> None:
     """The session goes on, and the refusal is asked for once."""
     hand = a_talk(settings=adding(TOOL))
-    hand.state = RunState(adding(TOOL, MORE), ProjectionCache())
+    hand.state = RunState(adding(TOOL, MORE), ProjectionCache)
     hand.records = said([*hand.records, User(content="And now?")])
     failure = Failure(kind="ambiguous", action="decide_by_own_estimate", status=400)
     hand.answers += [FailedCall(failure, error=ValueError("Der Mond steht falsch.")), reply()]
