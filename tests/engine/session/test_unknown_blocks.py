@@ -161,3 +161,93 @@ def test_a_host_of_the_same_api_gets_a_note_of_what_another_made() -> None:
                 session.own_loop.call(answering(reply, requests))
     assert not pieces(requests[1], [NOVEL])
     assert "novel_thing" in json.dumps(requests[1])
+
+
+# The fields of a reply of Chat Completions
+
+THOUGHT: Json = {"type": "reasoning.text", "text": "Hm.", "signature": "c2ln", "index": 0}
+LOCKED: Json = {"type": "reasoning.encrypted", "data": "QUJD", "id": "rs_1", "index": 1}
+DETAILS: Json = {"reasoning": "Hm.", "reasoning_details": [THOUGHT, LOCKED]}
+ODD: Json = {"citations_seen": [{"url": "x", "at": None}], "level": 3}
+
+
+def completion(more: Json) -> Json:
+    message = {"role": "assistant", "content": "It is done.", "audio": None, **more}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
+def streamed(_more: Json) -> list[Json]:
+    """The same in pieces: a text goes on, and what a piece is of is said again."""
+    begun = {**THOUGHT, "text": "H", "signature": None}
+    deltas: list[Json] = [
+        {"role": "assistant", "content": "", "reasoning": "Hm.", "reasoning_details": [begun]},
+        {"reasoning_details": [{**THOUGHT, "text": "m."}], "level": 3},
+        {"reasoning_details": [LOCKED], "citations_seen": ODD["citations_seen"]},
+        {"content": "It is done."},
+    ]
+    return [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas] + [
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    ]
+
+
+class Host:
+    """Keeps the messages that it gets; refuses those with a field that it does not know."""
+
+    def __init__(self, *, refused: str = "", words: str = "") -> None:
+        self.requests: list[Json] = []
+        self.refused = refused
+        self.words = words
+        self.streams = False
+
+    def __call__(self, request: Json) -> Any:
+        self.requests.append(request)
+        if self.refused and any(self.refused in message for message in request["messages"]):
+            raise Refused(self.words)
+        return (streamed if self.streams else completion)({**DETAILS, **ODD})
+
+    def ask(self, store: MemoryStore, provider: str = "router", name: str = "maker/one") -> Json:
+        """One more turn; returns the newest request's first reply as it was sent back."""
+        client = model(
+            f"openai-chat:{name}", provider=provider, api_key="any", base_url="http://localhost:1"
+        )
+        with Session.open("s", store=store, model=client, window=100_000) as session:
+            session.own_loop.add_user("Question")
+            session.own_loop.call(self)
+        said = (item for item in self.requests[-1]["messages"] if item["role"] == "assistant")
+        return next(said, {})
+
+
+class Refused(Exception):
+    status_code = 400
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_fields_that_nobody_knows_go_back_to_their_host(*, streams: bool) -> None:
+    """Reasoning goes to the model that made it, everything else to the host; nothing elsewhere."""
+    host = Host()
+    host.streams = streams
+    plain = {"role": "assistant", "content": "It is done."}
+    with MemoryStore() as store:
+        host.ask(store)
+        details = {"reasoning_details": DETAILS["reasoning_details"]}
+        assert host.ask(store) == {**plain, **details, **ODD}
+        assert host.ask(store, name="maker/two") == {**plain, **ODD}
+        assert host.ask(store, provider="another") == plain
+        assert host.ask(store, provider="openai") == plain
+        assert host.ask(store) == {**plain, **details, **ODD}
+
+
+@pytest.mark.parametrize(
+    "words", ["'messages.1' : property 'level' is unsupported", "Der Mond steht falsch."]
+)
+def test_a_host_that_refuses_its_own_fields_is_not_sent_them_again(words: str) -> None:
+    """Whatever it says: the session goes on, without the user's words being left out."""
+    host = Host(refused="level", words=words)
+    with MemoryStore() as store:
+        host.ask(store)
+        host.ask(store)
+        assert host.ask(store)["content"] == "It is done."
+    assert "level" not in json.dumps(host.requests[-1])
+    assert json.dumps(host.requests[-1]).count("Question") == 3
+    refused = sum("level" in json.dumps(request) for request in host.requests)
+    assert refused <= 2

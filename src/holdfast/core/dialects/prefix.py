@@ -120,7 +120,7 @@ def may_return(target: Target, record: Assistant, thinking: Thinking) -> bool:
     sent = origin_of(record)
     if is_bound(target, record):
         is_ours = sent is not None and sent.dialect == target.dialect.name
-        if not is_ours or provider != target.provider or not target.dialect.replays_thinking:
+        if not is_ours or provider != target.provider or not target.replays(thinking):
             return False
         maker, reader = traits_of(provider, model), traits_of(target.provider, target.model)
         is_family = maker.name.maker == reader.name.maker

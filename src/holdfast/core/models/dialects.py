@@ -109,12 +109,17 @@ class Target(msgspec.Struct, frozen=True):
     def variant(self) -> str:
         return self.dialect.variant
 
+    def replays(self, thinking: Thinking) -> bool:
+        """Return whether the API has a place for earlier thinking: a host that gave details of it
+        takes them back."""
+        return self.dialect.replays_thinking or thinking.item is not None
+
     def takes_back(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
         """Return whether this model may get this thinking: its own, whole, in a form its API
         reads."""
         return (
             self._is_from(thinking)
-            and self.dialect.replays_thinking
+            and self.replays(thinking)
             and self.reads(thinking, is_ours=is_ours)
         )
 

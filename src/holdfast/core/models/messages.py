@@ -62,7 +62,8 @@ class Thinking(_Value, frozen=True, tag="thinking"):
     redacted: str = ""
     """The encrypted content that the provider sent instead of text."""
     item: dict[str, Any] | None = None
-    """A reasoning item of the Responses API as it came."""
+    """A reasoning item of the Responses API, or the `reasoning_details` of Chat Completions, as it
+    came."""
     provider: str = ""
     """The provider that made it."""
     model: str = ""
@@ -84,6 +85,11 @@ class ToolCall(_Value, frozen=True, tag="tool_use"):
     """Who signed it, like `model`; empty where there is no signature."""
     model: str = ""
     """The model that made it."""
+
+
+MESSAGE_FIELDS: Final = "message_fields"
+"""The kind of the block for the fields of a reply of Chat Completions that nobody here knows. It
+has no words, and goes back to the host that made it alone."""
 
 
 class Other(_Value, frozen=True, tag="other"):
@@ -330,14 +336,16 @@ def _read_thinking(block: Json, provider: str, model: str) -> Thinking | None:
     if block.get("type") == "reasoning":
         return Thinking(item=_clean(block), provider=provider, model=model)
     # Signed text goes back byte for byte or not at all, so it is not mended here.
+    details = block.get("reasoning_details")
     found = Thinking(
         text=_string(block.get("thinking")),
         signature=_string(block.get("signature")),
         redacted=_string(block.get("data")),
+        item=_clean({"reasoning_details": details}) if isinstance(details, list) else None,
         provider=provider,
         model=model,
     )
-    return found if found.text or found.signature or found.redacted else None
+    return found if found.text or found.signature or found.redacted or found.item else None
 
 
 def _read_image(block: Json) -> Image | Other:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.values import as_dict
 from holdfast.core.dialects.registry import render_body
 from holdfast.core.failures.numbers import find_named_field
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
 from holdfast.core.log.records import Assistant, Epoch, Undo
-from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import MESSAGE_FIELDS, Other, Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Reply
 from holdfast.core.refusals import (
     REFUSAL,
@@ -86,6 +87,7 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
     field = find_named_field(failure.message)
     if field and _has_field(plan, field):
         return Repair("drop-field", f"without the field `{field}`", fields=(field,))
+    has_fields = not any(repair.fields for repair in done)
     done = [repair for repair in done if not repair.fields]
     if len(done) >= REPAIRS_MAX or not _is_about_content(failure):
         return None
@@ -115,12 +117,27 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
         )
     if has_reasoning(parts):
         return Repair("drop-thinking", "without earlier thinking", drops_reasoning=True)
+    fields = _fields_of_replies(plan) if has_fields else ()
+    if fields:
+        return Repair("drop-field", "without fields of earlier replies", fields=fields)
     gone = {record for repair in done for record in repair.left_out}
     words = words_of(parts, find_unanswered(plan.records) - gone)
     if words and failure.status in _WORDS_STATUS:
         detail = f"without what {_count(words)} said"
         return Repair("leave-out", detail, left_out=words, brings_back=not given_up)
     return None
+
+
+def _fields_of_replies(plan: Plan) -> tuple[str, ...]:
+    """Return the paths of fields that nobody here knows and that go back to their host."""
+    names = {
+        name: None
+        for part in plan.parts_sent
+        for block in part.blocks
+        if isinstance(block, Other) and block.kind == MESSAGE_FIELDS
+        for name in as_dict(block.raw.get("fields"))
+    }
+    return tuple(path for path in map("messages.{}".format, names) if _has_field(plan, path))
 
 
 def _has_field(plan: Plan, field: str) -> bool:

@@ -8,6 +8,7 @@ from holdfast.core.media import kind_of
 from holdfast.core.models.dialects import COMMON_IMAGES
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
+    MESSAGE_FIELDS,
     AddedTools,
     Image,
     Other,
@@ -43,10 +44,17 @@ def _is_shown(block: Block, target: Target) -> bool:
             return target.reads(block, is_ours=True)  # whose it is was asked before
         case Text():
             return bool(block.text.strip())
+        case Other(kind=kind) if kind == MESSAGE_FIELDS:
+            return is_of_host(block, target)
         case AddedTools():
             return False  # written behind the message, or in the head
         case _:  # nothing else is blank or bound to a model
             return True
+
+
+def is_of_host(block: Other, target: Target) -> bool:
+    """Return whether a block is of a reply of the same host, by the same API."""
+    return (block.dialect, block.provider) == (target.dialect.name, target.provider)
 
 
 def head_tools(prompt: Prompt, target: Target) -> list[Tool]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.caching import cache_fields
+from holdfast.core.dialects.common.values import as_dict
 from holdfast.core.dialects.common.writing import (
     SILENT,
     answer_images,
     answer_text,
     data_uri,
+    is_of_host,
     output_tokens,
     plain,
     schema_of,
     sendable,
     split,
 )
+from holdfast.core.dialects.openai_chat.reasoning import DETAILS
 from holdfast.core.models.dialects import CallIds, wire_name
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import (
+    MESSAGE_FIELDS,
     Image,
     Other,
     Thinking,
@@ -40,8 +44,11 @@ BRIDGE: Final = "(The results are in.)"
 NO_REASONING: Final = " "
 """Passes where a reasoning text must not be missing or empty, and says nothing."""
 
+_REASONING: Final = frozenset({"reasoning_content", DETAILS})
 _NEEDS_BRIDGE: Final = frozenset({"mistral", "local"})
 _NEEDS_REASONING: Final = frozenset({"deepseek", "kimi"})
+_CLOSED: Final = frozenset({"openai", "mistral"})
+"""Providers that refuse a message with a field which they do not know as one of a request."""
 _PLAIN_TEXT: Final = frozenset({"deepseek", "local"})
 """Hosts on which a content that is only text had better be one string."""
 
@@ -75,7 +82,7 @@ def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
 
 def without_reasoning(item: Json) -> Json | None:
     """A message without its reasoning."""
-    return {name: value for name, value in item.items() if name != "reasoning_content"}
+    return {name: value for name, value in item.items() if name not in _REASONING}
 
 
 def _system(prompt: Prompt, target: Target) -> Iterator[Json]:
@@ -124,19 +131,31 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
         spoken = [
             {"type": "text", "text": part} if isinstance(part, str) else part for part in parts
         ]
-    said: Json = {"role": "assistant", "content": spoken}
+    said: Json = {"role": "assistant", "content": spoken, **_own_fields(blocks, target)}
     said = _assistant_message(said, thought, target)
     if calls:
         said["tool_calls"] = [_call(call, ids, target) for call in calls]
     return said
 
 
+def _own_fields(blocks: Sequence[Block], target: Target) -> Json:
+    """Fields of a reply that go back to the host which made it, as they came."""
+    found: Json = {}
+    for block in blocks:
+        if isinstance(block, Thinking) and block.item is not None:
+            found |= block.item
+        elif isinstance(block, Other) and block.kind == MESSAGE_FIELDS:
+            found |= as_dict(block.raw.get("fields")) if target.provider not in _CLOSED else {}
+    return found
+
+
 def _own_parts(blocks: Sequence[Block], target: Target) -> Iterator[str | Json]:
     """The words of a reply, and parts of kinds that only the host which made them knows."""
-    here = (target.dialect.name, target.provider)
     for block in blocks:
         part = plain(block, target.dialect)
-        if isinstance(block, Other) and (block.dialect, block.provider) == here:
+        if isinstance(block, Other) and block.kind == MESSAGE_FIELDS:
+            continue  # written beside the content
+        if isinstance(block, Other) and is_of_host(block, target):
             yield block.raw
         elif isinstance(part, Image):
             yield f"[An image: {part.media_type or 'image'}]"

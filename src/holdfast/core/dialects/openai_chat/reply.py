@@ -13,6 +13,8 @@ from holdfast.core.dialects.common.reading import (
     thinking_block,
 )
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
+from holdfast.core.dialects.openai_chat.reasoning import DETAILS
+from holdfast.core.models.messages import MESSAGE_FIELDS
 from holdfast.core.models.replies import Delta, Reply
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ _STOPS: Final[Mapping[str, Stop]] = {
 }
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Fields in which hosts put a model's reasoning; the first is DeepSeek's and Kimi's."""
+_KNOWN: Final = frozenset(
+    {
+        *("role", "content", "refusal", "tool_calls", "function_call"),
+        *("reasoning_content", "reasoning", DETAILS),
+    }
+)
+"""Fields of a message that are stored as blocks."""
+_GROWING: Final = frozenset({"text", "summary", "data", "signature"})
+"""Fields of a detail that come in pieces; the others are said again with each."""
 
 
 def is_reply(body: Json) -> bool:
@@ -54,11 +65,12 @@ def read(body: Json, target: Target) -> Reply:
     reason = as_text(choice.get("finish_reason"))
     refused = as_text(message.get("refusal"))
     content = [
-        *thinking_block(_reasoning_of(message)),
+        *_thinking(message),
         *_text_blocks(message.get("content")),
         *text_block(refused),
         *_calls(message, is_cut=reason in ("length", "max_tokens", "model_length")),
     ]
+    content += _other_fields(message) if content else []
     stop = "refusal" if refused else _STOPS.get(reason, "other" if reason else "end")
     return Reply(
         content=content,
@@ -68,6 +80,20 @@ def read(body: Json, target: Target) -> Reply:
         provider=target.provider,
         model=target.model or as_text(body.get("model")),
     )
+
+
+def _thinking(message: Json) -> list[Json]:
+    """A message's reasoning, with the details by which its host takes it back."""
+    text, details = _reasoning_of(message), as_dicts(message.get(DETAILS))
+    if not details:
+        return thinking_block(text)
+    return [{"type": "thinking", "thinking": text, DETAILS: details}]
+
+
+def _other_fields(message: Json) -> list[Json]:
+    """The fields that nobody here knows, as a block; those without a value say nothing."""
+    others = {name: value for name, value in message.items() if name not in _KNOWN and value}
+    return [{"type": MESSAGE_FIELDS, "fields": others}] if others else []
 
 
 def _reasoning_of(message: Json) -> str:
@@ -128,6 +154,8 @@ class ChatStream:
         self._about: Json = {}
         self._words: dict[str, list[str]] = {}
         self._parts: list[Json] = []
+        self._details: list[Json] = []
+        self._others: Json = {}
         self._calls: list[_Call] = []
         self._at: dict[int, _Call] = {}
         self._reason = ""
@@ -165,11 +193,26 @@ class ChatStream:
         else:
             heard += self._hear("content", delta.get("content"))
         heard += self._hear("refusal", delta.get("refusal"))
+        for detail in as_dicts(delta.get(DETAILS)):
+            self._take_detail(detail)
+        for name in delta.keys() - _KNOWN:
+            self._others[name] = _grown(self._others.get(name), delta[name])
         pieces = as_dicts(delta.get("tool_calls"))
         legacy = as_dict(delta.get("function_call"))
         for piece in pieces or ([{"index": 0, "function": legacy}] if legacy else []):
             heard += self._call(piece)
         return heard
+
+    def _take_detail(self, piece: Json) -> None:
+        """A piece of a detail goes on from the newest one, if it is of its kind and place."""
+        last = self._details[-1] if self._details else {}
+        if any(last.get(name) != piece.get(name) for name in ("type", "index")):
+            self._details.append(dict(piece))
+            return
+        for name, value in piece.items():
+            before = last.get(name)
+            grows = name in _GROWING and isinstance(before, str) and isinstance(value, str)
+            last[name] = before + value if grows else value if value is not None else before
 
     def _hear(self, name: str, said: object, *, is_thought: bool = False) -> list[Delta]:
         piece = as_text(said)
@@ -207,12 +250,24 @@ class ChatStream:
         if self._parts:
             said = words.get("content", "")
             words["content"] = [*([{"type": "text", "text": said}] if said else []), *self._parts]
-        message = {"role": "assistant", **words, **({"tool_calls": calls} if calls else {})}
+        more = {**self._others, **({DETAILS: self._details} if self._details else {})}
+        message = {"role": "assistant", **more, **words, **({"tool_calls": calls} if calls else {})}
         reason = self._reason or None
         return {
             **self._about,
             "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         }
+
+
+def _grown(before: Any, piece: Any) -> Any:
+    """A field of a message after another piece of it: texts and lists go on."""
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    if isinstance(before, list) and isinstance(piece, list):
+        return [*before, *piece]
+    if isinstance(before, dict) and isinstance(piece, dict):
+        return {**before, **{name: _grown(before.get(name), piece[name]) for name in piece}}
+    return before if piece is None else piece
 
 
 class _Call:

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.core.dialects.openai_chat.reasoning import DETAILED
 from holdfast.core.models.dialects import DialectVariant
 
 NAME: Final = "openai-chat"
@@ -20,6 +21,7 @@ _OWN: Final = DialectVariant(
     messages_max=2_048,
     call_id_chars=40,
     replays_thinking=False,
+    reasoning=DETAILED,
 )
 _MISTRAL: Final = replace(
     _OWN,
