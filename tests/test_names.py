@@ -12,7 +12,7 @@ from scripts import house
 
 CROWDED_MODULES: dict[str, int] = {
     "core/flow/events.py": 29,
-    "core/log/records.py": 29,
+    "core/log/records.py": 30,
     "errors.py": 37,
 }
 """Modules with more than 400 lines, and how many they have; words of fields do not count."""

@@ -100,7 +100,7 @@ def _judge_growth(sent: Sequence[Sent], at: int, where: str) -> list[Fault]:
         return [Fault("another dialect without an epoch", where)]
     old_head, old = read_request(before.dialect, before.body)
     new_head, new = read_request(before.dialect, after.body)
-    if before.model != after.model:  # a model takes no other's signatures
+    if before.model != after.model:  # a model takes no other's signatures, and may read no other's
         old, new = _unsigned(old), _unsigned(new)
     what = one.step.partition("(")[0]
     faults = [
@@ -160,7 +160,14 @@ def read_request(dialect: str, body: Json) -> tuple[Json, list[Any]]:
 def _unsigned(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _unsigned(item) for name, item in value.items() if name != "thoughtSignature"}
-    return [_unsigned(item) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    kept = (item for item in value if not _is_reasoning_item(item))
+    return [_unsigned(item) for item in kept]
+
+
+def _is_reasoning_item(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
 def _blocks(messages: Any, field: str) -> Iterable[Any]:

@@ -165,7 +165,8 @@ class Thread:
             elif kind is ToolUse:
                 self._take_call(record)  # type: ignore[arg-type]
             elif kind is ToolsAdded and record.id in self._additions:
-                self._take_tools(record)  # type: ignore[arg-type]
+                for part in _find_additions(record, self._added):  # type: ignore[arg-type]
+                    self._add_said(part)
             elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
                 self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
@@ -307,14 +308,6 @@ class Thread:
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
         self._add_said(MessagePart(record.id, "tool_result", "user", (label, *content)))
 
-    def _take_tools(self, record: ToolsAdded) -> None:
-        """Tools that were added here; two writers may have added the same ones."""
-        named = [str(tool.get("name")) for tool in record.tools]
-        names = tuple(name for name in named if name not in self._added)
-        self._added.update(names)
-        if names:
-            self._add_said(MessagePart(record.id, "tools", "user", (AddedTools(names),)))
-
     def _add_said(self, part: MessagePart) -> None:
         waiting = self._closed if self._step is None else self._waiting
         waiting.append(ContextUnit((part,)))
@@ -424,6 +417,15 @@ class Thread:
 
     def _repair(self, flaw: Flaw, record: Record, detail: str = "") -> None:
         self.repairs.append(ViewRepair(flaw, record.id, detail))
+
+
+def _find_additions(record: ToolsAdded, known: set[str]) -> list[MessagePart]:
+    """The tools that were added here, which are known from then on; two writers may have added the
+    same ones."""
+    named = (str(tool.get("name")) for tool in record.tools)
+    names = tuple(name for name in dict.fromkeys(named) if name not in known)
+    known.update(names)
+    return [MessagePart(record.id, "tools", "user", (AddedTools(names),))] if names else []
 
 
 def _mend_files(

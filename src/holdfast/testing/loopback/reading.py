@@ -34,7 +34,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
 from holdfast.core.tokens.images import image_rule
-from holdfast.testing.loopback.binding.tool_changes import ADDITIONAL, defined_tools
+from holdfast.testing.loopback.binding.tool_changes import ADDITIONAL, read_definitions
 
 if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
@@ -184,7 +184,7 @@ def _anthropic_head(body: Json) -> Iterator[Piece]:
 def _anthropic_messages(body: Json) -> Iterator[Piece]:
     for message in as_dicts(body.get("messages")):
         role = _role(message)
-        for defined in defined_tools(message):
+        for defined in read_definitions(message):
             yield Piece("message", [role, defined], tool=next(iter(read_tools([defined])), None))
         for block in _as_blocks(message.get("content")):
             yield Piece(

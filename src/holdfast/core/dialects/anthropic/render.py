@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.dialects.anthropic.rules import THINKING_TOKENS_MIN, is_adaptive
 from holdfast.core.dialects.common.writing import (
     SILENT,
-    added_tools,
     head_tools,
     image_note,
     is_sendable_image,
@@ -16,6 +15,7 @@ from holdfast.core.dialects.common.writing import (
     schema_of,
     sendable,
     text_of_other,
+    tools_added_in,
 )
 from holdfast.core.models.dialects import CallIds, wire_name
 from holdfast.core.models.messages import (
@@ -98,7 +98,7 @@ def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
     return [
         [
             _message(message, ids, target, thinks=thinks),
-            *_addition(added_tools(message, prompt, target)),
+            *_addition(tools_added_in(message, prompt, target)),
         ]
         for message in prompt.messages
     ]

@@ -65,7 +65,7 @@ def head_tools(prompt: Prompt, target: Target) -> list[Tool]:
     return [tool for tool in prompt.tools if tool.name not in added]
 
 
-def added_tools(message: Message, prompt: Prompt, target: Target) -> list[Tool]:
+def tools_added_in(message: Message, prompt: Prompt, target: Target) -> list[Tool]:
     """The tools that a message adds; none where the target is told of tools in the head alone."""
     names = _names_added(message) if target.adds_tools else ()
     return [tool for tool in prompt.tools if tool.name in names]

@@ -196,7 +196,7 @@ class ChatStream:
         for detail in as_dicts(delta.get(DETAILS)):
             self._take_detail(detail)
         for name in delta.keys() - _KNOWN:
-            self._others[name] = _grown(self._others.get(name), delta[name])
+            self._others[name] = _join_pieces(self._others.get(name), delta[name])
         pieces = as_dicts(delta.get("tool_calls"))
         legacy = as_dict(delta.get("function_call"))
         for piece in pieces or ([{"index": 0, "function": legacy}] if legacy else []):
@@ -259,14 +259,14 @@ class ChatStream:
         }
 
 
-def _grown(before: Any, piece: Any) -> Any:
+def _join_pieces(before: Any, piece: Any) -> Any:
     """A field of a message after another piece of it: texts and lists go on."""
     if isinstance(before, str) and isinstance(piece, str):
         return before + piece
     if isinstance(before, list) and isinstance(piece, list):
         return [*before, *piece]
     if isinstance(before, dict) and isinstance(piece, dict):
-        return {**before, **{name: _grown(before.get(name), piece[name]) for name in piece}}
+        return {**before, **{name: _join_pieces(before.get(name), piece[name]) for name in piece}}
     return before if piece is None else piece
 
 

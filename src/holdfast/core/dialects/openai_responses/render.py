@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
-    added_tools,
     answer_images,
     answer_text,
     data_uri,
@@ -17,6 +16,7 @@ from holdfast.core.dialects.common.writing import (
     schema_of,
     sendable,
     split,
+    tools_added_in,
 )
 from holdfast.core.dialects.openai_responses.rules import OUTPUT_TOKENS_MIN
 from holdfast.core.models.dialects import CallIds, wire_name
@@ -88,7 +88,7 @@ def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
     return [
         [
             *_items(message, ids, target, seen),
-            *_addition(added_tools(message, prompt, target)),
+            *_addition(tools_added_in(message, prompt, target)),
         ]
         for message in prompt.messages
     ]

@@ -333,9 +333,15 @@ def _missing(run: Sequence[Item], ledger: Ledger, request: Request) -> Iterator[
     if not made or any(set(entry.names) <= sent for entry in made):
         return
     maker = gpt(made[-1].model)
-    if model is not None and maker is not None and maker > model:
+    if model is not None and maker is not None and not _may_read(model, maker):
         return
     yield Withheld(run[0].path, made[-1].number)
+
+
+def _may_read(model: Gpt, maker: Gpt) -> bool:
+    """Return whether a model is given another one's reasoning. No document says so of those before
+    GPT-6.2."""
+    return maker == model or (model.drops_changed and maker < model)
 
 
 def _words_of(run: Sequence[Item]) -> Any:

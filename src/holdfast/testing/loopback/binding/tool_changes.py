@@ -21,7 +21,7 @@ _CHANGES: Final = ("tool_addition", "tool_removal")
 ADDITIONAL: Final = "additional_tools"
 
 
-def defined_tools(message: Json) -> list[Json]:
+def read_definitions(message: Json) -> list[Json]:
     """The tools that a message of the Messages API defines."""
     return [
         as_dict(tool.get("definition"))
@@ -41,14 +41,14 @@ def judge_tool_changes(request: Request) -> Iterator[Broken]:
             for at, block in enumerate(as_dicts(message.get("content")))
             if block.get("type") in _CHANGES
         ]
-        known |= {as_text(tool.get("name")) for tool in defined_tools(message)}
+        known |= {as_text(tool.get("name")) for tool in read_definitions(message)}
         for where, block in changes:
-            words = _misplaced(messages, index) or _misshapen(block, known, request)
+            words = _find_place_fault(messages, index) or _find_shape_fault(block, known, request)
             if words:
                 yield Broken("tool-change", WireFailure(f"{where}: {words}"), where)
 
 
-def _misplaced(messages: Sequence[Json], index: int) -> str:
+def _find_place_fault(messages: Sequence[Json], index: int) -> str:
     """The operator speaks right after the user, and the model next."""
     role = messages[index].get("role")
     if role != "system":
@@ -64,7 +64,7 @@ def _misplaced(messages: Sequence[Json], index: int) -> str:
     return ""
 
 
-def _misshapen(block: Json, known: set[str], request: Request) -> str:
+def _find_shape_fault(block: Json, known: set[str], request: Request) -> str:
     tool = as_dict(block.get("tool"))
     name = as_text(tool.get("name"))
     match tool.get("type"):
