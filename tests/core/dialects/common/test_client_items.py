@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.dialects.common.digests import extend_chain, start_chain
-from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.dialects.registry import find_dialect, target
 
 TEXT = {"role": "user", "content": "x"}
 
@@ -97,6 +97,17 @@ def test_a_reply_is_the_same_in_every_dialect() -> None:
         ]
         assert found == find_dialect(dialect).items.reply_digests(stored), dialect
         assert found == find_dialect("anthropic").items.reply_digests(stored), dialect
+
+
+def test_a_client_need_not_send_the_fields_of_a_reply_back() -> None:
+    """A reply of Chat Completions is found by its words and calls."""
+    dialect = find_dialect("openai-chat")
+    thoughts = [{"type": "reasoning.text", "text": "Hm."}]
+    message = {"role": "assistant", "content": "x", "level": 3, "reasoning_details": thoughts}
+    read = dialect.read({"choices": [{"message": message}]}, target("openai-chat"))
+    assert [block["type"] for block in read.content] == ["thinking", "text", "message_fields"]
+    bare = {"role": "assistant", "content": "x"}
+    assert dialect.items.reply_digests(read.content) == digests(bare, dialect="openai-chat")
 
 
 def test_leading_instructions_are_terms_and_later_ones_are_said() -> None:

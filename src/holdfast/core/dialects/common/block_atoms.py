@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.dialects.common.digests import Atom, call_atom, digest_as
+from holdfast.core.models.messages import MESSAGE_FIELDS
 
 if TYPE_CHECKING:
     from holdfast.core.dialects.common.digests import AtomKind
@@ -55,8 +56,8 @@ def content_atoms(kind: AtomKind, content: Any, index: int) -> list[Atom]:
         if not isinstance(block, dict):
             continue
         name = block.get("type")
-        if name in THINKING:
-            continue
+        if name in THINKING or name == MESSAGE_FIELDS:
+            continue  # clients need not send it back
         if name in _TEXTS:
             text = block.get("text")
             if isinstance(text, str) and text.strip():
