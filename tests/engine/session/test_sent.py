@@ -34,6 +34,7 @@ from holdfast.core.log.records import (
     Record,
     Rewind,
     ToolResult,
+    ToolsAdded,
     ToolUse,
     Undo,
     Unknown,
@@ -92,6 +93,7 @@ UNSENT: dict[str, Record] = {
     "failure": CallFailure(cause=WORD),
     "mode": Mode(mode="continue", continued_in=WORD),
     "epoch": Epoch(cause=WORD, detail=WORD),
+    "tools": ToolsAdded(tools=[{"name": WORD}]),  # the caller declares them, or they are gone
     "": Unknown(type="novel", extra={"text": WORD}),
 }
 """Every other type: it says something about the log, and a model never sees it."""
