@@ -7,15 +7,26 @@ it is named here with its reason.
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
 
+import holdfast
 from holdfast.core import parameters
 from holdfast.core.window import WINDOW
-from holdfast.engine.operations.context import ReadCheckpoint, ReadOutput, ResumeSession
+from holdfast.engine.context_tool import context_declaration
+from holdfast.engine.memory.tools import memory_tools
+from holdfast.engine.operations.context import (
+    CompactContext,
+    ReadCheckpoint,
+    ReadContext,
+    ReadOutput,
+    ResumeSession,
+)
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.memory import FindPassages, ReadPassage
 from holdfast.engine.operations.next_request import ReadRequest
@@ -43,6 +54,8 @@ if TYPE_CHECKING:
     from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.cli.command import Command
     from holdfast.surfaces.slash_commands.command import SlashCommand
+
+PACKAGE: Final = Path(holdfast.__file__).parent
 
 OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "sessions": FindSessions,
@@ -99,6 +112,16 @@ EITHER: Final = {
 
 SCREENS: Final = {("history", "limit"), ("output", "max_chars")}
 """Parameters of slash commands whose default is what fills a screen."""
+
+MAKE_TOOLS: Final = {
+    "engine/operations/tools.py": "makes tools of operations",
+    "engine/tools.py": "makes tools of functions that a caller passes",
+    "engine/memory/tools.py": "takes the parameters of operations",
+    "engine/context_tool.py": "`context` is part of every request: parameters in few words",
+    "engine/memory/anthropic_tool.py": "`memory` has the shape that Anthropic defines",
+    "surfaces/cli/demo/recording.py": "names the tools of a recording",
+}
+"""Modules that declare tools of a model, each with its reason."""
 
 STREAMS: Final = {
     "GET /v1/sessions/{agent}/{session}/events": "only HTTP follows a session",
@@ -220,6 +243,34 @@ def test_the_argument_of_a_slash_command_is_read_by_its_operation() -> None:
     assert (read.ref, read.search, read.session_key) == ("0123", "port =", "main/a")
     with pytest.raises(WrongArgument, match="The ref of the output"):
         output.read("", "main/a")
+
+
+def test_every_tool_of_a_model_is_made_in_a_known_place() -> None:
+    """A module that declares a tool is named above; adapters translate the tools of a framework."""
+    found = set()
+    for folder in ("engine", "surfaces"):
+        for path in (PACKAGE / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                if name in ("Tool", "ToolFunction", "tool_function"):
+                    found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == MAKE_TOOLS.keys()
+
+
+def test_memory_tools_have_the_parameters_of_operations() -> None:
+    """Help and bounds, word for word."""
+    nowhere: Any = None  # nothing is read: only the shape is used
+    for tool, operation in zip(memory_tools(nowhere), (FindPassages, ReadPassage), strict=True):
+        shown = tool.tool.parameters["properties"]
+        known = msgspec.json.schema(operation)["$defs"][operation.__name__]["properties"]
+        assert shown == {name: known[name] for name in shown}
+
+
+def test_the_context_tool_has_parameters_of_operations() -> None:
+    """Its words are its own, to be few; its parameters are those of two operations."""
+    shown = context_declaration().parameters["properties"]
+    assert set(shown) <= {*ReadContext.__struct_fields__, *CompactContext.__struct_fields__}
+    assert all(shape.keys() <= {"type", "enum", "description"} for shape in shown.values())
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

@@ -80,6 +80,15 @@ RecallQuery = Annotated[
         max_length=RECALL_QUERY_CHARS_MAX,
     ),
 ]
+Citation = Annotated[
+    str,
+    Meta(
+        description="Such as 2026-11-16.md#L3-L9, a whole file such as MEMORY.md, or "
+        "agent/session#record.",
+        min_length=1,
+        max_length=PATTERN_CHARS_MAX,
+    ),
+]
 HitLimit = Annotated[
     int,
     Meta(

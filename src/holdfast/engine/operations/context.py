@@ -37,7 +37,12 @@ from holdfast.core.window import window_argument
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.history.reseed import reseed
-from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
+from holdfast.engine.operations.operation import (
+    LiveOperation,
+    OneOfSeveral,
+    Operation,
+    run_in_thread,
+)
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.status import Status
@@ -199,7 +204,7 @@ def _shorten(part: OutputPart, chars: int) -> OutputPart:
     return replace(part, text=part.text[:chars], is_cut=is_cut)
 
 
-class ReadContext(Operation[Result], frozen=True):
+class ReadContext(OneOfSeveral, frozen=True):
     """Read what a session no longer shows, or see how full its context is.
 
     `read` takes a ref from a note or a preview: an output, a record, or a range FIRST..LAST.
@@ -233,8 +238,7 @@ class ReadContext(Operation[Result], frozen=True):
     max_chars: CharLimit = EXCERPT_CHARS
     window: WindowTokens = None
 
-    def _operation(self) -> Operation[Any]:
-        """The operation that is meant."""
+    def meant(self) -> Operation[Any]:
         if self.action == "status":
             return ReadStatus(session_key=self.session_key, window=self.window)
         if not self.ref and not (self.search and self.session_key):
@@ -251,13 +255,6 @@ class ReadContext(Operation[Result], frozen=True):
             search=self.search,
             max_chars=self.max_chars,
         )
-
-    def call(self, workspace: CallerWorkspace) -> Result:
-        found: Result = self._operation().call(workspace)
-        return found
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[Result]:
-        return self._operation().answer(workspace)
 
 
 class CompactContext(LiveOperation[CompactionReport], frozen=True):

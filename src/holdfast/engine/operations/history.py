@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
-from holdfast.core.history.answers import HistoryPage, ListedSession, Result, SessionListing
+from holdfast.core.history.answers import HistoryPage, ListedSession, SessionListing
 from holdfast.core.history.capped_json import fit, with_length
 from holdfast.core.history.page import render_page
 from holdfast.core.limits import (
@@ -26,7 +26,7 @@ from holdfast.engine.history.pages import PageReader
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.memory import FindPassages
-from holdfast.engine.operations.operation import Operation
+from holdfast.engine.operations.operation import OneOfSeveral, Operation
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import NoSuchRecord
 
@@ -173,7 +173,7 @@ class ReadMessages(Operation[HistoryPage], frozen=True):
         return render_page(page, key, workspace.cap)
 
 
-class SearchSessions(Operation[Result], frozen=True):
+class SearchSessions(OneOfSeveral, frozen=True):
     """Search what was said in past sessions: in one of them, or in all you may read.
 
     Each hit names its session and record; `sessions_history` with `around` shows what stands
@@ -189,15 +189,7 @@ class SearchSessions(Operation[Result], frozen=True):
     ] = ""
     limit: HitLimit = RECALL_LIMIT
 
-    def _operation(self) -> Operation[Any]:
-        """The operation that is meant."""
+    def meant(self) -> Operation[Any]:
         if self.session_key:
             return ReadMessages(session_key=self.session_key, query=self.query, limit=self.limit)
         return FindPassages(query=self.query, scope="sessions", limit=self.limit)
-
-    def call(self, workspace: CallerWorkspace) -> Result:
-        found: Result = self._operation().call(workspace)
-        return found
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[Result]:
-        return self._operation().answer(workspace)

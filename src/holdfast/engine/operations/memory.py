@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from holdfast.core.history.answers import Result
 from holdfast.core.history.capped_json import fit
 from holdfast.core.history.page import NOTICE
-from holdfast.core.limits import NOTE_FILE_BYTES_MAX, PATTERN_CHARS_MAX, RECALL_LIMIT
+from holdfast.core.limits import NOTE_FILE_BYTES_MAX, RECALL_LIMIT
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.hits import Hit
 from holdfast.core.memory.note_files import forges_comments
 from holdfast.core.parameters import (
     NOTE_CHARS_MAX,
     AgentName,
+    Citation,
     HitLimit,
     RecallQuery,
     SearchScope,
@@ -211,15 +212,7 @@ class ReadPassage(_NotesOperation[PassageText], frozen=True, kw_only=True):
     title = "Read from memory"
     tool = "memory_get"
     audit = "read"
-    citation: Annotated[
-        str,
-        Meta(
-            description="Such as 2026-11-16.md#L3-L9, a whole file such as MEMORY.md, or "
-            "agent/session#record.",
-            min_length=1,
-            max_length=PATTERN_CHARS_MAX,
-        ),
-    ]
+    citation: Citation
 
     @property
     def target(self) -> str:

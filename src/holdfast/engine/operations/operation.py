@@ -96,6 +96,21 @@ class Operation(
         """Return the answer and the reason why the caller may have it."""
 
 
+class OneOfSeveral(Operation[Result], frozen=True, kw_only=True):
+    """An operation for models that stands for another one, by its arguments."""
+
+    @abstractmethod
+    def meant(self) -> Operation[Any]:
+        """Return the operation that is meant. Raises `RequestRefused`."""
+
+    def call(self, workspace: CallerWorkspace) -> Result:
+        found: Result = self.meant().call(workspace)
+        return found
+
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[Result]:
+        return self.meant().answer(workspace)
+
+
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do blocking work beside the event loop, which is loaded by those that have one alone."""
     from holdfast.engine.session.drivers.awaiting import run_in_thread

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.engine.erasing import RemainingCopy
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import Trashed
 
 _SEARCHED_MAX: Final = 2_000
 """Sessions that a search of labels and first words looks at."""
@@ -380,11 +381,7 @@ class RemoveSession(Operation[RemovedSession], frozen=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[RemovedSession]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
-        trashed = workspace.store.remove(key)
-        answer = RemovedSession(
-            name=trashed.name, agent=key.agent, id=key.session, removed=trashed.removed
-        )
-        return GivenReply(answer, reason)
+        return GivenReply(_removed(workspace.store.remove(key)), reason)
 
 
 class EraseSession(Operation[SessionErasure], frozen=True):
@@ -427,13 +424,14 @@ class ListTrash(_TrashOperation[Trash], frozen=True):
     audit = "list"
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[Trash]:
-        rows = [
-            RemovedSession(
-                name=each.name, agent=each.key.agent, id=each.key.session, removed=each.removed
-            )
-            for each in workspace.store.trash()
-        ]
-        return GivenReply(Trash(removed=rows), MAY_READ)
+        return GivenReply(Trash(removed=[*map(_removed, workspace.store.trash())]), MAY_READ)
+
+
+def _removed(trashed: Trashed) -> RemovedSession:
+    key = trashed.key
+    return RemovedSession(
+        name=trashed.name, agent=key.agent, id=key.session, removed=trashed.removed
+    )
 
 
 class RestoreSession(_TrashOperation[SessionRow], frozen=True):
