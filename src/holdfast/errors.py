@@ -331,7 +331,7 @@ class TooManyWaiting(HoldfastError):
 
     def __init__(self, what: str, waiting: int, retry_seconds: float) -> None:
         super().__init__(
-            f"{what} has {waiting:,} messages that wait, and takes no more for now",
+            f"{what} has {waiting:,} waiting messages, and takes no more for now",
             hint=f"nothing was stored; send the message again in {retry_seconds:g} s",
         )
         self.retry_seconds = retry_seconds
@@ -396,7 +396,7 @@ class LogBusy(StoreError):
     def __init__(self, session: str, waited_seconds: float, writer: str) -> None:
         super().__init__(
             f"session `{session}` is locked: waited {waited_seconds:g} s for {writer}",
-            hint="is that process stopped? Nothing was written; try again when it has gone",
+            hint="is that process stopped? Nothing was written; try again when it has ended",
         )
         self.writer = writer
 

@@ -61,7 +61,7 @@ def test_an_older_release_warns_once_and_a_newer_one_never(
     assert found.is_tested == is_tested
     if is_older:
         with pytest.warns(
-            HoldfastWarning, match=f"{installed} is here; .* tested with 0.23.1 to 0.24.0"
+            HoldfastWarning, match=f"{installed} is installed; .* tested with 0.23.1 to 0.24.0"
         ):
             adapters.require("openai_agents")
     with warnings.catch_warnings():

@@ -130,7 +130,7 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
 
     for name, said in (
         (str(tmp_path / "none.gguf"), "no weights at"),
-        (str(other), "is no GGUF file"),
+        (str(other), "is not a GGUF file"),
         (str(torn), "cannot be read"),
     ):
         with pytest.raises(BadSetting, match=said):

@@ -237,7 +237,7 @@ def test_the_argument_of_a_slash_command_is_read_by_its_operation() -> None:
     assert history is not None
     assert output is not None
     assert history.read("7", "main/a") == ReadMessages(session_key="main/a", limit=7)
-    with pytest.raises(WrongArgument, match="messages at most"):
+    with pytest.raises(WrongArgument, match="user and assistant messages"):
         history.read("0", "main/a")
     read = output.read("0123 port =", "main/a")
     assert (read.ref, read.search, read.session_key) == ("0123", "port =", "main/a")

@@ -250,7 +250,7 @@ async def compare(
     assert f"of {len(got['ledger'])}" in plain(pages["/context/fate"]), key
 
     # What changed: the parts of a request add up to the request.
-    if "What this request had" in pages["/context/changes"]:
+    if "Contents of this request" in pages["/context/changes"]:
         changes = pages["/context/changes"]
         parts = [fact_of(changes, name) for name in ("the same beginning", "added", "the same end")]
         assert sum(parts) == plan.tokens.total, key

@@ -66,7 +66,7 @@ SessionName = Annotated[
 AgentName = Annotated[
     str,
     Meta(
-        description="The agent whose notes are meant; each has its own. By default the caller's.",
+        description="The agent whose notes to use; the caller's unless given.",
         max_length=ID_CHARS_MAX,
         # As text: msgspec would compile a pattern of its own at every start.
         extra_json_schema={"pattern": "^([A-Za-z0-9][A-Za-z0-9_-]*)?$"},
@@ -92,7 +92,7 @@ Citation = Annotated[
 HitLimit = Annotated[
     int,
     Meta(
-        description="How many hits at most.",
+        description="The largest number of hits.",
         ge=1,
         le=RECALL_LIMIT_MAX,
     ),
@@ -100,7 +100,7 @@ HitLimit = Annotated[
 MessageLimit = Annotated[
     int,
     Meta(
-        description="How many user and assistant messages at most.",
+        description="The largest number of user and assistant messages.",
         ge=1,
         le=HISTORY_LIMIT_MESSAGES_MAX,
     ),
@@ -108,19 +108,19 @@ MessageLimit = Annotated[
 CharLimit = Annotated[
     int,
     Meta(
-        description="How many characters to show at most.",
+        description="The largest number of characters to show.",
         ge=EXCERPT_CHARS_MIN,
         le=EXCERPT_CHARS_MAX,
     ),
 ]
 Offset = Annotated[
     Annotated[int, Meta(ge=0, le=_OFFSET_MAX)] | None,
-    Meta(description="Where to start, in characters from 0. Not with lines."),
+    Meta(description="The first character to show, counting from 0. Not with lines."),
 ]
 Lines = Annotated[
     Annotated[str, Meta(max_length=_LINES_CHARS_MAX)] | None,
     Meta(
-        description='Which lines, counting from 1: "120:180", "120:", ":50", or "-50:" for '
+        description='The lines, counting from 1: "120:180", "120:", ":50", or "-50:" for '
         "the last 50."
     ),
 ]

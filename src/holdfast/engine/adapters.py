@@ -88,7 +88,8 @@ def require(name: str) -> None:
     _checked.add(name)
     if found.is_older:
         warnings.warn(
-            f"{found.package} {found.installed} is here; the adapter was tested with {found.range}",
+            f"{found.package} {found.installed} is installed; the adapter was tested with "
+            f"{found.range}",
             HoldfastWarning,
             stacklevel=3,
         )

@@ -173,7 +173,7 @@ def context_length(path: str) -> int:
         with open(path, "rb") as file:
             if file.read(4) != _MAGIC:
                 raise BadSetting(
-                    f"`{path}` is no GGUF file",
+                    f"`{path}` is not a GGUF file",
                     hint="llama.cpp's format is needed; other weights have to be converted",
                 )
             _version, _tensors, entries = struct.unpack("<IQQ", file.read(20))
@@ -184,7 +184,8 @@ def context_length(path: str) -> int:
                     return value
     except (OSError, struct.error, ValueError, KeyError) as error:
         raise BadSetting(
-            f"the header of `{path}` cannot be read: {error}", hint="is the file whole?"
+            f"the header of `{path}` cannot be read: {error}",
+            hint="check that the file is complete",
         ) from error
     return 0
 
@@ -239,5 +240,6 @@ def _server(path: str, context: int, threads: int) -> Any:
         return library.Server(params)
     except (RuntimeError, ValueError) as error:
         raise BadSetting(
-            f"`{path}` cannot be loaded: {error}", hint="is it a whole GGUF file, and a chat model?"
+            f"`{path}` cannot be loaded: {error}",
+            hint="check that it is a complete GGUF file of a chat model",
         ) from error

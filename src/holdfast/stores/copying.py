@@ -338,7 +338,7 @@ def copy_notes(source: Notes, target: Notes, *, is_dry_run: bool = False) -> Cop
             else:
                 added += 1
         except (NoteChanged, PathRejected):
-            conflicts.append(f"`{file.path}` is another at the target")
+            conflicts.append(f"`{file.path}` differs at the target")
         except StoreUnavailable:
             raise
         except HoldfastError as error:

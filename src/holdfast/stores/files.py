@@ -355,7 +355,7 @@ _REFUSALS: Final = {
         "this file system has no working locks",
         "keep the root on a local disk; for several hosts use PostgreSQL",
     ),
-    errno.ETIMEDOUT: ("another process holds the lock", "try again when it has gone"),
+    errno.ETIMEDOUT: ("another process holds the lock", "try again when it has ended"),
     errno.EMFILE: ("too many open files", "raise the limit (`ulimit -n`)"),
 }
 

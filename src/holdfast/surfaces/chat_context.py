@@ -146,7 +146,7 @@ class ChatContext:
         another owner."""
         if session.store is not self.store:
             raise UsageError(
-                f"session `{session.key}` is of another store than this chat",
+                f"session `{session.key}` belongs to another store than this chat",
                 hint="open it with the store of the chat",
             )
         check_owner(self.store, session.key, self._owner)

@@ -79,7 +79,7 @@ def test_damage_is_found_and_shown(tmp_path: Path) -> None:
         health, listed, own, sound = ask(
             store, "/health", "/health/verify", "/s/main/work/verify", "/s/main/sound/verify"
         )
-    assert "with damage that a listing saw 1" in health
+    assert "with damage found by a listing 1" in health
     assert "1 of 2 sessions sound" in listed
     assert "1 damaged place" in listed
     assert finding.kind in own

@@ -97,7 +97,7 @@ class AuditedReplies:
         except RequestRefused as error:
             refused = error
         except NoRoom:
-            refused = RequestRefused("error", f"the answer has no room in {self._cap:,} bytes")
+            refused = RequestRefused("error", f"the answer does not fit in {self._cap:,} bytes")
         except (HoldfastError, OSError, RecursionError) as error:
             refused = RequestRefused(*self._explain(error), error)
         reason = refused.error if refused is not None else found.reason if found else ""

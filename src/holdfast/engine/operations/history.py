@@ -49,7 +49,8 @@ class ListSessions(Operation[SessionListing], frozen=True):
     tool = "sessions_list"
     audit = "list"
     limit: Annotated[
-        int, Meta(description="How many at most.", ge=1, le=HISTORY_LIMIT_MESSAGES_MAX)
+        int,
+        Meta(description="The largest number of sessions.", ge=1, le=HISTORY_LIMIT_MESSAGES_MAX),
     ] = HISTORY_LIMIT_MESSAGES_MAX
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionListing]:
@@ -95,27 +96,26 @@ class ReadMessages(Operation[HistoryPage], frozen=True):
     audit = "read"
     session_key: SessionName
     limit: MessageLimit = HISTORY_LIMIT_MESSAGES
-    include_tools: Annotated[
-        bool, Meta(description="Whether to show the results of tools as well.")
-    ] = False
+    include_tools: Annotated[bool, Meta(description="Also show the results of tools.")] = False
     query: Annotated[
         str,
         Meta(
-            description="Only messages in which all of these words are.",
+            description="Only messages that contain all of these words.",
             max_length=PATTERN_CHARS_MAX,
         ),
     ] = ""
     cursor: Annotated[
         str,
         Meta(
-            description="From the reply before, for the page before it.",
+            description="The `cursor` of the last reply, for the page before it.",
             max_length=PATTERN_CHARS_MAX,
         ),
     ] = ""
     around: Annotated[
         str,
         Meta(
-            description="The id of a message: what stands around it.", max_length=PATTERN_CHARS_MAX
+            description="The id of a message, to read the messages around it.",
+            max_length=PATTERN_CHARS_MAX,
         ),
     ] = ""
     output_ref_path: Annotated[
@@ -129,14 +129,14 @@ class ReadMessages(Operation[HistoryPage], frozen=True):
     output_ref_max_chars: Annotated[
         int,
         Meta(
-            description="How many of its characters at once.",
+            description="The largest number of its characters to show.",
             ge=EXCERPT_CHARS_MIN,
             le=EXCERPT_CHARS_MAX,
         ),
     ] = EXCERPT_CHARS
     output_ref_offset: Annotated[
         int,
-        Meta(description="From which character on; `nextOffset` of the reply before.", ge=0),
+        Meta(description="The first character to read; `nextOffset` of the last reply.", ge=0),
     ] = 0
 
     @property

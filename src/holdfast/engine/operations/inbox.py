@@ -122,7 +122,7 @@ class SendMessage(LiveOperation[InboxMessage], frozen=True):
     wait: Annotated[
         float,
         Meta(
-            description="Seconds to wait for the answer; with 0 the message is only taken.",
+            description="Seconds to wait for the answer; with 0 the message is only stored.",
             ge=0,
             le=_WAIT_MAX,
         ),
@@ -130,7 +130,7 @@ class SendMessage(LiveOperation[InboxMessage], frozen=True):
     idempotency_key: Annotated[
         str,
         Meta(
-            description="A name of the message; the same name again is the same message.",
+            description="A key of the message. A message with the same key is stored once.",
             max_length=MESSAGE_KEY_CHARS_MAX,
         ),
     ] = ""
@@ -310,7 +310,7 @@ class DropMessage(_MessageOperation, frozen=True):
         found = self.find(workspace)
         if not workspace.store.queues.drop(found.id, self.reason):
             raise RequestRefused(
-                "conflict", f"message {found.id} is {found.state}", hint="it is done already"
+                "conflict", f"message {found.id} is {found.state}", hint="it is already answered"
             )
         return self.show(workspace)
 

@@ -345,7 +345,7 @@ class WriteNoteFile(_FileOperation[NoteVersion], frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="The new text.", max_length=NOTE_FILE_BYTES_MAX)]
     version: Annotated[
         _Version,
-        Meta(description="That the text was made from; empty for a file that does not exist yet."),
+        Meta(description="The version that the text was made from; empty for a new file."),
     ] = ""
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[NoteVersion]:

@@ -44,7 +44,7 @@ class ReadRequest(Operation[RequestReport], frozen=True):
     """The fate of every record in the next request, and the sums. Nothing is stored, so that any
     window, model or policy can be tried."""
 
-    title = "The next request: sums, and the fate of every record"
+    title = "Show the next request: sums, and the fate of every record"
     audit = "context"
     session_key: SessionName
     window: WindowTokens = None

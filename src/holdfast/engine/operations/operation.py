@@ -142,7 +142,7 @@ class LiveOperation(Operation[R], frozen=True, kw_only=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:  # noqa: ARG002
         """Refuse what takes a gateway."""
-        raise RequestRefused("error", "no gateway runs here that could do that")
+        raise RequestRefused("error", "this needs a gateway, and none runs here")
 
 
 def describe(operation: type[Operation[Any]]) -> str:

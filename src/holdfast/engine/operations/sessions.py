@@ -249,7 +249,7 @@ class ReadSession(Operation[SessionRow], frozen=True):
 class OpenSession(Operation[SessionRow], frozen=True):
     """Open the session with exactly this id, or make it: the same request twice is the same."""
 
-    title = "Open a session, or make it"
+    title = "Open a session, or create it"
     audit = "create"
     right = "write"
     session_key: SessionName
@@ -358,7 +358,7 @@ class UndoChange(Operation[RewoundTo], frozen=True):
 class ReadRecord(Operation[LoggedRecord], frozen=True):
     """Read one record in full, with what was moved out of the log."""
 
-    title = "One record in full"
+    title = "Read one record in full"
     audit = "read"
     session_key: SessionName
     record: RecordToRead
@@ -387,7 +387,7 @@ class RemoveSession(Operation[RemovedSession], frozen=True):
 class EraseSession(Operation[SessionErasure], frozen=True):
     """Delete a session so that no file has its words, and say what else holds them."""
 
-    title = "Delete a session so that no file has its words"
+    title = "Erase a session so that no file has its words"
     audit = "erase"
     right = "admin"
     session_key: SessionName

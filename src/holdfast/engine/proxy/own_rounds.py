@@ -66,7 +66,7 @@ class OwnRounds:
         try:
             return self._joiner.take(event, raw)
         except Exception as error:  # a host that deviates must not end its client's stream
-            _log.warning("an event of the reply cannot be joined: %r", error)
+            _log.warning("an event of the reply cannot be merged: %r", error)
             return [raw]
 
     def _note(self, passed: list[bytes]) -> list[bytes]:

@@ -110,7 +110,7 @@ def _parse(data: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"`{name}` is no JSON")
+    raise ValueError(f"`{name}` is not JSON")
 
 
 def _decode(data: bytes) -> Json:
@@ -118,10 +118,10 @@ def _decode(data: bytes) -> Json:
         body = _parse(data)
     except (ValueError, RecursionError) as error:
         raise ProxyProblem(
-            400, f"the body is no JSON: {error}", "send a JSON object", code="bad_json"
+            400, f"the body is not JSON: {error}", "send a JSON object", code="bad_json"
         ) from error
     if not isinstance(body, dict):
-        raise ProxyProblem(400, "the body is no JSON object", code="bad_json")
+        raise ProxyProblem(400, "the body is not a JSON object", code="bad_json")
     if is_too_deep(body):
         raise ProxyProblem(400, "the body is nested too deeply", code="bad_json")
     return body

@@ -207,7 +207,7 @@ def whole_number(text: str) -> int:
             return int(number)
     except (ValueError, OverflowError):
         pass  # no number, or an endless one
-    raise argparse.ArgumentTypeError(f"`{text}` is no whole number: write 64000, 64k or 1m")
+    raise argparse.ArgumentTypeError(f"`{text}` is not a whole number: write 64000, 64k or 1m")
 
 
 def _read_window(text: str) -> Window:
@@ -221,7 +221,7 @@ def _number(text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"`{text}` is no number: write 60 or 0.5")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number: write 60 or 0.5")
     return number
 
 

@@ -188,8 +188,8 @@ _REASONING: Final = {
 }
 _BASIS: Final = {
     "documented": "as the maker describes this version",
-    "extrapolated": "not described yet: the newest rules of its line are taken to hold",
-    "unknown": "the name tells nothing",
+    "extrapolated": "not described yet: the newest rules of its line are assumed",
+    "unknown": "the name does not say",
 }
 
 

@@ -110,7 +110,7 @@ def _sessions(infos: list[SessionInfo]) -> Html:
             ("records", number(sum(info.records for info in infos))),
             ("size of their logs", size_text(sum(info.bytes for info in infos))),
             (
-                "with damage that a listing saw",
+                "with damage found by a listing",
                 tag("a", number(damaged), href="/?state=damaged"),
             ),
         ),
@@ -146,7 +146,7 @@ def _disk(call: HttpCall) -> Iterator[tuple[str, object]]:
         yield "disk", "this store does not report its size"
         return
     yield "disk", f"{'' if found.is_whole else 'at least '}{size_text(found.bytes)}"
-    yield "free", "this store does not tell" if found.free is None else size_text(found.free)
+    yield "free", "this store does not report it" if found.free is None else size_text(found.free)
 
 
 def _index(call: HttpCall, infos: list[SessionInfo]) -> Iterator[tuple[str, object]]:

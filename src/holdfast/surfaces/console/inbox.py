@@ -68,7 +68,7 @@ def show_inbox(call: HttpCall) -> HttpAnswer:
         heads = ("message", "session", "state", "changed", ">tries", "reason", "actions")
         body.append(table(heads, rows, "Messages, newest first"))
     else:
-        body.append(tag("p", "No message here. What arrives stays until it is answered."))
+        body.append(tag("p", "No messages. A message stays here until it is answered."))
     if found.next_before:
         given = {"state": query.state, "session": query.session, "before": found.next_before}
         address = urlencode({name: value for name, value in given.items() if value})

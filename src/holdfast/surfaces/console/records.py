@@ -233,7 +233,7 @@ class RecordView:
             f"{title}: an output of {size_text(ref.bytes)} was moved out of the log. ",
             tag("a", "Read it", href=address),
         )
-        return join(moved, self._fold("what the model sees of it", texts, record.id, "result"))
+        return join(moved, self._fold("shown to the model", texts, record.id, "result"))
 
 
 _WHO: Final = {

@@ -137,7 +137,7 @@ def _part_of_address(text: str, kind: Any) -> Any:
     try:
         return convert_typed(text, kind, strict=False)
     except (msgspec.ValidationError, UnicodeError):
-        raise Problem(404, "there is nothing of that name here") from None
+        raise Problem(404, "nothing here has that name") from None
 
 
 ROUTES: Final = (

@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "application/problem+json"
 TITLES: Final[dict[int, str]] = {
-    400: "The request cannot be understood",
-    401: "Who asks is not known",
+    400: "The request cannot be read",
+    401: "The caller is not known",
     403: "Not allowed",
     404: "Not found",
-    405: "The method does not fit the address",
+    405: "The address does not take this method",
     408: "Too slow",
-    409: "It conflicts with the present state",
+    409: "The request conflicts with the current state",
     413: "Too large",
-    415: "The type of the body does not fit",
+    415: "The type of the body is not supported",
     421: "This server does not answer for that host",
-    422: "It cannot be done as asked",
-    429: "Too much at once",
+    422: "The request cannot be carried out",
+    429: "Too many requests",
     431: "The address or the headers are too large",
-    500: "A mistake of ours",
-    503: "Not available for now",
+    500: "The server failed",
+    503: "The server is not available now",
 }
 _STATUS: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     # The first that fits; a class comes before the one that it is derived from.

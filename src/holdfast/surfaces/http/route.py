@@ -38,7 +38,8 @@ class HttpInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
             value = getattr(self, name)
             if value is not None and not is_name(value):
                 raise ValueError(
-                    f"`{name}` has letters, digits, `_` and `-`, and begins with a letter or digit"
+                    f"`{name}` may have letters, digits, `_` and `-`, and has to begin with a "
+                    "letter or a digit"
                 )
 
 

@@ -219,7 +219,7 @@ def _path_of(scope: Scope) -> str:
 def _unreadable(encodings: str) -> ProxyProblem:
     return ProxyProblem(
         415,
-        f"requests in the encoding `{encodings}` cannot be read, and so not be logged",
+        f"requests with the encoding `{encodings}` cannot be read, so they cannot be logged",
         f"use {', '.join(READABLE_ENCODINGS)} or none; `--mode observe` passes them on",
         code="compressed_request",
     )

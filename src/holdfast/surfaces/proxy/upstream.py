@@ -196,7 +196,7 @@ def problem_of(error: Exception, name: str) -> ProxyProblem:
         return ProxyProblem(502, what, hint, code="upstream_unreachable")
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return ProxyProblem(502, f"the address of {whose} cannot be used", "check --upstream")
-    what = f"{whose} broke the connection off: {str(error) or type(error).__name__}"
+    what = f"{whose} closed the connection: {str(error) or type(error).__name__}"
     return ProxyProblem(502, what, "try again", code="upstream_broke_off")
 
 

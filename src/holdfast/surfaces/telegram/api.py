@@ -26,7 +26,7 @@ UNREACHED: Final = 0
 """The code of a failure without an answer."""
 _HINTS: Final = {
     401: "the token is wrong or was revoked; @BotFather gives the current one",
-    404: "the token is wrong, or `--api-base` is no server of the Bot API",
+    404: "the token is wrong, or `--api-base` is not a server of the Bot API",
     409: "stop the other program that runs this bot, or delete its webhook; one program can "
     "receive the messages of a bot",
 }

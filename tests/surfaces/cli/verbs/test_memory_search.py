@@ -166,7 +166,7 @@ def test_an_interruption_keeps_what_was_made(
     model = ("--embedder", f"openai:letters@{server.url}")
     capsys.readouterr()
     assert main(["--root", root, "memory", "index", *model]) == 130
-    assert "stopped after 128 of 153; the next time goes on there" in capsys.readouterr().err
+    assert "stopped after 128 of 153; the next run continues from there" in capsys.readouterr().err
     monkeypatch.setattr(OpenAIEmbedder, "_ask", ask)
     made = json.loads(_asked(root, capsys, "index", *model, "--json"))
     assert (made["embedded"], made["vectors"]) == (25, 153)

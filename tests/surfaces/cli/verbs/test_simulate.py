@@ -72,5 +72,5 @@ def test_simulate_leaves_out_short_sessions_and_takes_the_time_between_calls(
     assert none.status == 2
     assert "no session among 2 transcripts has 9 calls or more" in none.err
     for wrong in ("soon", "inf", "nan"):
-        assert "is no number" in simulate(f"--idle={wrong}").err
+        assert "is not a number" in simulate(f"--idle={wrong}").err
     assert "too small: pass 0 or more" in simulate("--idle=-1").err

@@ -57,7 +57,10 @@ class EvaluateCommand(ReplaysConversations, frozen=True, kw_only=True):
     save_baseline: Annotated[str | None, option("write a baseline for later", "FILE")] = None
     tolerance: Annotated[
         float,
-        option(f"how much dearer and colder it may get ({100 * TOLERANCE:g})", "PERCENT"),
+        option(
+            f"how much cost may rise, and cache reads may fall ({100 * TOLERANCE:g})",
+            "PERCENT",
+        ),
     ] = 100 * TOLERANCE
     max_losses: Annotated[int | None, option("fail where there are more losses", "N")] = None
     html: Annotated[

@@ -237,7 +237,9 @@ def _show_calls(looked: Inspection, app: App) -> None:
         words = "on abandoned branches, or for summaries and notes"
         out.line(f"of them, {count(looked.abandoned_calls, 'call')} {words}")
     if spent.unknown:
-        out.line(f"of them, {count(spent.unknown, 'call')} reported no usage: in no sum")
+        out.line(
+            f"of them, {count(spent.unknown, 'call')} reported no usage and are not in the sums"
+        )
     for each in spent.models if len(spent.models) > 1 or spent.unpriced else ():
         cost = "price unknown" if each.cost is None else f"${each.cost:,.2f}"
         out.line(f"  {each.model or 'no model named'}: {count(each.calls, 'call')}, {cost}")

@@ -91,7 +91,7 @@ class ServeCommand(Command, frozen=True, kw_only=True):
             line = msgspec.json.encode({"token": token, "settings": kept})
         with app.out.binary() as stream:  # the one place where a token is shown, once
             stream.write(line + b"\n")
-        app.out.note("it is not kept anywhere: store it now. For the settings:")
+        app.out.note("it is not stored anywhere: keep it now. For the settings:")
         app.out.note("[[tokens]]")
         for name, value in kept.items():
             app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")

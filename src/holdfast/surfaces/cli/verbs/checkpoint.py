@@ -165,4 +165,4 @@ class ReseedCommand(Command, frozen=True, kw_only=True):
         if found[1].text:
             app.out.text(found[1].text)
         else:
-            app.out.note(f"{found[0].session} has no messages to tell of")
+            app.out.note(f"{found[0].session} has no messages")

@@ -285,7 +285,9 @@ def _embed(memory: Memory, missing: int, app: App) -> int:
         try:
             return memory.embed(report=report)
         except KeyboardInterrupt:
-            app.out.note(f"stopped after {done:,} of {missing:,}; the next time goes on there")
+            app.out.note(
+                f"stopped after {done:,} of {missing:,}; the next run continues from there"
+            )
             raise
 
 

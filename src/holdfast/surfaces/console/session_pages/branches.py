@@ -43,7 +43,7 @@ def _branch_row(call: HttpCall, key: SessionKey, branch: Branch) -> Html:
     start = branch.forked_from
     return layout.row(
         tag("a", branch.head, href=session_path(key, f"/records/{branch.head}")),
-        layout.gist(call.workspace.mask(branch.title), 120) or "none since it left",
+        layout.gist(call.workspace.mask(branch.title), 120) or "nothing since the fork",
         moment(branch.ts),
         number(branch.records),
         tag("a", start, href=session_path(key, f"/records/{start}")) if start else "the beginning",

@@ -147,7 +147,9 @@ def _compare(call: HttpCall, key: SessionKey, old: Compaction, new: Compaction) 
                 tag("ol", *lines, class_="lines"),
             )
         )
-    return join(tag("h2", "Two compactions, line by line"), tag("div", *sides, class_="sides"))
+    return join(
+        tag("h2", "Two compactions compared line by line"), tag("div", *sides, class_="sides")
+    )
 
 
 def _cut_link(key: SessionKey, cut: Compaction) -> Html:

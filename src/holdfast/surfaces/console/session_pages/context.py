@@ -138,7 +138,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
             "p",
             tag(
                 "a",
-                "What would be sent at half the window",
+                "The request at half the window",
                 href=session_path(key, "/context/what-if", window=half),
             ),
             " · ",

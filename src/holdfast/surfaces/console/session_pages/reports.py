@@ -152,7 +152,7 @@ def _origin(call: HttpCall, key: SessionKey) -> Html | None:
         ),
         tag(
             "p",
-            "Run `holdfast adopt` again to bring along what its source got since.",
+            "Run `holdfast adopt` again to bring along what was added to its source since.",
             class_="dim",
         ),
     )
@@ -275,7 +275,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
     if records is None:
         body.append(_too_long(command))
     elif not any(isinstance(record, Assistant) for record in records):
-        body.append(tag("p", "The session has no reply yet, so that there is nothing to judge."))
+        body.append(tag("p", "The session has no reply yet, so there is nothing to evaluate."))
     else:
         source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
         terms = EvaluationTerms(window=Window(query.window, "simulated"))

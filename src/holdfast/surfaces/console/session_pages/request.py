@@ -126,10 +126,10 @@ def show_changes(call: HttpCall) -> HttpAnswer:
     body += [
         _moves(key, previous, reply),
         _sums(diff, reply),
-        tag("h3", "What this request had"),
+        tag("h3", "Contents of this request"),
         pattern_sheet(),
         window_picture(plan),
-        _part(call, key, "Removed, or said in other words", "-", diff.removed),
+        _part(call, key, "Removed or reworded", "-", diff.removed),
         _part(call, key, "Added", "+", diff.added),
         tag(
             "p",
