@@ -13,7 +13,14 @@ from tests.support.runs import examples
 from holdfast.core.dialects.registry import DIALECTS, target
 from holdfast.core.log.records import Assistant, User, encode
 from holdfast.core.models.messages import Image, Other, Text
-from holdfast.integrations.common.bounded import ListBounds, NextRequest, Refusals, name_records
+from holdfast.integrations.common.bounded import (
+    Attempts,
+    BoundedMessages,
+    ListBounds,
+    NextRequest,
+    Refusals,
+    name_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,11 +51,12 @@ def spell(view: BoundedView) -> str:
     return json.dumps(said)
 
 
-class Framework:
+class Framework(BoundedMessages):
     """A loop that keeps all its messages and sends what an adapter lets through."""
 
     def __init__(self, dialect: str, refuses: Callable[[str], str]) -> None:
-        self.bounds = ListBounds(target(dialect, model="m"), window=100_000)
+        self.dialect = dialect  # type: ignore[misc]
+        super().__init__("m", window=100_000)
         self.refuses = refuses
         self.messages: list[Record] = []
         self.sent: list[str] = []
@@ -56,12 +64,11 @@ class Framework:
     def say(self, content: Any) -> bool:
         """Return whether a message was answered; the framework keeps it all the same."""
         self.messages.append(User(content=content))
-        records = named(self.messages)
-        refusals, now = Refusals(self.bounds), NextRequest()
+        attempts = Attempts(self, self.fit)
+        request: list[str] | None = attempts.fit()
         calls = 0
-        while True:
-            view = self.bounds.fit(records, at_most=now.at_most)
-            self.sent.append(spell(view))
+        while request is not None:
+            self.sent += request
             calls += 1
             assert calls <= 4
             assert self.sent.count(self.sent[-1]) == 1, "a request was sent twice"
@@ -69,10 +76,12 @@ class Framework:
             if not words:
                 self.messages.append(Assistant(content="Fine."))
                 return True
-            found = refusals.answer(Refused(words), view.plan)
-            if found is None:
-                return False
-            now = found
+            request = attempts.after(Refused(words))
+        return False
+
+    def fit(self, at_most: int | None) -> list[str]:
+        spelled = [encode(record).decode() for record in self.messages]
+        return [spell(self.view_of(self.messages, spelled, {"at_most": at_most}))]
 
 
 def named(records: Sequence[Record]) -> list[Record]:

@@ -9,11 +9,14 @@ each reply was made from, so that reasoning which is bound to another one is lef
 from __future__ import annotations
 
 import hashlib
+import operator
+import threading
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict, Unpack
 
 import msgspec
 
+from holdfast.core.dialects.registry import target
 from holdfast.core.failures.classify import learned_window
 from holdfast.core.log.records import Assistant, Epoch
 from holdfast.core.models.generation import traits_of
@@ -31,11 +34,12 @@ from holdfast.core.turn.refusals import (
 )
 from holdfast.core.window import Window, window_argument
 from holdfast.engine.session.prepare import cache_for
+from holdfast.errors import CannotFit
 from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.failures.classify import Failure
     from holdfast.core.log.records import Record
@@ -91,10 +95,31 @@ class _Origin(msgspec.Struct, frozen=True):
     """A digest of system prompt and tools."""
 
 
+class BoundsOptions(TypedDict, total=False):
+    """The window that requests are bounded to, and how."""
+
+    window: GivenWindow
+    policy: Policy | PolicyName | None
+
+
+class RequestSize(TypedDict, total=False):
+    """What a request has beside its messages, as far as its size is concerned."""
+
+    system: str
+    tools: Sequence[Tool]
+    output_tokens: int | None
+    at_most: int | None
+    """The most tokens that it may have: a larger one was refused."""
+    model: str
+    """The model that is asked, where the bounds were made for none."""
+
+
 class BoundedView(msgspec.Struct, frozen=True):
     """A list of messages that fits."""
 
     plan: Plan
+    ids: tuple[str, ...]
+    """The ids of the records of the list."""
     opening: tuple[ContextUnit, ...]
     """Units that take the place of the messages before `start`: the carry-over of a cut."""
     start: int
@@ -113,6 +138,15 @@ class BoundedView(msgspec.Struct, frozen=True):
         is_whole = not self.start and not self.opening and not self.stale
         return is_whole and not self.changed and not self.added
 
+    def kept(
+        self, start: int | None = None
+    ) -> Iterator[tuple[int, tuple[MessagePart, ...] | None, bool, tuple[MessagePart, ...]]]:
+        """Yield the place of each record that is kept, the parts that take its place, whether its
+        reasoning is left out, and the parts to send after it."""
+        for place in range(self.start if start is None else start, len(self.ids)):
+            name = self.ids[place]
+            yield place, self.changed.get(name), name in self.stale, self.added.get(name, ())
+
 
 class ListBounds:
     """Fits lists of messages into a window, one conversation after the other or at once."""
@@ -124,7 +158,7 @@ class ListBounds:
         window: GivenWindow = None,
         policy: Policy | PolicyName | None = None,
     ) -> None:
-        self._target = target
+        self.target = target
         self._window = window_argument(window) or window_of(target.model)
         self._policy = policy_of(policy or "balanced")
         self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
@@ -138,41 +172,31 @@ class ListBounds:
         """The window that requests are fitted into."""
         return self._window
 
-    def fit(
-        self,
-        records: Sequence[Record],
-        *,
-        system: str = "",
-        tools: Sequence[Tool] = (),
-        output_tokens: int | None = None,
-        at_most: int | None = None,
-        model: str = "",
-    ) -> BoundedView:
-        """Return a view of records, which have ids of `name_records`, that fits.
-
-        With `at_most`, one of at most so many tokens: a larger one was refused. `model` is the
-        model that is asked, where the bounds were made for none. Raises `CannotFit`.
-        """
+    def fit(self, records: Sequence[Record], **size: Unpack[RequestSize]) -> BoundedView:
+        """Return a view of records, which have ids of `name_records`, that fits. Raises
+        `CannotFit`."""
+        system, tools = size.get("system", ""), size.get("tools", ())
         conversation = records[0].id if records else ""
         digests = _digests(records)
         path, standing = _insert(records, digests, self._decided.get(conversation, []))
         request = ProjectionRequest(
             records=path,
             window=self._window,
-            target=self._target,
+            target=self.target,
             system=system,
             tools=tools,
-            output_tokens=output_tokens,
+            output_tokens=size.get("output_tokens"),
             policy=self._policy,
             floor=0,
-            at_most=at_most,
+            at_most=size.get("at_most"),
             has_stored_ids=False,
         )
-        plan = project(request, cache_for(self._target))
+        plan = project(request, cache_for(self.target))
         standing = [*standing, *self._remember(records, standing, plan.decisions)]
         epoch = standing[-1].record.id if standing else ""
         now = _Origin(epoch, _digest_head(system, tools))
-        stale = self._find_stale(records, digests, now, model or self._target.model)
+        reader = size.get("model") or self.target.model
+        stale = self._find_stale(records, digests, now, reader)
         stale |= _replies_before_refusal(records, standing)
         return _view(plan, records, frozenset(stale))
 
@@ -221,7 +245,7 @@ class ListBounds:
         self._decided[conversation] = [*known, *made]
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
-        return made
+        return None if made == before else made
 
     def _find_stale(
         self, records: Sequence[Record], digests: Sequence[str], now: _Origin, reader: str
@@ -420,4 +444,123 @@ def _view(plan: Plan, records: Sequence[Record], stale: frozenset[str]) -> Bound
             before = part.record
             if is_mended or sent != part:
                 changed[before] = (*changed.get(before, ()), sent)
-    return BoundedView(plan, tuple(plan.opening_units), start, changed, added, stale)
+    opening = tuple(plan.opening_units)
+    ids = tuple(record.id for record in records)
+    return BoundedView(plan, ids, opening, start, changed, added, stale)
+
+
+class BoundedMessages:
+    """Bounds the messages of a framework's requests: the base of the adapters' classes."""
+
+    dialect: ClassVar = "openai-chat"
+    provider: ClassVar = ""
+    framework_arguments: ClassVar[tuple[str, ...]] = ()
+    """What the framework's own base class is made with."""
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        window: GivenWindow = None,
+        policy: Policy | PolicyName | None = None,
+    ) -> None:
+        super().__init__(*self.framework_arguments)
+        about = target(self.dialect, provider=self.provider, model=model)
+        self.bounds = ListBounds(about, window=window, policy=policy)
+        self.plan: Plan | None = None
+        """The plan of the newest request; None before the first."""
+        self.mutex = threading.Lock()
+        """Held while messages are fitted and their plan is read."""
+
+    def view_of(
+        self, records: Sequence[Record], spelled: Sequence[str], size: RequestSize
+    ) -> BoundedView:
+        """Return a view of the records of messages that fits. Raises `CannotFit`.
+
+        `spelled` has a text for each that is the same in the next request.
+        """
+        found = self.bounds.fit(name_records(records, spelled), **size)
+        self.plan = found.plan
+        return found
+
+
+class Attempts:
+    """The requests for one reply. Each is another one than that which was refused before it."""
+
+    def __init__(
+        self,
+        bounded: BoundedMessages,
+        fit: Callable[..., list[Any]],
+        *given: Any,
+        output_tokens: int = 0,
+    ) -> None:
+        """`fit` returns the messages of a request, made of what is `given` and of the tokens that
+        it may have at most."""
+        self._bounded = bounded
+        self._fit = fit
+        self._given = given
+        self._output_tokens = output_tokens
+        self._refusals = Refusals(bounded.bounds)
+        self._at_most: int | None = None
+        self._sent: tuple[Plan | None, list[Any]] | None = None
+
+    def fit(self, *given: Any) -> list[Any]:
+        """Return the messages of the next request. Raises `CannotFit`."""
+        self._given = given or self._given
+        with self._bounded.mutex:
+            found = self._fit(*self._given, self._at_most)
+            self._sent = (self._bounded.plan, found)
+        return found
+
+    def after(self, error: Exception) -> list[Any] | None:
+        """Return the messages of the request after a refused one; None where no other one helps."""
+        try:
+            if self._sent is None:
+                self.fit()  # for the size of what was refused
+            assert self._sent is not None
+            plan, before = self._sent
+            if plan is None:
+                return None
+            found = self._refusals.answer(error, plan, output_tokens=self._output_tokens)
+            if found is None:
+                return None
+            self._at_most = found.at_most
+            made = self.fit()
+        except CannotFit:
+            return None
+        return None if made == before else made
+
+
+def write_parts(
+    messages: Sequence[Any],
+    owners: Sequence[tuple[int, list[Any]]],
+    view: BoundedView,
+    *,
+    write: Callable[[MessagePart], list[Any]],
+    rewrite: Callable[[MessagePart, Sequence[Any]], list[Any]],
+    without_reasoning: Callable[[list[Any]], list[Any]],
+    copy: Callable[[Any, list[Any]], Any],
+) -> list[Any]:
+    """Return the messages of a view, where a message has parts of several records.
+
+    `owners` has, for each record, the place of its message and its parts. `write` makes messages of
+    a new part, `rewrite` parts of a changed one, and `copy` a message with other parts.
+    """
+    sent = [message for unit in view.opening for part in unit.parts for message in write(part)]
+    kept: dict[int, tuple[list[Any], list[Any]]] = {}
+    for row, changed, is_stale, added in view.kept():
+        place, parts = owners[row]
+        if changed is not None:
+            parts = [made for part in changed for made in rewrite(part, parts)]
+        if is_stale:
+            parts = without_reasoning(parts)
+        own, after = kept.setdefault(place, ([], []))
+        own += parts
+        after += [message for part in added for message in write(part)]
+    for place, (own, after) in kept.items():
+        message, before = messages[place], messages[place].parts or ()
+        is_whole = len(own) == len(before) and all(map(operator.is_, own, before))
+        if own:
+            sent.append(message if is_whole else copy(message, own))
+        sent += after
+    return sent

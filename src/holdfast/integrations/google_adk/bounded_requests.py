@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects.common.writing import SILENT
-from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import ToolResult, Unknown, encode
-from holdfast.core.models.messages import Image, Text, Thinking, Tool, ToolAnswer, ToolCall
-from holdfast.errors import CannotFit
+from holdfast.core.models.messages import (
+    Image,
+    Text,
+    Thinking,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    text_of_blocks,
+)
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
+from holdfast.integrations.common.bounded import Attempts, BoundedMessages, write_parts
 from holdfast.integrations.google_adk.events import standard_parts
 
 if TYPE_CHECKING:
@@ -21,18 +27,14 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy, PolicyName
-    from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
-    from holdfast.core.window import GivenWindow
-    from holdfast.integrations.common.bounded import BoundedView
+    from holdfast.integrations.common.bounded import BoundsOptions, RequestSize
 
 _REQUESTS_MAX: Final = 16
 """Requests whose contents are kept in case they are refused."""
-_NAME: Final = "holdfast_bounded_requests"
 
 
-class PluginMethods:
+class PluginMethods(BoundedMessages):
     """Keeps every request of an app within the model's window. A `BasePlugin` of ADK.
 
         App(name="helper", root_agent=agent, plugins=[BoundedRequests(window=128_000)])
@@ -46,17 +48,12 @@ class PluginMethods:
 
     framework_base: ClassVar = "google.adk.plugins.base_plugin:BasePlugin"
 
-    def __init__(
-        self,
-        model: str = "",
-        *,
-        window: GivenWindow = None,
-        policy: Policy | PolicyName | None = None,
-    ) -> None:
-        super().__init__(_NAME)  # type: ignore[call-arg]
-        about = target("gemini", provider="google", model=model)
-        self._bounds = ListBounds(about, window=window, policy=policy)
-        self.plan: Plan | None = None
+    dialect: ClassVar = "gemini"
+    provider: ClassVar = "google"
+    framework_arguments: ClassVar = ("holdfast_bounded_requests",)
+
+    def __init__(self, model: str = "", **bounds: Unpack[BoundsOptions]) -> None:
+        super().__init__(model, **bounds)
         self._given: dict[int, tuple[Any, list[Any]]] = {}
         """The newest requests, each with its contents as they came."""
 
@@ -72,58 +69,46 @@ class PluginMethods:
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> Any:
         """Return the reply to a smaller request; None where the error is about something else."""
-        refusals = Refusals(self._bounds)
         _request, given = self._given.pop(id(llm_request), (None, llm_request.contents))
-        while True:
-            contents = await asyncio.to_thread(self._shrink, llm_request, given, error, refusals)
-            if contents is None:
-                return None
+        output = getattr(llm_request.config, "max_output_tokens", None) or 0
+        attempts = Attempts(self, self._fit, llm_request, given, output_tokens=output)
+        while (contents := await asyncio.to_thread(attempts.after, error)) is not None:
             llm_request.contents = contents
             try:
                 return await _ask_again(callback_context, llm_request)
             except Exception as again:
                 error = again
+        return None
 
     def fit(self, llm_request: Any, at_most: int | None = None) -> list[Any]:
         """Return contents that fit: with `at_most`, into so many tokens for the whole request."""
-        contents: list[Any] = llm_request.contents
+        return self._fit(llm_request, llm_request.contents, at_most)
+
+    def _fit(self, llm_request: Any, contents: list[Any], at_most: int | None) -> list[Any]:
+        from google.genai import types
+
         if not contents:
             return []
         found = list(_records(contents))
         records = [record for record, _place, _parts in found]
-        named = name_records(records, [encode(record).decode() for record in records])
         config = llm_request.config
-        view = self._bounds.fit(
-            named,
-            system=_system(config),
-            tools=_tools(config),
-            output_tokens=getattr(config, "max_output_tokens", None),
-            at_most=at_most,
-            model=str(llm_request.model or ""),
-        )
-        self.plan = view.plan
+        size: RequestSize = {
+            "system": _system(config),
+            "tools": _tools(config),
+            "output_tokens": getattr(config, "max_output_tokens", None),
+            "at_most": at_most,
+            "model": str(llm_request.model or ""),
+        }
+        view = self.view_of(records, [encode(record).decode() for record in records], size)
         if view.is_unchanged:
             return contents
-        owners = [(place, parts) for _record, place, parts in found]
-        return _write(contents, [record.id for record in named], owners, view)
-
-    def _shrink(
-        self, llm_request: Any, given: list[Any], error: Exception, refusals: Refusals
-    ) -> list[Any] | None:
-        """Return smaller contents, or contents without what was refused; None where they would not
-        help, or there are none."""
-        sent, llm_request.contents = llm_request.contents, given  # what was decided is about these
-        try:
-            self.fit(llm_request)  # for the size of what was refused
-            assert self.plan is not None
-            output = getattr(llm_request.config, "max_output_tokens", None) or 0
-            found = refusals.answer(error, self.plan, output_tokens=output)
-            contents = None if found is None else self.fit(llm_request, found.at_most)
-        except CannotFit:
-            return None
-        finally:
-            llm_request.contents = sent
-        return None if contents == sent else contents
+        return write_parts(
+            *(contents, [(place, parts) for _record, place, parts in found], view),
+            write=_contents,
+            rewrite=lambda part, parts: _parts(part.blocks, parts),
+            without_reasoning=_without_reasoning,
+            copy=lambda content, parts: types.Content(role=content.role, parts=parts),
+        )
 
 
 async def _ask_again(callback_context: Any, llm_request: Any) -> Any:
@@ -148,37 +133,6 @@ def _records(contents: Sequence[Any]) -> Iterator[tuple[Record, int, list[Any]]]
             yield Unknown(type="peer_item"), place, parts
         for record in made:
             yield record, place, [answers.pop(0)] if isinstance(record, ToolResult) else others
-
-
-def _write(
-    contents: Sequence[Any],
-    ids: Sequence[str],
-    owners: Sequence[tuple[int, list[Any]]],
-    view: BoundedView,
-) -> list[Any]:
-    from google.genai import types
-
-    sent = [made for unit in view.opening for part in unit.parts for made in _contents(part)]
-    kept: dict[int, list[Any]] = {}
-    after: dict[int, list[Any]] = {}
-    for name, (place, parts) in list(zip(ids, owners, strict=True))[view.start :]:
-        changed = view.changed.get(name)
-        if changed is not None:
-            parts = [made for part in changed for made in _parts(part.blocks, parts)]
-        if name in view.stale:
-            parts = _without_reasoning(parts)
-        kept.setdefault(place, []).extend(parts)
-        for part in view.added.get(name, ()):
-            after.setdefault(place, []).extend(_contents(part))
-    for place, parts in kept.items():
-        content = contents[place]
-        is_whole = len(parts) == len(content.parts or ()) and all(
-            made is part for made, part in zip(parts, content.parts, strict=True)
-        )
-        if parts:
-            sent.append(content if is_whole else types.Content(role=content.role, parts=parts))
-        sent += after.get(place, [])
-    return sent
 
 
 def _without_reasoning(parts: Sequence[Any]) -> list[Any]:
@@ -255,7 +209,7 @@ def _call(block: ToolCall, original: Any) -> Any:
 def _answer(block: ToolAnswer, original: Any) -> Any:
     from google.genai import types
 
-    text = "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
+    text = text_of_blocks(block.content)
     said = {"error" if block.is_error else "result": text}
     if original is None:
         answer = types.FunctionResponse(id=block.call_id, name=block.name or "tool", response=said)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects.common.block_atoms import THINKING
 from holdfast.core.dialects.common.writing import SILENT, data_uri
-from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown
-from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
-from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import ListBounds, NextRequest, Refusals, name_records
+from holdfast.core.models.messages import Image, Tool, ToolAnswer, ToolCall, text_of_blocks
+from holdfast.integrations.common.bounded import Attempts, BoundedMessages
 from holdfast.integrations.common.langchain_messages import record_from_message
 
 if TYPE_CHECKING:
@@ -19,17 +17,15 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy, PolicyName
-    from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
-    from holdfast.core.window import GivenWindow
+    from holdfast.integrations.common.bounded import RequestSize
 
 
 _SERVER: Final = ("reasoning", "__openai_function_call_ids__")
 """Fields beside a reply with reasoning, and with ids that a server joins to it."""
 
 
-class MiddlewareMethods:
+class MiddlewareMethods(BoundedMessages):
     """Keeps every request of an agent within the model's window. An `AgentMiddleware`.
 
     Messages that fit are passed on untouched; the state of the agent keeps all of them. A request
@@ -40,100 +36,59 @@ class MiddlewareMethods:
 
     framework_base: ClassVar = "langchain.agents.middleware:AgentMiddleware"
 
-    def __init__(
-        self,
-        model: str = "",
-        *,
-        window: GivenWindow = None,
-        policy: Policy | PolicyName | None = None,
-    ) -> None:
-        super().__init__()
-        self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
-        self.plan: Plan | None = None
-
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        refusals, now = Refusals(self._bounds), NextRequest()
+        attempts = Attempts(self, self._fit, request)
+        messages: list[Any] | None = attempts.fit()
         while True:
-            fitted = self._fit(request, now.at_most)
             try:
-                return handler(fitted)
+                return handler(request.override(messages=messages))
             except Exception as error:
-                found = self._next_try(refusals, request, fitted.messages, error)
-                if found is None:
+                messages = attempts.after(error)
+                if messages is None:
                     raise
-                now = found
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with messages that fit."""
-        refusals, now = Refusals(self._bounds), NextRequest()
+        attempts = Attempts(self, self._fit, request)
+        messages: list[Any] | None = await asyncio.to_thread(attempts.fit)
         while True:
-            fitted = await asyncio.to_thread(self._fit, request, now.at_most)
             try:
-                return await handler(fitted)
+                return await handler(request.override(messages=messages))
             except Exception as error:
-                found = await asyncio.to_thread(
-                    self._next_try, refusals, request, fitted.messages, error
-                )
-                if found is None:
+                messages = await asyncio.to_thread(attempts.after, error)
+                if messages is None:
                     raise
-                now = found
 
-    def fit(
-        self,
-        messages: Sequence[Any],
-        *,
-        system: str = "",
-        tools: Sequence[Tool] = (),
-        at_most: int | None = None,
-        model: str = "",
-    ) -> list[Any]:
+    def fit(self, messages: Sequence[Any], **size: Unpack[RequestSize]) -> list[Any]:
         """Return messages that fit: with `at_most`, into so many tokens for the whole request."""
         if not messages:
             return []
         found = [record_from_message(message) for message in messages]
         records = [Unknown(type="peer_item") if record is None else record for record in found]
         spelled = [_spell(message, record) for message, record in zip(messages, found, strict=True)]
-        named = name_records(records, spelled)
-        view = self._bounds.fit(named, system=system, tools=tools, at_most=at_most, model=model)
-        self.plan = view.plan
+        view = self.view_of(records, spelled, size)
         if view.is_unchanged:
             return list(messages)
         sent = [message for unit in view.opening for message in _messages(unit.parts)]
-        for place in range(view.start, len(messages)):
-            name = named[place].id
-            if name in view.changed:
-                sent += _messages(view.changed[name], messages[place])
-            elif name in view.stale:
-                sent.append(_without_reasoning(messages[place]))
+        for place, changed, is_stale, added in view.kept():
+            message = messages[place]
+            if changed is not None:
+                sent += _messages(changed, message)
             else:
-                sent.append(messages[place])
-            sent += _messages(view.added.get(name, ()))
+                sent.append(_without_reasoning(message) if is_stale else message)
+            sent += _messages(added)
         return sent
 
-    def _fit(self, request: Any, at_most: int | None) -> Any:
+    def _fit(self, request: Any, at_most: int | None) -> list[Any]:
         system = getattr(request.system_message, "text", None)
-        messages = self.fit(
+        return self.fit(
             request.messages,
             system=str(system) if isinstance(system, str) else "",  # a text of theirs is no JSON
             tools=_tools(request.tools or ()),
             at_most=at_most,
             model=_name_of(request.model),
         )
-        return request.override(messages=messages)
-
-    def _next_try(
-        self, refusals: Refusals, request: Any, before: list[Any], error: Exception
-    ) -> NextRequest | None:
-        """Return the next try; None where no other request would help, or none can be made."""
-        found = None if self.plan is None else refusals.answer(error, self.plan)
-        if found is None:
-            return None
-        try:
-            fitted = self._fit(request, found.at_most)
-        except CannotFit:
-            return None
-        return None if fitted.messages == before else found
 
 
 def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
@@ -144,9 +99,9 @@ def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
     for part in parts:
         answers = [block for block in part.blocks if isinstance(block, ToolAnswer)]
         calls = [block for block in part.blocks if isinstance(block, ToolCall)]
-        text = _text(part.blocks)
+        text = text_of_blocks(part.blocks)
         for answer in answers:
-            content = _text(answer.content)
+            content = text_of_blocks(answer.content)
             if isinstance(original, ToolMessage) and original.tool_call_id == answer.call_id:
                 made.append(original.model_copy(update={"content": content}))
             else:
@@ -199,10 +154,6 @@ def _compose(blocks: Sequence[Block], text: str) -> Any:
     pictures = [block for block in blocks if isinstance(block, Image)]
     shown = [{"type": "image_url", "image_url": {"url": data_uri(block)}} for block in pictures]
     return [{"type": "text", "text": text}, *shown] if shown else text
-
-
-def _text(blocks: Sequence[Block]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, Text))
 
 
 def _spell(message: Any, record: Record | None) -> str:

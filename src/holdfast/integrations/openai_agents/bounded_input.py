@@ -6,17 +6,17 @@ The latter is a model that survives refused requests.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects import openai_responses
 from holdfast.core.dialects.openai_responses.items import ResponsesItems
-from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.units import ContextUnit, messages_of
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
+from holdfast.integrations.common.bounded import Attempts, BoundedMessages
 from holdfast.integrations.common.originals import spell_item
 from holdfast.integrations.common.responses_items import records_from_items
 from holdfast.providers.requests import render
@@ -25,17 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.projection.policy import Policy, PolicyName
-    from holdfast.core.projection.project import Plan
-    from holdfast.core.window import GivenWindow
-    from holdfast.integrations.common.bounded import BoundedView
+    from holdfast.integrations.common.bounded import BoundsOptions, RequestSize
 
 
-_DIALECT: Final = openai_responses.ENTRY.own.name
 _ITEMS: Final = ResponsesItems()
 
 
-class BoundedInput:
+class BoundedInput(BoundedMessages):
     """Keeps every request of a run within the model's window.
 
         run_config = RunConfig(call_model_input_filter=BoundedInput(window=128_000))
@@ -46,16 +42,8 @@ class BoundedInput:
     plan of the newest request, with a ledger of every item.
     """
 
-    def __init__(
-        self,
-        model: str = "",
-        *,
-        window: GivenWindow = None,
-        policy: Policy | PolicyName | None = None,
-    ) -> None:
-        self._target = target(_DIALECT, provider="openai", model=model)
-        self.bounds = ListBounds(self._target, window=window, policy=policy)
-        self.plan: Plan | None = None
+    dialect: ClassVar = openai_responses.ENTRY.own.name
+    provider: ClassVar = "openai"
 
     async def __call__(self, data: Any) -> Any:
         """Return the input of a model call, within the window. Raises `CannotFit`."""
@@ -71,50 +59,26 @@ class BoundedInput:
         )
         return ModelInputData(input=items, instructions=given.instructions)
 
-    def fit(
-        self,
-        items: Sequence[Any],
-        *,
-        system: str = "",
-        tools: Sequence[Tool] = (),
-        output_tokens: int | None = None,
-        at_most: int | None = None,
-        model: str = "",
-    ) -> list[Any]:
+    def fit(self, items: Sequence[Any], **size: Unpack[RequestSize]) -> list[Any]:
         """Return items that fit: with `at_most`, into so many tokens for the whole request."""
         if not items:
             return []
-        spelled = [spell_item(item) for item in items]
-        records = name_records(records_from_items(items), spelled)
-        view = self.bounds.fit(
-            records,
-            system=system,
-            tools=tools,
-            output_tokens=output_tokens,
-            at_most=at_most,
-            model=model,
-        )
-        self.plan = view.plan
+        view = self.view_of(records_from_items(items), [spell_item(item) for item in items], size)
         if view.is_unchanged:
             return list(items)
-        return self._write(items, [record.id for record in records], view)
-
-    def _write(self, items: Sequence[Any], ids: Sequence[str], view: BoundedView) -> list[Any]:
         start = view.start
         while start and start < len(items) and items[start - 1].get("type") == "reasoning":
             start -= 1  # the API wants a reasoning item before the call that it led to
         sent = self._render(view.opening)
-        for place in range(start, len(items)):
-            name = ids[place]
-            if name in view.changed:
-                parts = view.changed[name]
-                sent += self._render([ContextUnit((part,)) for part in parts])
-            elif name in view.stale:
+        for place, changed, is_stale, added in view.kept(start):
+            if changed is not None:
+                sent += self._render([ContextUnit((part,)) for part in changed])
+            elif is_stale:
                 bare = _ITEMS.without_reasoning(items[place])
                 sent += [] if bare is None else [bare]
             else:
                 sent.append(items[place])
-            sent += self._render([ContextUnit((part,)) for part in view.added.get(name, ())])
+            sent += self._render([ContextUnit((part,)) for part in added])
         return sent
 
     def _render(self, units: Sequence[ContextUnit]) -> list[Json]:
@@ -132,7 +96,7 @@ class BoundedInput:
         ]
         first = [Message("assistant", tuple(calls))] if calls else []
         prompt = Prompt(messages=(*first, *messages))
-        written: list[Json] = render(prompt, self._target)["input"]
+        written: list[Json] = render(prompt, self.bounds.target)["input"]
         return written[len(calls) :]
 
 
@@ -153,9 +117,7 @@ _INPUT: Final = 1
 
 def recover_overflow(
     model: Any,
-    *,
-    window: GivenWindow = None,
-    policy: Policy | PolicyName | None = None,
+    **bounds: Unpack[BoundsOptions],
 ) -> Any:
     """Return a model that sends a request again when the provider refuses it: smaller, or without
     the media or words that it refuses.
@@ -167,7 +129,7 @@ def recover_overflow(
     provider keeps (`conversation_id`, `previous_response_id`) are passed through as they are.
     """
     require("openai_agents")
-    return _model_class()(model, BoundedInput(_name_of(model), window=window, policy=policy))
+    return _model_class()(model, BoundedInput(_name_of(model), **bounds))
 
 
 class Retry:
@@ -176,46 +138,34 @@ class Retry:
     def __init__(self, bounds: BoundedInput, arguments: tuple[Any, ...], options: Any) -> None:
         self._bounds = bounds
         self.arguments = arguments
-        self._given = arguments[_INPUT]
-        """The items as they came: what was decided is about these."""
-        self._refusals = Refusals(bounds.bounds)
+        about = self._about()
+        self._attempts = Attempts(
+            *(bounds, lambda items, at_most: bounds.fit(items, **about, at_most=at_most)),
+            arguments[_INPUT],
+            output_tokens=about["output_tokens"] or 0,
+        )
         is_kept_there = options.get("conversation_id") or options.get("previous_response_id")
         self._can_shrink = isinstance(arguments[_INPUT], list) and not is_kept_there
 
     async def begin(self) -> None:
         """Make the first request as earlier ones were: cut where they were cut, and without what
         was refused in them."""
-        if not self._can_shrink or not self._bounds.bounds.has_decisions:
-            return
-        try:
-            items = await asyncio.to_thread(self._refit)
-        except CannotFit:
-            return  # the provider says so in its own words
-        self.arguments = (self.arguments[0], items, *self.arguments[2:])
-
-    def _refit(self) -> list[Any]:
-        return self._bounds.fit(self.arguments[_INPUT], **self._about())
+        if self._can_shrink and self._bounds.bounds.has_decisions:
+            with suppress(CannotFit):  # the provider says so in its own words
+                self._take(await asyncio.to_thread(self._attempts.fit))
 
     async def shrink(self, error: Exception) -> bool:
         """Make the request smaller; False where that would not help, or is impossible."""
         if not self._can_shrink:
             return False
-        try:
-            items = await asyncio.to_thread(self._fit, error)
-        except CannotFit:
+        items = await asyncio.to_thread(self._attempts.after, error)
+        if items is None:
             return False
-        if items is None or items == self.arguments[_INPUT]:
-            return False
-        self.arguments = (self.arguments[0], items, *self.arguments[2:])
+        self._take(items)
         return True
 
-    def _fit(self, error: Exception) -> list[Any] | None:
-        items, about = self._given, self._about()
-        self._bounds.fit(items, **about)  # for the size of what was refused
-        assert self._bounds.plan is not None
-        reply = about["output_tokens"] or 0
-        found = self._refusals.answer(error, self._bounds.plan, output_tokens=reply)
-        return None if found is None else self._bounds.fit(items, **about, at_most=found.at_most)
+    def _take(self, items: list[Any]) -> None:
+        self.arguments = (self.arguments[0], items, *self.arguments[2:])
 
     def _about(self) -> dict[str, Any]:
         """Return what a request has beside its items, as far as their size is concerned."""

@@ -9,15 +9,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects.common.writing import SILENT, media_type
-from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Unknown, encode
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.errors import CannotFit
-from holdfast.integrations.common.bounded import ListBounds, Refusals, name_records
+from holdfast.integrations.common.bounded import BoundedMessages, Refusals
 from holdfast.integrations.strands.messages import records_from_message
 from holdfast.providers.failures import name_failure
 
@@ -25,18 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.units import MessagePart
-    from holdfast.core.window import GivenWindow
-    from holdfast.integrations.common.bounded import BoundedView
+    from holdfast.integrations.common.bounded import BoundedView, BoundsOptions, RequestSize
 
 _READ: Final = "I have read the record and go on from there."
 _SMALLER_SHARE: Final = 0.7
 """Of a refused size, for the next request: the SDK's exception may not say more."""
 
 
-class ManagerMethods:
+class ManagerMethods(BoundedMessages):
     """Keeps every request of an agent within a window. A `ConversationManager` of Strands.
 
         Agent(model, conversation_manager=HoldfastConversationManager(window=128_000))
@@ -53,22 +50,16 @@ class ManagerMethods:
 
     removed_message_count: int
 
-    def __init__(
-        self,
-        model: str = "",
-        *,
-        window: GivenWindow = None,
-        policy: Policy | PolicyName | None = None,
-    ) -> None:
-        super().__init__()
-        self._bounds = ListBounds(target("anthropic", model=model), window=window, policy=policy)
+    dialect: ClassVar = "anthropic"
+
+    def __init__(self, model: str = "", **bounds: Unpack[BoundsOptions]) -> None:
+        super().__init__(model, **bounds)
         self._opening: list[Any] = []
         """The messages at the beginning that stand for those that were removed."""
         self._is_edited = False
         """True once messages were changed, which a session keeps as they were."""
         self._is_resumed = False
         """True while such messages of a session wait for their first request."""
-        self.plan: Plan | None = None
         self._given: list[Any] | None = None
         """The messages as they were before the newest request."""
         self._refused: tuple[Refusals, list[Any]] | None = None
@@ -92,7 +83,7 @@ class ManagerMethods:
         if not isinstance(error, Exception) or name_failure(error).is_overflow:
             return
         if self._refused is None:
-            self._refused = (Refusals(self._bounds), list(self._given or messages))
+            self._refused = (Refusals(self.bounds), list(self._given or messages))
         refusals, before = self._refused
         found = refusals.answer(error, self.plan)
         sent = list(messages)
@@ -135,7 +126,7 @@ class ManagerMethods:
     def _next_size(self, error: Exception | None, plan: Plan) -> int:
         for found in (error, getattr(error, "__cause__", None)):
             if isinstance(found, Exception) and name_failure(found).is_overflow:
-                answer = Refusals(self._bounds).answer(found, plan)
+                answer = Refusals(self.bounds).answer(found, plan)
                 if answer is not None and answer.at_most is not None:
                     return answer.at_most
         return int(_SMALLER_SHARE * plan.tokens.total)
@@ -160,22 +151,19 @@ class ManagerMethods:
             made = records_from_message(message) or [Unknown(type="peer_item")]
             records += made
             owners += [place] * len(made)
-        named = name_records(records, [encode(record).decode() for record in records])
-        view = self._bounds.fit(
-            named,
-            system=_system(agent),
-            tools=_tools(agent),
-            at_most=at_most,
-            model=_model_of(agent),
-        )
-        self.plan = view.plan
+        size: RequestSize = {
+            "system": _system(agent),
+            "tools": _tools(agent),
+            "at_most": at_most,
+            "model": _model_of(agent),
+        }
+        view = self.view_of(records, [encode(record).decode() for record in records], size)
         if not view.is_unchanged:
-            self._write(messages, owners, [record.id for record in named], view)
+            self._write(messages, owners, view)
 
-    def _write(
-        self, messages: list[Any], owners: Sequence[int], ids: Sequence[str], view: BoundedView
-    ) -> None:
+    def _write(self, messages: list[Any], owners: Sequence[int], view: BoundedView) -> None:
         self._is_edited = True
+        ids = view.ids
         start = owners[view.start] if view.start < len(owners) else len(messages)
         changed = {
             place
@@ -225,7 +213,7 @@ def _model_of(agent: Any) -> str:
 def _rebuild(message: Any, ids: Sequence[str], view: BoundedView) -> list[Any]:
     """Return a message with its changed results, and what has to follow it."""
     texts = {
-        block.call_id: _text(block.content)
+        block.call_id: text_of_blocks(block.content)
         for name in ids
         for part in view.changed.get(name, ())
         for block in part.blocks
@@ -270,7 +258,7 @@ def _content(block: Block) -> Any:
             return {"toolUse": call}
         case ToolAnswer():
             status = "error" if block.is_error else "success"
-            content = [{"text": _text(block.content)}]
+            content = [{"text": text_of_blocks(block.content)}]
             return {
                 "toolResult": {"toolUseId": block.call_id, "status": status, "content": content}
             }
@@ -279,10 +267,6 @@ def _content(block: Block) -> Any:
             return {"image": {"format": kind, "source": {"bytes": base64.b64decode(block.data)}}}
         case _:  # thinking and other media go with what was cut
             return None
-
-
-def _text(blocks: Sequence[Block]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, Text))
 
 
 def _system(agent: Any) -> str:
