@@ -153,3 +153,16 @@ def test_a_body_that_is_too_large_loses_its_media_first() -> None:
     assert Refusals(bounds).answer(error, view.plan) == NextRequest()
     assert PICTURE not in spell(bounds.fit(records))
     assert "Look" in spell(bounds.fit(records))
+
+
+def test_a_request_that_would_be_the_same_is_not_sent_again() -> None:
+    framework = Framework("openai-chat", lambda _request: "")
+    framework.messages = [User(content="Hello.")]
+
+    def fit(at_most: int | None) -> list[str]:
+        framework.fit(at_most)
+        return ["the same"]
+
+    attempts = Attempts(framework, fit)
+    assert attempts.fit() == ["the same"]
+    assert attempts.after(Refused("prompt is too long: 210000 tokens > 200000 maximum")) is None

@@ -245,7 +245,7 @@ class ListBounds:
         self._decided[conversation] = [*known, *made]
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
-        return None if made == before else made
+        return made
 
     def _find_stale(
         self, records: Sequence[Record], digests: Sequence[str], now: _Origin, reader: str
