@@ -43,9 +43,7 @@ class CallerMistake(Exception):
         self.mistake = mistake
 
 
-class CallableModel:
-    """A model behind a function. A stream that it returns is heard as it comes."""
-
+class _OverFunction:
     def __init__(
         self,
         send: Callable[[Json], Any],
@@ -55,6 +53,10 @@ class CallableModel:
         self.target = target
         self.window = window_for(target, window)
         self._send = send
+
+
+class CallableModel(_OverFunction):
+    """A model behind a function. A stream that it returns is heard as it comes."""
 
     def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         try:
@@ -71,18 +73,8 @@ class CallableModel:
         return read_reply(raw, self.target, on_delta)
 
 
-class AsyncCallableModel:
+class AsyncCallableModel(_OverFunction):
     """The same for functions that return something to await; others do as well."""
-
-    def __init__(
-        self,
-        send: Callable[[Json], Any],
-        target: Target,
-        window: GivenWindow = None,
-    ) -> None:
-        self.target = target
-        self.window = window_for(target, window)
-        self._send = send
 
     async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         try:

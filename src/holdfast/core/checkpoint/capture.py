@@ -38,7 +38,7 @@ from holdfast.core.limits import (
     SIDECAR_ITEMS_MAX,
 )
 from holdfast.core.log.records import Checkpoint, Flush, Header
-from holdfast.core.log.replay import assistant_text, user_text, with_ids
+from holdfast.core.log.replay import assistant_text, place_after, user_text, with_ids
 from holdfast.core.narrative.digest import words_of
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import cut, scrub_deep
@@ -74,7 +74,7 @@ def capture_state(
     told; where that is older than `previous`, the records are the whole path, without a `previous`.
     """
     path = with_ids(list(records))
-    start = _place_after(path, previous.upto) if previous is not None else None
+    start = place_after(path, previous.upto) if previous is not None else None
     reading = _Reading(previous if previous is not None and start is not None else State(), session)
     left_out = read_left_out(path)
     for record in path[start or 0 :]:
@@ -232,14 +232,6 @@ class _Reading:
             extra=self._extra,
         )
         return _cover(state)
-
-
-def _place_after(records: Sequence[Record], upto: str) -> int | None:
-    """The index after the record of that id; None where it is not there."""
-    if not upto:
-        return None
-    places = (at for at in range(len(records) - 1, -1, -1) if records[at].id == upto)
-    return next((place + 1 for place in places), None)
 
 
 def _inherit(state: State, session: str) -> State:

@@ -200,9 +200,8 @@ class RunBlocking(msgspec.Struct, frozen=True):
     work: Callable[[], Any]
 
 
-Effect: TypeAlias = (
-    Now
-    | Read
+StoreEffect: TypeAlias = (
+    Read
     | Append
     | FindMessage
     | AcquireTurn
@@ -211,13 +210,10 @@ Effect: TypeAlias = (
     | ScalePicture
     | SaveCheckpoint
     | SearchMemory
-    | CallModel
-    | StartTools
-    | NextToolResult
-    | Sleep
-    | Emit
     | RunBlocking
 )
+"""Effects that block a thread: they reach a store, or other work."""
+Effect: TypeAlias = StoreEffect | Now | CallModel | StartTools | NextToolResult | Sleep | Emit
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -225,3 +225,11 @@ def assistant_text(record: Record) -> str:
     if not isinstance(record, Assistant):
         return ""
     return scrub(text_of(record.content)).strip()
+
+
+def place_after(records: Sequence[Record], upto: str) -> int | None:
+    """Return the index after the record of that id; None where it is not there."""
+    if not upto:
+        return None
+    places = (at for at in range(len(records) - 1, -1, -1) if records[at].id == upto)
+    return next((place + 1 for place in places), None)

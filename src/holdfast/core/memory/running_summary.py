@@ -16,7 +16,7 @@ from holdfast.core.checkpoint.render import inert
 from holdfast.core.checkpoint.told import ToldLine, ToldLines, tell_lines
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.log.records import Header
-from holdfast.core.log.replay import with_ids
+from holdfast.core.log.replay import place_after, with_ids
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import tag_text
@@ -64,7 +64,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
     refused is not told; where that is older than the summary, it is made anew.
     """
     path = with_ids(list(records))
-    start = _place_after(path, sidecar.upto)
+    start = place_after(path, sidecar.upto)
     before = sidecar if start is not None else _empty(sidecar)
     told = ToldLines(before.items, before.omitted, before.items_max, before.item_chars)
     upto = before.upto
@@ -104,13 +104,6 @@ def read_sidecar(data: bytes) -> Sidecar | None:
         return None
     is_ours = found.version == VERSION and len(found.items) <= found.items_max
     return found if is_ours else None
-
-
-def _place_after(records: Sequence[Record], upto: str) -> int | None:
-    if not upto:
-        return None
-    places = (at for at in range(len(records) - 1, -1, -1) if records[at].id == upto)
-    return next((place + 1 for place in places), None)
 
 
 def _empty(sidecar: Sidecar) -> Sidecar:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.dialects.common.values import as_dict
 from holdfast.core.log.records import ModelChange, text_of
 from holdfast.core.models.messages import read_tools
 from holdfast.core.proxy.branches import CHAIN_FIELD
@@ -137,7 +138,7 @@ def find_client_id(headers: Mapping[str, str], body: Json, path_session: str = "
     previous = _text(body.get("previous_response_id"))
     if named:
         return ClientId(named, is_named=True, previous=previous)
-    user_id = _text(_mapping(body.get("metadata")).get("user_id"))
+    user_id = _text(as_dict(body.get("metadata")).get("user_id"))
     session = next((headers[name].strip() for name in _ID_HEADERS if headers.get(name)), "")
     session = session or _session_in(user_id)
     if session:
@@ -154,7 +155,7 @@ def _session_in(user_id: str) -> str:
             found = msgspec.json.decode(user_id)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return ""
-        return _text(_mapping(found).get("session_id"))
+        return _text(as_dict(found).get("session_id"))
     ending = _USER_SESSION.search(user_id[-200:])
     return ending[1] if ending else ""
 
@@ -169,10 +170,6 @@ def stable_system(system: str) -> str:
     """A system prompt without the lines that a client changes with every conversation."""
     lines = (line for line in system.split("\n") if not line.startswith(_BILLING))
     return "\n".join(lines)
-
-
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.dialects.common.client_items import is_reply
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.log.records import Assistant, ToolResult
 from holdfast.core.proxy.branches import CHAIN_FIELD
@@ -58,17 +59,11 @@ def _start_of_step(request: ClientRequest, first: int) -> int:
     """The index at which the reply before an item begins."""
     start = request.atoms[0].item
     index = max(start, first - 1)
-    while index > start and not _is_reply(request.items_from(index)[0]):
+    while index > start and not is_reply(request.items_from(index)[0]):
         index -= 1
-    while index > start and _is_reply(request.items_from(index - 1)[0]):
+    while index > start and is_reply(request.items_from(index - 1)[0]):
         index -= 1
     return min(index, first)
-
-
-def _is_reply(item: Any) -> bool:
-    return isinstance(item, dict) and (
-        item.get("role") in ("assistant", "model") or str(item.get("type")).endswith("_call")
-    )
 
 
 def _end_of(record: Record, atoms: Sequence[Atom], at: int, *, is_one_item: bool) -> int:

@@ -165,24 +165,19 @@ class _Reader:
             item.get("type") in ("compaction", "compaction_summary") for item in history
         )
         if not summary.strip() and not is_encrypted:
-            texts = [_text(item) for item in history if item.get("role") == "user"]
+            texts = [blocks.text_of(item) for item in history if item.get("role") == "user"]
             summary = next((text for text in reversed(texts) if text.strip()), "")
         if not summary.strip():
             self.draft.skip("compaction", "its summary is encrypted or empty")
             return
         # All words of the user are kept, beside a summary that is a user message as well.
-        texts = [_text(item) for item in history if item.get("role") == "user"]
+        texts = [blocks.text_of(item) for item in history if item.get("role") == "user"]
         turn = keep_users(self.draft, [text for text in texts if not text.endswith(summary)])
         model = self.reply.model
         made = Compaction(summary=summary, method="model", model=model, ts=ts, turn=turn)
         self.draft.add(made)
         others = len(history) - len(turn or ())
         self.draft.skip("kept by a compaction", "it repeats messages of the log", others)
-
-
-def _text(item: Json) -> str:
-    said = blocks.blocks_of(item.get("content"))
-    return "\n".join(text_or_empty(block.get("text")) for block in said)
 
 
 IMPORTER: Final = Importer(

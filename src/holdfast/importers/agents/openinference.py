@@ -75,11 +75,11 @@ def _read_run(spans: list[Json]) -> Draft:
     replies = [_reply(span) for span in spans]
     requests = [_request(span) for span in spans]
     last = max(range(len(spans)), key=lambda place: (len(requests[place]), place))
-    waiting = {_plain_text(reply): reply for reply in replies[:last]}
+    waiting = {blocks.text_of(reply): reply for reply in replies[:last]}
     draft = Draft()
     draft.skip("request that a later one repeats", "it is there whole in the last", last)
     for message in _join_messages(requests[last]):
-        said = waiting.get(_plain_text(message)) if message.get("role") == "assistant" else None
+        said = waiting.get(blocks.text_of(message)) if message.get("role") == "assistant" else None
         about = {name: said[name] for name in ("usage", "timestamp", "model")} if said else {}
         carry_message(draft, {**message, **about})
     for reply in replies[last:]:
@@ -119,7 +119,7 @@ def _join_messages(messages: list[Json]) -> list[Json]:
     """smolagents writes calls and results as messages of their own; they go where they belong."""
     joined: list[Json] = []
     for message in messages:
-        role, text = message.get("role"), _plain_text(message)
+        role, text = message.get("role"), blocks.text_of(message)
         calls = _read_written_calls(text) if role == "tool-call" else []
         if calls and joined and joined[-1].get("role") == "assistant":
             joined[-1] = {**joined[-1], "tool_calls": calls}
@@ -142,11 +142,6 @@ def _read_written_calls(text: str) -> list[Json]:
         return mappings(ast.literal_eval(written.strip()))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return []
-
-
-def _plain_text(message: Json) -> str:
-    said = blocks.blocks_of(message.get("content"))
-    return "\n".join(text_or_empty(block.get("text")) for block in said)
 
 
 def _number(value: object) -> int | None:

@@ -193,3 +193,9 @@ def _foreign_call(item: Json) -> Json:
         arguments,
         text_or_empty(item.get("thoughtSignature") or item.get("thought_signature")),
     )
+
+
+def text_of(message: Json) -> str:
+    """Return the texts of a message."""
+    said = blocks_of(message.get("content"))
+    return "\n".join(text_or_empty(block.get("text")) for block in said)

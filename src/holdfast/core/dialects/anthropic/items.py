@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dialects.common.block_atoms import THINKING, message_atoms
+from holdfast.core.dialects.common.block_atoms import THINKING
 from holdfast.core.dialects.common.block_edit import (
     shorten_content,
     shorten_message,
-    shorten_reply,
 )
 from holdfast.core.dialects.common.client_items import ClientItems
 from holdfast.core.dialects.common.values import as_dict
@@ -17,7 +16,6 @@ from holdfast.core.dialects.common.writing import SILENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.dialects.common.digests import Atom
     from holdfast.core.log.records import Json
     from holdfast.core.models.messages import Block, Piece, Role
 
@@ -26,18 +24,6 @@ class AnthropicItems(ClientItems):
     """Results are blocks of user messages; instructions have a field of their own."""
 
     is_reply_one_item = True
-
-    def read_atoms(self, items: Sequence[Any], first: int = 0) -> list[Atom]:
-        start = 0 if first else self.count_leading(items)
-        return [
-            atom
-            for index, item in enumerate(items[start:], first + start)
-            if isinstance(item, dict)
-            for atom in message_atoms(item, index)
-        ]
-
-    def shorten_reply(self, items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:
-        return shorten_reply(items, blocks)
 
     def shorten(
         self,

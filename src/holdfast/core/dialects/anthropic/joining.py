@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.dialects.anthropic.reply import block_index
 from holdfast.core.dialects.common.rounds import (
     NOTHING_SAID,
     ReplyJoiner,
     Rounds,
     add_usage,
-    as_object,
-    as_objects,
     write_event,
 )
+from holdfast.core.dialects.common.values import as_dict, as_dicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -38,17 +38,17 @@ class AnthropicJoiner:
     def take(self, event: Json, raw: bytes) -> list[bytes]:
         match event.get("type"):
             case "message_start":
-                self._usage = as_object(as_object(event.get("message")).get("usage"))
+                self._usage = as_dict(as_dict(event.get("message")).get("usage"))
                 return [raw] if self._is_first else []
             case "content_block_start":
                 return self._start_block(event, raw)
             case "content_block_delta" | "content_block_stop":
-                index = _index(event)
+                index = block_index(event)
                 if index not in self._places:
                     self._open(index)
                 return self._write(event, raw)
             case "message_delta":
-                news = as_object(event.get("usage")).items()
+                news = as_dict(event.get("usage")).items()
                 self._usage = {**self._usage, **{n: v for n, v in news if v is not None}}
                 self._held.append((event, raw))
                 return []
@@ -59,13 +59,13 @@ class AnthropicJoiner:
                 return [raw]
 
     def _start_block(self, event: Json, raw: bytes) -> list[bytes]:
-        block = as_object(event.get("content_block"))
+        block = as_dict(event.get("content_block"))
         if _is_call(block, self._names):
-            self._places[_index(event)] = None
+            self._places[block_index(event)] = None
             self._has_own_call = True
             return []
         self._has_call |= block.get("type") == "tool_use"
-        self._open(_index(event))
+        self._open(block_index(event))
         return self._write(event, raw)
 
     def _open(self, index: int) -> None:
@@ -73,7 +73,7 @@ class AnthropicJoiner:
         self._next += 1
 
     def _write(self, event: Json, raw: bytes) -> list[bytes]:
-        index = _index(event)
+        index = block_index(event)
         place = self._places[index]
         if place is None:
             return []
@@ -102,14 +102,14 @@ class AnthropicJoiner:
             return raw
         ended = dict(event)
         if self._has_own_call and not self._has_call:
-            ended["delta"] = _without_call(as_object(event.get("delta")))
+            ended["delta"] = _without_call(as_dict(event.get("delta")))
         if self._before:
             ended["usage"] = add_usage(self._before, self._usage)
         return raw if ended == event else write_event(ended, "message_delta")
 
     def join(self, bodies: Sequence[Json]) -> Json:
         last = bodies[-1]
-        found = [block for body in bodies for block in as_objects(body.get("content"))]
+        found = [block for body in bodies for block in as_dicts(body.get("content"))]
         content = [block for block in found if not _is_call(block, self._names)]
         if len(bodies) == 1 and len(content) == len(found):
             return last
@@ -117,7 +117,7 @@ class AnthropicJoiner:
         for body in bodies:
             usage = add_usage(usage, body.get("usage"))
         joined = {**last, "content": content, "usage": usage}
-        calls = [block for block in as_objects(last.get("content")) if _is_client_call(block)]
+        calls = [block for block in as_dicts(last.get("content")) if _is_client_call(block)]
         if calls and all(_is_call(block, self._names) for block in calls):
             joined = _without_call(joined)
             joined["content"] = content or [{"type": "text", "text": NOTHING_SAID}]
@@ -132,11 +132,6 @@ def _text_events(text: str) -> list[bytes]:
         {"type": "content_block_stop", "index": 0},
     ]
     return [write_event(event, event["type"]) for event in events]
-
-
-def _index(event: Json) -> int:
-    index = event.get("index")
-    return index if isinstance(index, int) else 0
 
 
 def _is_client_call(block: Json) -> bool:
@@ -162,7 +157,7 @@ class AnthropicRounds(Rounds):
         self, body: Json, left_out: Container[str], *, is_stored: bool = True
     ) -> list[Json]:
         del is_stored
-        content = [_without_null(block) for block in as_objects(body.get("content"))]
+        content = [_without_null(block) for block in as_dicts(body.get("content"))]
         content = [block for block in content if not _is_left_out(block, left_out)]
         return [{"role": "assistant", "content": content}] if content else []
 
@@ -176,7 +171,7 @@ class AnthropicRounds(Rounds):
         return [{**item, "content": [{**item["content"][0], "content": text}]}]
 
     def _calls_by_name(self, body: Json) -> list[Json]:
-        return as_objects(body.get("content"))
+        return as_dicts(body.get("content"))
 
 
 def _is_left_out(block: Json, left_out: Container[str]) -> bool:

@@ -103,14 +103,14 @@ class AnthropicStream:
                 self._message = {**as_dict(event.get("message"))}
             case "content_block_start":
                 block = as_dict(event.get("content_block"))
-                self._blocks[_index(event)] = _Growing(block)
+                self._blocks[block_index(event)] = _Growing(block)
                 return _open_block(block)
             case "content_block_delta":
-                growing = self._blocks.setdefault(_index(event), _Growing({"type": "text"}))
+                growing = self._blocks.setdefault(block_index(event), _Growing({"type": "text"}))
                 return growing.add(as_dict(event.get("delta")))
             case "content_block_stop":
-                if _index(event) in self._blocks:
-                    self._blocks[_index(event)].is_closed = True
+                if block_index(event) in self._blocks:
+                    self._blocks[block_index(event)].is_closed = True
             case "message_delta":
                 self._message.update(as_dict(event.get("delta")))
                 usage = as_dict(self._message.get("usage"))
@@ -198,7 +198,7 @@ def _open_block(block: Json) -> list[Delta]:
             return []
 
 
-def _index(event: Json) -> int:
+def block_index(event: Json) -> int:
     index = event.get("index")
     return index if isinstance(index, int) else 0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.dialects.common.block_atoms import content_atoms
+from holdfast.core.dialects.common.block_atoms import content_atoms, message_atoms
+from holdfast.core.dialects.common.block_edit import shorten_reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +41,22 @@ class ClientItems(ABC):
 
     # Atoms
 
-    @abstractmethod
     def read_atoms(self, items: Sequence[Any], first: int = 0) -> list[Atom]:
         """The atoms of items, in the order in which their records stand in a log.
 
         `first` is the index of the first item given, where those before it are known.
         """
+        start = 0 if first else self.count_leading(items)
+        return [
+            atom
+            for index, item in enumerate(items[start:], first + start)
+            if isinstance(item, dict)
+            for atom in self.item_atoms(item, index)
+        ]
+
+    def item_atoms(self, item: Json, index: int) -> list[Atom]:
+        """The atoms of one item."""
+        return message_atoms(item, index)
 
     def reply_digests(self, content: Content) -> list[bytes]:
         """The digests of a reply as the log has it; the client's next request repeats them."""
@@ -63,9 +74,9 @@ class ClientItems(ABC):
 
     # Edits
 
-    @abstractmethod
     def shorten_reply(self, items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:
         """The items of a reply with shorter texts and arguments."""
+        return shorten_reply(items, blocks)
 
     @abstractmethod
     def shorten(
@@ -95,3 +106,10 @@ class ClientItems(ABC):
         """A reply of several rounds with the cache marks that the client set in its own items."""
         del given
         return list(items)
+
+
+def is_reply(item: Any) -> bool:
+    """Return whether an item is of the model, in whichever dialect."""
+    return isinstance(item, dict) and (
+        item.get("role") in ("assistant", "model") or str(item.get("type")).endswith("_call")
+    )

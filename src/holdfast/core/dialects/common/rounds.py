@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.dialects.common.values import as_dict, as_number
+
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
@@ -96,24 +98,12 @@ def add_usage(first: Any, second: Any) -> Any:
             name: add_usage(first.get(name), second.get(name))
             for name in dict.fromkeys((*first, *second))
         }
-    if _is_number(first) and _is_number(second):
+    if as_number(first) is not None and as_number(second) is not None:
         return first + second
     return first if second is None else second
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def as_object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def as_objects(value: Any) -> list[Json]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def first_object(body: Json, field: str) -> Json:
     """The first item of a list, where it is an object."""
     found = body.get(field)
-    return as_object(found[0]) if isinstance(found, list) and found else {}
+    return as_dict(found[0]) if isinstance(found, list) and found else {}

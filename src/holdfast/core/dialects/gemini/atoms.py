@@ -59,7 +59,7 @@ class _ReplyAtoms:
     def add(self, part: Any, index: int, place: int) -> None:
         if not isinstance(part, dict) or part.get("thought") is True:
             return
-        call = _either(part, "functionCall", "function_call")
+        call = either(part, "functionCall", "function_call")
         if isinstance(part.get("text"), str):
             if part["text"]:
                 self._text += part["text"]
@@ -90,7 +90,7 @@ def _user_atoms(parts: Sequence[Any], index: int) -> list[Atom]:
     for place, part in enumerate(parts):
         if not isinstance(part, dict):
             continue
-        answer = _either(part, "functionResponse", "function_response")
+        answer = either(part, "functionResponse", "function_response")
         text = part.get("text")
         if isinstance(answer, dict):
             said = [answer.get("name"), answer.get("response"), answer.get("parts")]
@@ -119,9 +119,9 @@ def _part_of(block: Json) -> Json:
 
 
 def _digest_part(part: Json) -> bytes:
-    data = _either(part, "inlineData", "inline_data")
+    data = either(part, "inlineData", "inline_data")
     if isinstance(data, dict):
-        kind = _either(data, "mimeType", "mime_type")
+        kind = either(data, "mimeType", "mime_type")
         # Google's package writes the alphabet for addresses, the API the usual one.
         content = str(data.get("data")).replace("-", "+").replace("_", "/")
         return digest_as("block", ["inlineData", kind, content])
@@ -129,6 +129,7 @@ def _digest_part(part: Json) -> bytes:
     return digest_as("block", said)
 
 
-def _either(value: Json, camel: str, snake: str) -> Any:
+def either(value: Json, camel: str, snake: str) -> Any:
+    """A field as the wire or as the SDK's objects spell it."""
     found = value.get(camel)
     return value.get(snake) if found is None else found

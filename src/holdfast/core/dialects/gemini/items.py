@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dialects.common.client_items import ClientItems
+from holdfast.core.dialects.common.client_items import ClientItems, is_reply
 from holdfast.core.dialects.gemini import atoms, edit
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class GeminiItems(ClientItems):
         joined: list[Any] = []
         for item in items:
             last: Any = joined[-1] if joined else {}
-            if _is_reply(last) and _is_reply(item):
+            if is_reply(last) and is_reply(item):
                 parts = [*(last.get("parts") or ()), *(item.get("parts") or ())]
                 joined[-1] = {**last, "parts": parts}
             else:
@@ -65,12 +65,6 @@ class GeminiItems(ClientItems):
 
     def text_item(self, role: Role, text: str) -> Json:
         return edit.text_content(role, text)
-
-
-def _is_reply(item: Any) -> bool:
-    return isinstance(item, dict) and (
-        item.get("role") in ("assistant", "model") or str(item.get("type")).endswith("_call")
-    )
 
 
 def _is_users(item: Any) -> bool:

@@ -10,11 +10,10 @@ from holdfast.core.dialects.common.rounds import (
     ReplyJoiner,
     Rounds,
     add_usage,
-    as_object,
-    as_objects,
     first_object,
     write_event,
 )
+from holdfast.core.dialects.common.values import as_dict, as_dicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -43,9 +42,9 @@ class GeminiJoiner:
             return [raw]
         if self._is_first and "responseId" in event:
             self._identity = {"responseId": event["responseId"]}
-        self._usage = as_object(event.get("usageMetadata")) or self._usage
-        candidate = as_object((event.get("candidates") or [{}])[0])
-        given = as_object(candidate.get("content")).get("parts")
+        self._usage = as_dict(event.get("usageMetadata")) or self._usage
+        candidate = as_dict((event.get("candidates") or [{}])[0])
+        given = as_dict(candidate.get("content")).get("parts")
         parts = self._filter(given if isinstance(given, list) else [])
         is_changed = isinstance(given, list) and parts != given
         if is_changed:
@@ -60,7 +59,7 @@ class GeminiJoiner:
     def _filter(self, parts: Sequence[Any]) -> list[Any]:
         kept = []
         for part in parts:
-            known = as_object(part)
+            known = as_dict(part)
             if _is_call(known, self._names):
                 self._has_own_call = True
                 continue
@@ -76,7 +75,7 @@ class GeminiJoiner:
     def _write(self, event: Json, raw: bytes) -> bytes:
         written = {**event, **self._identity} if "responseId" in event else event
         if self._before and "usageMetadata" in event:
-            total = add_usage(self._before, as_object(event["usageMetadata"]))
+            total = add_usage(self._before, as_dict(event["usageMetadata"]))
             written = {**written, "usageMetadata": total}
         return raw if raw and written == event else write_event(written)
 
@@ -109,13 +108,13 @@ class GeminiJoiner:
 
     def join(self, bodies: Sequence[Json]) -> Json:
         last = bodies[-1]
-        candidate = as_object((last.get("candidates") or [{}])[0])
+        candidate = as_dict((last.get("candidates") or [{}])[0])
         parts: list[Any] = []
         count = 0
         usage: Any = None
         for body in bodies:
-            found = as_object((body.get("candidates") or [{}])[0])
-            given = as_object(found.get("content")).get("parts")
+            found = as_dict((body.get("candidates") or [{}])[0])
+            given = as_dict(found.get("content")).get("parts")
             count += len(given) if isinstance(given, list) else 0
             self._has_own_call = False
             parts += self._filter(given if isinstance(given, list) else [])
@@ -129,29 +128,29 @@ class GeminiJoiner:
 
 def _is_call(part: Json, names: frozenset[str]) -> bool:
     call = part.get("functionCall", part.get("function_call"))
-    return str(as_object(call).get("name")) in names
+    return str(as_dict(call).get("name")) in names
 
 
 def _with_parts(event: Json, candidate: Json, parts: list[Any]) -> Json:
-    content = {**as_object(candidate.get("content")), "parts": parts}
+    content = {**as_dict(candidate.get("content")), "parts": parts}
     return {**event, "candidates": [{**candidate, "content": content}]}
 
 
 def _says(event: Json) -> bool:
-    candidate = as_object((event.get("candidates") or [{}])[0])
-    return bool(as_objects(as_object(candidate.get("content")).get("parts")))
+    candidate = as_dict((event.get("candidates") or [{}])[0])
+    return bool(as_dicts(as_dict(candidate.get("content")).get("parts")))
 
 
 def _without_end(event: Json) -> Json:
-    candidate = as_object((event.get("candidates") or [{}])[0])
+    candidate = as_dict((event.get("candidates") or [{}])[0])
     kept = {n: v for n, v in candidate.items() if n not in ("finishReason", "finishMessage")}
     return {**event, "candidates": [kept]}
 
 
 def _not_empty(event: Json, text: str) -> Json:
     """An event whose content has a part: some clients read the first one unasked."""
-    candidate = as_object((event.get("candidates") or [{}])[0])
-    parts = as_object(candidate.get("content")).get("parts")
+    candidate = as_dict((event.get("candidates") or [{}])[0])
+    parts = as_dict(candidate.get("content")).get("parts")
     if parts != [] and not (text and parts == [{"text": ""}]):
         return event
     return _with_parts(event, candidate, [{"text": text}])
@@ -188,7 +187,7 @@ class GeminiRounds(Rounds):
         self, calls: Sequence[ToolCall], body: Json, names: Container[str]
     ) -> list[Json]:
         del calls
-        found = [as_object(part.get("functionCall")) for part in _reply_parts(body)]
+        found = [as_dict(part.get("functionCall")) for part in _reply_parts(body)]
         return [call for call in found if str(call.get("name")) in names]
 
     def _calls_by_name(self, body: Json) -> list[Json]:
@@ -197,4 +196,4 @@ class GeminiRounds(Rounds):
 
 
 def _reply_parts(body: Json) -> list[Json]:
-    return as_objects(as_object(first_object(body, "candidates").get("content")).get("parts"))
+    return as_dicts(as_dict(first_object(body, "candidates").get("content")).get("parts"))

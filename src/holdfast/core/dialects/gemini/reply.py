@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.common.reading import (
     ReplyFailed,
@@ -10,6 +10,7 @@ from holdfast.core.dialects.common.reading import (
     settle_stop,
 )
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
+from holdfast.core.dialects.gemini.atoms import either
 from holdfast.core.models.replies import Delta, Reply
 
 if TYPE_CHECKING:
@@ -45,32 +46,26 @@ def read(body: Json, target: Target) -> Reply:
     candidate = candidates[0] if candidates else {}
     parts = as_dicts(as_dict(candidate.get("content")).get("parts"))
     content = [block for part in parts for block in _block(part)]
-    reason = as_text(_either(candidate, "finishReason", "finish_reason"))
+    reason = as_text(either(candidate, "finishReason", "finish_reason"))
     stop: Stop = _STOPS.get(reason, "other" if reason else "end")
-    blocked = as_dict(_either(body, "promptFeedback", "prompt_feedback"))
-    why = as_text(_either(blocked, "blockReason", "block_reason"))
+    blocked = as_dict(either(body, "promptFeedback", "prompt_feedback"))
+    why = as_text(either(blocked, "blockReason", "block_reason"))
     if why and not candidates:
         stop, reason = "refusal", why
     return Reply(
         content=content,
         stop=settle_stop(stop, content),
         stop_reason=reason,
-        raw_usage=as_dict(_either(body, "usageMetadata", "usage_metadata")) or None,
+        raw_usage=as_dict(either(body, "usageMetadata", "usage_metadata")) or None,
         provider=target.provider,
-        model=target.model or as_text(_either(body, "modelVersion", "model_version")),
+        model=target.model or as_text(either(body, "modelVersion", "model_version")),
     )
 
 
-def _either(value: Json, camel: str, snake: str) -> Any:
-    """A field as the wire or as the SDK's objects spell it."""
-    found = value.get(camel)
-    return value.get(snake) if found is None else found
-
-
 def _block(part: Json) -> list[Json]:
-    signature = as_text(_either(part, "thoughtSignature", "thought_signature"))
-    call = _either(part, "functionCall", "function_call")
-    data = as_dict(_either(part, "inlineData", "inline_data"))
+    signature = as_text(either(part, "thoughtSignature", "thought_signature"))
+    call = either(part, "functionCall", "function_call")
+    data = as_dict(either(part, "inlineData", "inline_data"))
     signed = {"thought_signature": signature} if signature else {}
     if isinstance(call, dict):
         return [{**call_block(call.get("id"), call.get("name"), call.get("args")), **signed}]
@@ -82,7 +77,7 @@ def _block(part: Json) -> list[Json]:
         is_empty = not part["text"] and not signed
         return [] if is_empty else [{"type": "text", "text": part["text"], **signed}]
     if data:
-        media = as_text(_either(data, "mimeType", "mime_type"))
+        media = as_text(either(data, "mimeType", "mime_type"))
         source = {"type": "base64", "media_type": media, "data": as_text(data.get("data"))}
         return [{"type": "image", "source": source}]
     kept = {name: value for name, value in part.items() if value is not None}
@@ -107,13 +102,13 @@ class GeminiStream:
         )
         candidates = as_dicts(event.get("candidates"))
         self.is_complete = self.is_complete or bool(
-            _either(event, "promptFeedback", "prompt_feedback")
+            either(event, "promptFeedback", "prompt_feedback")
         )
         if not candidates:
             return []
         candidate = candidates[0]
         self._candidate.update({name: value for name, value in candidate.items() if value})
-        self.is_complete |= bool(_either(candidate, "finishReason", "finish_reason"))
+        self.is_complete |= bool(either(candidate, "finishReason", "finish_reason"))
         heard: list[Delta] = []
         for part in as_dicts(as_dict(candidate.get("content")).get("parts")):
             heard += _read_part(part)
@@ -138,12 +133,12 @@ def _continues(last: Json, part: Json) -> bool:
     """Return whether a part is more of the text before it: of one kind, and that one not sealed
     yet."""
     is_text = isinstance(last.get("text"), str) and isinstance(part.get("text"), str)
-    is_sealed = bool(_either(last, "thoughtSignature", "thought_signature"))
+    is_sealed = bool(either(last, "thoughtSignature", "thought_signature"))
     return is_text and not is_sealed and bool(last.get("thought")) == bool(part.get("thought"))
 
 
 def _read_part(part: Json) -> list[Delta]:
-    call = _either(part, "functionCall", "function_call")
+    call = either(part, "functionCall", "function_call")
     if isinstance(call, dict):
         return [Delta("call", as_text(call.get("name")))]
     said = as_text(part.get("text"))

@@ -10,11 +10,10 @@ from holdfast.core.dialects.common.rounds import (
     ReplyJoiner,
     Rounds,
     add_usage,
-    as_object,
-    as_objects,
     first_object,
     write_event,
 )
+from holdfast.core.dialects.common.values import as_dict, as_dicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -68,9 +67,9 @@ class ChatJoiner:
             return [raw]
         if not self._identity:
             self._identity = {name: event[name] for name in _IDENTITY if name in event}
-        self._usage = as_object(event.get("usage")) or self._usage
-        choice = as_object(choices[0]) if choices else {}
-        delta = as_object(choice.get("delta"))
+        self._usage = as_dict(event.get("usage")) or self._usage
+        choice = as_dict(choices[0]) if choices else {}
+        delta = as_dict(choice.get("delta"))
         seen = self._filter(delta, is_end=bool(choice.get("finish_reason")))
         if not (choice.get("finish_reason") or not choices or self._held):
             if seen == delta and self._is_first:
@@ -107,7 +106,7 @@ class ChatJoiner:
             if self._is_text_due:
                 seen["content"] = SEPARATOR + text
             self._is_text_due, self._has_text = False, True
-        pieces = self._pieces(as_objects(delta.get("tool_calls")), is_end=is_end)
+        pieces = self._pieces(as_dicts(delta.get("tool_calls")), is_end=is_end)
         if pieces:
             seen["tool_calls"] = pieces
         elif delta.get("tool_calls"):
@@ -177,11 +176,11 @@ class ChatJoiner:
         if not event:
             return raw
         ended = {**event, **self._identity}
-        choice = as_object((event.get("choices") or [{}])[0])
+        choice = as_dict((event.get("choices") or [{}])[0])
         is_silent = self._has_own_call and not self._has_call
         if is_silent and choice.get("finish_reason") in _CALL_REASONS:
             text = "" if self._has_text else NOTHING_SAID
-            delta = {"content": text, **as_object(choice.get("delta"))}
+            delta = {"content": text, **as_dict(choice.get("delta"))}
             ended["choices"] = [{**choice, "delta": delta, "finish_reason": "stop"}]
         if event.get("usage"):
             ended["usage"] = add_usage(self._before, self._usage)
@@ -189,12 +188,10 @@ class ChatJoiner:
 
     def join(self, bodies: Sequence[Json]) -> Json:
         last = bodies[-1]
-        choice = as_object((last.get("choices") or [{}])[0])
-        messages = [
-            as_object(as_object((b.get("choices") or [{}])[0]).get("message")) for b in bodies
-        ]
+        choice = as_dict((last.get("choices") or [{}])[0])
+        messages = [as_dict(as_dict((b.get("choices") or [{}])[0]).get("message")) for b in bodies]
         message = dict(messages[-1])
-        calls = as_objects(message.get("tool_calls"))
+        calls = as_dicts(message.get("tool_calls"))
         kept = [call for call in calls if _function(call).get("name") not in self._names]
         if len(bodies) == 1 and len(kept) == len(calls):
             return last
@@ -218,7 +215,7 @@ class ChatJoiner:
 
 
 def _function(call: Json) -> Json:
-    return as_object(call.get("function")) or as_object(call.get("custom"))
+    return as_dict(call.get("function")) or as_dict(call.get("custom"))
 
 
 class ChatRounds(Rounds):
@@ -231,9 +228,9 @@ class ChatRounds(Rounds):
         self, body: Json, left_out: Container[str], *, is_stored: bool = True
     ) -> list[Json]:
         del is_stored
-        known = as_object(first_object(body, "choices").get("message"))
+        known = as_dict(first_object(body, "choices").get("message"))
         kept = {name: known[name] for name in _FIELDS if known.get(name)}
-        calls = as_objects(known.get("tool_calls"))
+        calls = as_dicts(known.get("tool_calls"))
         calls = [call for call in calls if call.get("id") not in left_out]
         if calls:
             kept["tool_calls"] = calls
@@ -251,8 +248,8 @@ class ChatRounds(Rounds):
         return [{**items[0], "content": text}]
 
     def _calls_by_name(self, body: Json) -> list[Json]:
-        message = as_object(first_object(body, "choices").get("message"))
+        message = as_dict(first_object(body, "choices").get("message"))
         return [
-            {**as_object(call.get("function")), "id": call.get("id")}
-            for call in as_objects(message.get("tool_calls"))
+            {**as_dict(call.get("function")), "id": call.get("id")}
+            for call in as_dicts(message.get("tool_calls"))
         ]

@@ -13,7 +13,6 @@ from holdfast.core.dialects.common.block_atoms import (
 from holdfast.core.dialects.common.block_edit import (
     shorten_content,
     shorten_message,
-    shorten_reply,
 )
 from holdfast.core.dialects.common.client_items import ClientItems
 from holdfast.core.dialects.common.digests import Atom, call_atom, digest_as
@@ -31,18 +30,6 @@ _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output", "local_she
 
 class ResponsesItems(ClientItems):
     """Reasoning, messages, calls and results are items of their own."""
-
-    def read_atoms(self, items: Sequence[Any], first: int = 0) -> list[Atom]:
-        start = 0 if first else self.count_leading(items)
-        return [
-            atom
-            for index, item in enumerate(items[start:], first + start)
-            if isinstance(item, dict)
-            for atom in _item_atoms(item, index)
-        ]
-
-    def shorten_reply(self, items: Sequence[Json], blocks: Sequence[Block]) -> list[Json]:
-        return shorten_reply(items, blocks)
 
     def shorten(
         self,
@@ -69,16 +56,15 @@ class ResponsesItems(ClientItems):
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": role, "content": content}
 
-
-def _item_atoms(item: Json, index: int) -> list[Atom]:
-    kind = item.get("type")
-    if kind in THINKING:
-        return []
-    if kind in _CALLS:
-        given = item.get("arguments") if kind == _CALLS[0] else {"input": item.get("input")}
-        return [call_atom(item.get("name"), given, index)]
-    if kind in _OUTPUTS:
-        return [result_atom(item.get("output"), index)]
-    if item.get("role") is None:
-        return [Atom("assistant", digest_as("block", without_marks(item)), index)]
-    return message_atoms(item, index)
+    def item_atoms(self, item: Json, index: int) -> list[Atom]:
+        kind = item.get("type")
+        if kind in THINKING:
+            return []
+        if kind in _CALLS:
+            given = item.get("arguments") if kind == _CALLS[0] else {"input": item.get("input")}
+            return [call_atom(item.get("name"), given, index)]
+        if kind in _OUTPUTS:
+            return [result_atom(item.get("output"), index)]
+        if item.get("role") is None:
+            return [Atom("assistant", digest_as("block", without_marks(item)), index)]
+        return message_atoms(item, index)

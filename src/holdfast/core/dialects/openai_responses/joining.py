@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.dialects.common.rounds import (
-    ReplyJoiner,
-    Rounds,
-    add_usage,
-    as_object,
-    as_objects,
-    write_event,
-)
+from holdfast.core.dialects.common.rounds import ReplyJoiner, Rounds, add_usage, write_event
+from holdfast.core.dialects.common.values import as_dict, as_dicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -49,13 +43,13 @@ class ResponsesJoiner:
     def take(self, event: Json, raw: bytes) -> list[bytes]:
         kind = event.get("type")
         if kind in _OPENINGS:
-            response = as_object(event.get("response"))
+            response = as_dict(event.get("response"))
             if not self._is_first:
                 return []
             self._identity = {name: response[name] for name in _IDENTITY if name in response}
             return [self._write({**event, "response": self._without_tools(response)}, event, raw)]
         if kind in _ENDS:
-            self._usage = as_object(event.get("response")).get("usage")
+            self._usage = as_dict(event.get("response")).get("usage")
             self._held.append((event, raw))
             return []
         if "output_index" not in event:
@@ -63,7 +57,7 @@ class ResponsesJoiner:
         return self._take_item(event, raw)
 
     def _take_item(self, event: Json, raw: bytes) -> list[bytes]:
-        item = as_object(event.get("item"))
+        item = as_dict(event.get("item"))
         index = event["output_index"]
         if self._reasoning and index != self._reasoning[0][0]["output_index"]:
             thought, self._reasoning = self._reasoning, []
@@ -79,7 +73,7 @@ class ResponsesJoiner:
 
     def _pass_item(self, event: Json, raw: bytes) -> list[bytes]:
         kind, index = event.get("type"), event["output_index"]
-        item = as_object(event.get("item"))
+        item = as_dict(event.get("item"))
         if index not in self._places:
             self._open(index, item)
         place = self._places[index]
@@ -111,7 +105,7 @@ class ResponsesJoiner:
         tools = response.get("tools")
         if not isinstance(tools, list):
             return response
-        kept = [tool for tool in tools if as_object(tool).get("name") not in self._names]
+        kept = [tool for tool in tools if as_dict(tool).get("name") not in self._names]
         return {**response, "tools": kept}
 
     def hold(self, raw: bytes) -> None:
@@ -127,9 +121,9 @@ class ResponsesJoiner:
 
     def _client_items(self) -> list[Json]:
         """The client's items of this round."""
-        responses = [as_object(event.get("response")) for event, _raw in self._held]
+        responses = [as_dict(event.get("response")) for event, _raw in self._held]
         output = next((found["output"] for found in responses if found.get("output")), None)
-        items = as_objects(output) or self._done  # some hosts leave the last event's output empty
+        items = as_dicts(output) or self._done  # some hosts leave the last event's output empty
         return self._without_own(items)
 
     def _without_own(self, items: Sequence[Json]) -> list[Json]:
@@ -152,7 +146,7 @@ class ResponsesJoiner:
     def _end(self, event: Json, raw: bytes) -> bytes:
         if not event:
             return raw
-        given = as_object(event.get("response"))
+        given = as_dict(event.get("response"))
         response = {**self._without_tools(given), **self._identity}
         output = [*self._items, *self._client_items()]
         if given.get("output") or self._items:
@@ -163,9 +157,9 @@ class ResponsesJoiner:
 
     def join(self, bodies: Sequence[Json]) -> Json:
         last = self._without_tools(bodies[-1])
-        found = [item for body in bodies for item in as_objects(body.get("output"))]
+        found = [item for body in bodies for item in as_dicts(body.get("output"))]
         output = [
-            item for body in bodies for item in self._without_own(as_objects(body.get("output")))
+            item for body in bodies for item in self._without_own(as_dicts(body.get("output")))
         ]
         if len(bodies) == 1 and len(output) == len(found):
             return last
@@ -188,7 +182,7 @@ class ResponsesRounds(Rounds):
     def reply_items(
         self, body: Json, left_out: Container[str], *, is_stored: bool = True
     ) -> list[Json]:
-        items = [_response_item(item, is_stored) for item in as_objects(body.get("output"))]
+        items = [_response_item(item, is_stored) for item in as_dicts(body.get("output"))]
         return [item for item in items if item and item.get("call_id") not in left_out]
 
     def result_items(self, call: Json, text: str, *, is_error: bool) -> list[Json]:
@@ -201,7 +195,7 @@ class ResponsesRounds(Rounds):
     def _calls_by_name(self, body: Json) -> list[Json]:
         return [
             {"name": item.get("name"), "id": item.get("call_id")}
-            for item in as_objects(body.get("output"))
+            for item in as_dicts(body.get("output"))
         ]
 
 

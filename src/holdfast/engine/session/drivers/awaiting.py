@@ -9,31 +9,20 @@ import contextvars
 import inspect
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
 from holdfast.core.flow.effects import (
-    AcquireTurn,
-    Append,
     CallModel,
     Deny,
     Emit,
-    FindMessage,
-    IsTurnRunning,
     NextToolResult,
     Now,
     Outcome,
-    PutBlob,
-    Read,
-    RunBlocking,
-    SaveCheckpoint,
-    ScalePicture,
-    SearchMemory,
     Sleep,
     StartTools,
 )
-from holdfast.engine.pictures import scale_picture
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.waiting import frequent_switches
 from holdfast.engine.session.drivers.world import (
@@ -142,35 +131,7 @@ class AwaitingDriver:
         return task.result(), cancelled
 
     async def perform(self, effect: Effect) -> Any:
-        world, scope = self._world, self._scope
         match effect:
-            case Read():
-                return await run_in_thread(world.log.read, effect.window)
-            case Append():
-                return await run_in_thread(
-                    world.log.append,
-                    effect.records,
-                    unless_cut=effect.unless_cut,
-                    since=effect.since,
-                    unless_key=effect.unless_key,
-                    token=scope.token,
-                )
-            case FindMessage():
-                return await run_in_thread(world.find_message, effect.key)
-            case AcquireTurn():
-                return await run_in_thread(
-                    scope.acquire, world.log.store, world.log.key, is_queued=effect.is_queued
-                )
-            case IsTurnRunning():
-                return await run_in_thread(world.is_turn_running, scope)
-            case PutBlob():
-                return await run_in_thread(world.put_blob, effect.data)
-            case ScalePicture():
-                return await run_in_thread(scale_picture, effect)
-            case SaveCheckpoint():
-                return await run_in_thread(world.save_checkpoint, effect.trigger, scope.token)
-            case SearchMemory():
-                return await run_in_thread(world.search_memory, effect.query)
             case CallModel():
                 return await self._call(effect)
             case StartTools():
@@ -178,15 +139,13 @@ class AwaitingDriver:
             case NextToolResult():
                 return await self._unless_cancelled(self._done.get())
             case Now():
-                return world.clock()
+                return self._world.clock()
             case Sleep():
                 return await self._sleep(effect.seconds)
             case Emit():
                 return await self._emit(effect.event)
-            case RunBlocking():
-                return await run_in_thread(effect.work)
             case _:
-                assert_never(effect)
+                return await run_in_thread(self._world.perform, effect, self._scope)
 
     async def _check(self, effect: Effect | None = None) -> None:
         """Raise where the turn was cancelled or taken over; renewing a lease must not block."""

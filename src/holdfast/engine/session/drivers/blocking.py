@@ -9,30 +9,19 @@ import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.flow.effects import (
-    AcquireTurn,
-    Append,
     CallModel,
     Cancelled,
     Deny,
     Emit,
-    FindMessage,
-    IsTurnRunning,
     NextToolResult,
     Now,
     Outcome,
-    PutBlob,
-    Read,
-    RunBlocking,
-    SaveCheckpoint,
-    ScalePicture,
-    SearchMemory,
     Sleep,
     StartTools,
 )
-from holdfast.engine.pictures import scale_picture
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
@@ -102,32 +91,8 @@ class BlockingDriver:
         return as_cancelled(raised, interrupts)
 
     def perform(self, effect: Effect) -> Any:
-        world, scope = self._world, self._scope
+        scope = self._scope
         match effect:
-            case Read():
-                return world.log.read(effect.window)
-            case Append():
-                return world.log.append(
-                    effect.records,
-                    unless_cut=effect.unless_cut,
-                    since=effect.since,
-                    unless_key=effect.unless_key,
-                    token=scope.token,
-                )
-            case FindMessage():
-                return world.find_message(effect.key)
-            case AcquireTurn():
-                return scope.acquire(world.log.store, world.log.key, is_queued=effect.is_queued)
-            case IsTurnRunning():
-                return world.is_turn_running(scope)
-            case PutBlob():
-                return world.put_blob(effect.data)
-            case ScalePicture():
-                return scale_picture(effect)
-            case SaveCheckpoint():
-                return world.save_checkpoint(effect.trigger, scope.token)
-            case SearchMemory():
-                return world.search_memory(effect.query)
             case CallModel():
                 return self._call(effect)
             case StartTools():
@@ -135,16 +100,14 @@ class BlockingDriver:
             case NextToolResult():
                 return _take(self._done, None, scope)
             case Now():
-                return world.clock()
+                return self._world.clock()
             case Sleep():
                 scope.is_cancelled.wait(effect.seconds)
                 return None
             case Emit():
                 return self._emit(effect.event)
-            case RunBlocking():
-                return effect.work()
             case _:
-                assert_never(effect)
+                return self._world.perform(effect, scope)
 
     def _call(self, call: CallModel) -> Reply | FailedCall:
         model = self._model if call.purpose == "turn" else self._summariser

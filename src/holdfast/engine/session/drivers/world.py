@@ -5,11 +5,25 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
-from holdfast.core.flow.effects import Cancelled, FailedCall
+from holdfast.core.flow.effects import (
+    AcquireTurn,
+    Append,
+    Cancelled,
+    FailedCall,
+    FindMessage,
+    IsTurnRunning,
+    PutBlob,
+    Read,
+    RunBlocking,
+    SaveCheckpoint,
+    ScalePicture,
+    SearchMemory,
+)
+from holdfast.engine.pictures import scale_picture
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
 from holdfast.providers.replies import partial_of
@@ -19,7 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.core.failures.classify import Rule
-    from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage
+    from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage, StoreEffect
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Delta
@@ -93,6 +107,40 @@ class World(msgspec.Struct, kw_only=True):
     planning: AbstractContextManager[Any] = msgspec.field(default_factory=threading.RLock)
     """Held by the thread that plans: what one plan leaves to the next is for one thread."""
 
+    def perform(self, effect: StoreEffect, scope: TurnScope) -> Any:
+        """Perform an effect that blocks its thread, whichever driver it is of."""
+        match effect:
+            case Read():
+                return self.log.read(effect.window)
+            case Append():
+                return self.log.append(
+                    effect.records,
+                    unless_cut=effect.unless_cut,
+                    since=effect.since,
+                    unless_key=effect.unless_key,
+                    token=scope.token,
+                )
+            case FindMessage():
+                return self.find_message(effect.key)
+            case AcquireTurn():
+                return scope.acquire(self.log.store, self.log.key, is_queued=effect.is_queued)
+            case IsTurnRunning():
+                return (
+                    not scope.has_turn and self.log.store.leases.current(self.log.key) is not None
+                )
+            case PutBlob():
+                return self._put_blob(effect.data)
+            case ScalePicture():
+                return scale_picture(effect)
+            case SaveCheckpoint():
+                return self.save_checkpoint(effect.trigger, scope.token)
+            case SearchMemory():
+                return self.search_memory(effect.query)
+            case RunBlocking():
+                return effect.work()
+            case _:
+                assert_never(effect)
+
     def begin_call(self, model: Any, call: CallModel) -> Any:
         """The object that sends one request: the model, or a call of a backend, which gets the log
         for the turn itself and nothing for a summary or notes."""
@@ -106,7 +154,7 @@ class World(msgspec.Struct, kw_only=True):
 
         return render_valid(call.prompt, call.target)
 
-    def put_blob(self, data: bytes) -> str | StoreError:
+    def _put_blob(self, data: bytes) -> str | StoreError:
         assert self.blobs is not None, "without a blob store, no output is moved out"
         try:
             return self.blobs.put(data)
@@ -125,10 +173,6 @@ class World(msgspec.Struct, kw_only=True):
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
         return FailedCall(name_failure(error, self.rules), error, text)
-
-    def is_turn_running(self, scope: TurnScope) -> bool:
-        """True if another run has the lease of the session's turn."""
-        return not scope.has_turn and self.log.store.leases.current(self.log.key) is not None
 
     def guard_on_delta(self, on_delta: OnDelta | None, scope: TurnScope) -> OnDelta | None:
         """Wrap a callback for deltas: it stops when the turn is cancelled, and the first exception
