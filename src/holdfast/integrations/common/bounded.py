@@ -103,7 +103,7 @@ class BoundsOptions(TypedDict, total=False):
 
 
 class RequestSize(TypedDict, total=False):
-    """What a request has beside its messages, as far as its size is concerned."""
+    """The rest of a request beside its messages, as far as its size is concerned."""
 
     system: str
     tools: Sequence[Tool]
@@ -138,7 +138,7 @@ class BoundedView(msgspec.Struct, frozen=True):
         is_whole = not self.start and not self.opening and not self.stale
         return is_whole and not self.changed and not self.added
 
-    def kept(
+    def rows(
         self, start: int | None = None
     ) -> Iterator[tuple[int, tuple[MessagePart, ...] | None, bool, tuple[MessagePart, ...]]]:
         """Yield the place of each record that is kept, the parts that take its place, whether its
@@ -455,7 +455,7 @@ class BoundedMessages:
     dialect: ClassVar = "openai-chat"
     provider: ClassVar = ""
     framework_arguments: ClassVar[tuple[str, ...]] = ()
-    """What the framework's own base class is made with."""
+    """The arguments of the framework's own base class."""
 
     def __init__(
         self,
@@ -548,7 +548,7 @@ def write_parts(
     """
     sent = [message for unit in view.opening for part in unit.parts for message in write(part)]
     kept: dict[int, tuple[list[Any], list[Any]]] = {}
-    for row, changed, is_stale, added in view.kept():
+    for row, changed, is_stale, added in view.rows():
         place, parts = owners[row]
         if changed is not None:
             parts = [made for part in changed for made in rewrite(part, parts)]

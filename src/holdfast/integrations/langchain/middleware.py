@@ -71,7 +71,7 @@ class MiddlewareMethods(BoundedMessages):
         if view.is_unchanged:
             return list(messages)
         sent = [message for unit in view.opening for message in _messages(unit.parts)]
-        for place, changed, is_stale, added in view.kept():
+        for place, changed, is_stale, added in view.rows():
             message = messages[place]
             if changed is not None:
                 sent += _messages(changed, message)

@@ -70,7 +70,7 @@ class BoundedInput(BoundedMessages):
         while start and start < len(items) and items[start - 1].get("type") == "reasoning":
             start -= 1  # the API wants a reasoning item before the call that it led to
         sent = self._render(view.opening)
-        for place, changed, is_stale, added in view.kept(start):
+        for place, changed, is_stale, added in view.rows(start):
             if changed is not None:
                 sent += self._render([ContextUnit((part,)) for part in changed])
             elif is_stale:

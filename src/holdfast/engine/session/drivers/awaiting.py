@@ -144,7 +144,7 @@ class AwaitingDriver:
                 return await self._sleep(effect.seconds)
             case Emit():
                 return await self._emit(effect.event)
-            case _:
+            case _:  # a `StoreEffect`: its own match is closed
                 return await run_in_thread(self._world.perform, effect, self._scope)
 
     async def _check(self, effect: Effect | None = None) -> None:

@@ -106,7 +106,7 @@ class BlockingDriver:
                 return None
             case Emit():
                 return self._emit(effect.event)
-            case _:
+            case _:  # a `StoreEffect`: its own match is closed
                 return self._world.perform(effect, scope)
 
     def _call(self, call: CallModel) -> Reply | FailedCall:
