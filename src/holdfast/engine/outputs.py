@@ -8,12 +8,11 @@ what a text merely mentions. The payload is verified before a character of it is
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
 from holdfast.core.limits import (
-    EXCERPT_CHARS,
     ID_CHARS_MAX,
     REF_CHARS,
 )
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.outputs.excerpts import Selection
+    from holdfast.core.outputs.excerpts import ExcerptOptions, Selection
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, SessionStore
 
@@ -134,22 +133,9 @@ class Outputs:
             raise NoSuchOutput(ref, key.session, why)
         return FoundOutput(ref, last or first, "records", 0, records=frozenset(kept), key=key)
 
-    def read(
-        self,
-        key: SessionKey,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> Excerpt:
-        """A part of an output: from `offset` on, some `lines`, or the lines a `pattern` matches.
-
-        `lines` is `"120:180"`, `"120:"`, `":50"`, or `"-50:"` for the last 50. A pattern can be
-        given together with either, to search only there.
-        """
-        wanted = selection(offset=offset, lines=lines, pattern=pattern, max_chars=max_chars)
+    def read(self, key: SessionKey, ref: str, **part: Unpack[ExcerptOptions]) -> Excerpt:
+        """A part of an output."""
+        wanted = selection(**part)
         return self._read(self.find(key, ref), wanted)
 
     def text(self, key: SessionKey, ref: str) -> Iterator[str]:
@@ -160,27 +146,18 @@ class Outputs:
         """All of an output as it was stored, in pieces, nothing masked: for its owner."""
         return self._payload(self.find(key, ref))
 
-    def answer(
-        self,
-        key: SessionKey,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> str:
+    def answer(self, key: SessionKey, ref: str, **part: Unpack[ExcerptOptions]) -> str:
         """`read` as one text for a model: a line about which part this is, then the part.
 
         Both together have at most `max_chars`.
         """
-        wanted = selection(offset=offset, lines=lines, pattern=pattern, max_chars=max_chars)
-        room = max_chars - min(_HEADER_CHARS, max_chars // 2)
-        part = self._read(self.find(key, ref), msgspec.structs.replace(wanted, max_chars=room))
-        header = f"[{part.kind or 'output'}, ref {part.ref}: {part.note}]"
-        if not part.text:
-            return cut(header, max_chars, keep="head").text
-        return f"{cut(header, max_chars - len(part.text) - 1).text}\n{part.text}"
+        wanted = selection(**part)
+        room = wanted.max_chars - min(_HEADER_CHARS, wanted.max_chars // 2)
+        found = self._read(self.find(key, ref), msgspec.structs.replace(wanted, max_chars=room))
+        header = f"[{found.kind or 'output'}, ref {found.ref}: {found.note}]"
+        if not found.text:
+            return cut(header, wanted.max_chars, keep="head").text
+        return f"{cut(header, wanted.max_chars - len(found.text) - 1).text}\n{found.text}"
 
     def _read(self, found: FoundOutput, wanted: Selection) -> Excerpt:
         if not found.is_text:

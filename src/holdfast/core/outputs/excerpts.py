@@ -8,7 +8,7 @@ may be shown, the excerpt says how to continue.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -56,6 +56,19 @@ class Selection(msgspec.Struct, frozen=True):
             first=max(1, self.first + total_lines + 1) if self.first < 0 else self.first,
             last=max(0, last + total_lines + 1) if last is not None and last < 0 else last,
         )
+
+
+class ExcerptOptions(TypedDict, total=False):
+    """The part of an output that is wanted: from `offset` on, some `lines`, or the lines that a
+    `pattern` matches, which can be given together with either, to search only there."""
+
+    offset: int | None
+    """Characters before the part."""
+    lines: str | None
+    """`"120:180"`, `"120:"`, `":50"`, or `"-50:"` for the last 50."""
+    pattern: str | None
+    """A regular expression."""
+    max_chars: int
 
 
 def selection(

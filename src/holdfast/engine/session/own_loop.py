@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
-from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.engine import session as parts
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
-    from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.outputs.excerpts import Excerpt, ExcerptOptions
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.state import SessionState
     from holdfast.engine.tool_values import ToolOutput
@@ -122,22 +121,12 @@ class OwnLoop(_LoopBase):
         )
         return self._run_turn(self._state.prepared_calls.record(found))
 
-    def read_output(
-        self,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> Excerpt:
+    def read_output(self, ref: str, **part: Unpack[ExcerptOptions]) -> Excerpt:
         """Read a part of an output that was moved out of the log, or of a shortened record.
 
         `lines` is `"120:180"`, `"-50:"`…; a `pattern` selects the lines that match.
         """
-        return parts.read_output(
-            self._state, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
-        )
+        return parts.read_output(self._state, ref, part)
 
 
 class AsyncOwnLoop(_LoopBase):
@@ -187,21 +176,5 @@ class AsyncOwnLoop(_LoopBase):
         )
         return await self._run_turn(self._state.prepared_calls.record(found))
 
-    async def read_output(
-        self,
-        ref: str,
-        *,
-        offset: int | None = None,
-        lines: str | None = None,
-        pattern: str | None = None,
-        max_chars: int = EXCERPT_CHARS,
-    ) -> Excerpt:
-        return await parts.run_in_thread(
-            parts.read_output,
-            self._state,
-            ref,
-            offset=offset,
-            lines=lines,
-            pattern=pattern,
-            max_chars=max_chars,
-        )
+    async def read_output(self, ref: str, **part: Unpack[ExcerptOptions]) -> Excerpt:
+        return await parts.run_in_thread(parts.read_output, self._state, ref, part)

@@ -12,6 +12,7 @@ from holdfast.core.flow.arguments import (
     check_text,
 )
 from holdfast.core.flow.effects import Outcome
+from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.core.log.records import Assistant, Flush, ToolResult, User
 from holdfast.core.models.messages import ToolCall
 from holdfast.engine.context_tool import former_tool
@@ -21,7 +22,7 @@ from holdfast.errors import NoSuchOutput
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
-    from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.outputs.excerpts import Excerpt, ExcerptOptions
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.state import SessionState
     from holdfast.engine.session.status import Status
@@ -62,25 +63,15 @@ def read_notes(state: SessionState, last: int | None) -> list[str]:
     return list(islice(newest, last if last is None else max(last, 0)))[::-1]
 
 
-def read_output(
-    state: SessionState,
-    ref: str,
-    *,
-    offset: int | None,
-    lines: str | None,
-    pattern: str | None,
-    max_chars: int,
-) -> Excerpt:
+def read_output(state: SessionState, ref: str, part: ExcerptOptions) -> Excerpt:
     check_text("ref", ref)
-    check_argument("offset", offset, int | None, "a number of characters, or None")
-    check_optional_text("lines", lines)
-    check_optional_text("pattern", pattern)
-    check_number("max_chars", max_chars)
+    check_argument("offset", part.get("offset"), int | None, "a number of characters, or None")
+    check_optional_text("lines", part.get("lines"))
+    check_optional_text("pattern", part.get("pattern"))
+    check_number("max_chars", part.get("max_chars", EXCERPT_CHARS))
     if state.outputs is None:
         raise NoSuchOutput(ref, state.key.session, "its store keeps no payloads")
-    return state.outputs.read(
-        state.key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
-    )
+    return state.outputs.read(state.key, ref, **part)
 
 
 def answer_context(state: SessionState, call: ToolCall) -> ToolOutput:

@@ -12,7 +12,7 @@ import hashlib
 import operator
 import threading
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
 
 import msgspec
 
@@ -172,10 +172,18 @@ class ListBounds:
         """The window that requests are fitted into."""
         return self._window
 
-    def fit(self, records: Sequence[Record], **size: Unpack[RequestSize]) -> BoundedView:
+    def fit(
+        self,
+        records: Sequence[Record],
+        *,
+        system: str = "",
+        tools: Sequence[Tool] = (),
+        output_tokens: int | None = None,
+        at_most: int | None = None,
+        model: str = "",
+    ) -> BoundedView:
         """Return a view of records, which have ids of `name_records`, that fits. Raises
         `CannotFit`."""
-        system, tools = size.get("system", ""), size.get("tools", ())
         conversation = records[0].id if records else ""
         digests = _digests(records)
         path, standing = _insert(records, digests, self._decided.get(conversation, []))
@@ -185,18 +193,17 @@ class ListBounds:
             target=self.target,
             system=system,
             tools=tools,
-            output_tokens=size.get("output_tokens"),
+            output_tokens=output_tokens,
             policy=self._policy,
             floor=0,
-            at_most=size.get("at_most"),
+            at_most=at_most,
             has_stored_ids=False,
         )
         plan = project(request, cache_for(self.target))
         standing = [*standing, *self._remember(records, standing, plan.decisions)]
         epoch = standing[-1].record.id if standing else ""
         now = _Origin(epoch, _digest_head(system, tools))
-        reader = size.get("model") or self.target.model
-        stale = self._find_stale(records, digests, now, reader)
+        stale = self._find_stale(records, digests, now, model or self.target.model)
         stale |= _replies_before_refusal(records, standing)
         return _view(plan, records, frozenset(stale))
 
