@@ -45,7 +45,7 @@ import msgspec
 from holdfast import Assistant, Memory, SessionKey, User
 from holdfast.core.memory.hits import passages
 from holdfast.core.memory.search_terms import terms
-from holdfast.ports import IndexPassage
+from holdfast.ports import IndexPassage, NewSource
 from holdfast.providers.embeddings import Vectors, find_embedder
 from holdfast.stores import MemoryStore
 
@@ -593,7 +593,7 @@ def _grown(texts: Sequence[str], size: int, chance: random.Random) -> Memory:
         made = [
             IndexPassage(part, terms(part), "user", record=str(start), ts=DAY) for part in parts
         ]
-        store.search_index.replace("session", str(key), stamp="", head="", passages=made)
+        store.search_index.replace([NewSource("session", str(key), "", "", made)])
     return Memory(store, None)
 
 

@@ -243,6 +243,46 @@ def test_an_erased_owner_leaves_no_word(root: Path) -> None:
         ]
 
 
+@pytest.mark.files_only("it counts how often a file is written anew")
+def test_an_erasure_writes_each_index_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions one call erases: the list of sessions, and the index of memory."""
+    written: list[str] = []
+    compact = SqliteCache.compact
+
+    def spy(cache: SqliteCache) -> bool:
+        written.append(Path(cache.path).name)
+        return compact(cache)
+
+    with JsonlStore(tmp_path) as store:
+        for number in range(6):
+            key = SessionKey("main", f"s{number}")
+            store.create(key, owner=NamedOwner(OWNER))
+            store.append(key, [User(content=f"words {number}")], expect=ANY_HEAD)
+        store.notes("main", NamedOwner(OWNER)).append("a note")
+        Memory(store, None, caller=OPERATOR).refresh()
+        monkeypatch.setattr(SqliteCache, "compact", spy)
+        assert len(erase_owner(store, OWNER).sessions) == 6
+    assert sorted(written) == ["index.sqlite3", "recall.sqlite3"]
+
+
+def test_a_payload_of_two_sessions_goes_with_the_last_of_them() -> None:
+    """It is counted once, and one that a third session uses stays."""
+    with MemoryStore() as store:
+        keys = [SessionKey("main", name) for name in ("one", "two", "stays")]
+        refs = [OutputRef(sha256=store.blobs.put(data), bytes=6) for data in (b"of one", b"of all")]
+        for key in keys:
+            store.create(key)
+            given = [refs[0], refs[1]] if key != keys[2] else [refs[1]]
+            results = [
+                ToolResult(tool_use_id=f"c{place}", content="", output_ref=ref)
+                for place, ref in enumerate(given)
+            ]
+            store.append(key, results, expect=ANY_HEAD)
+        report = erase(store, *keys[:2], owner=ANY_OWNER)
+        assert [gone.blobs for gone in report.sessions] == [0, 1]
+        assert list(store.blobs) == [refs[1].sha256]
+
+
 @pytest.mark.files_only(COPIES)
 def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
     """The numbers of a dry run are those of the erasure."""

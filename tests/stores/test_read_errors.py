@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "last": (KEY, 2),
     "read_branch": (KEY, "no-such-record"),
     "restore": ("removed",),
-    "erase_from_indexes": (KEY,),
+    "erase_from_indexes": ([KEY],),
     "notes": ("main",),
     "note_scopes": ("main",),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
-from holdfast.ports.side_stores import IndexPassage, IndexSource, places_of, source_of
+from holdfast.ports.side_stores import IndexPassage, IndexSource, NewSource, places_of, source_of
 from holdfast.stores.search import SqliteSearchIndex as SearchIndex
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _passage(text: str, ts: float = 1.0) -> IndexPassage:
 
 def _put(index: SearchIndex, name: str, *texts: str) -> None:
     found = [_passage(text) for text in texts]
-    index.replace("session", name, stamp="1", head="r1", passages=found)
+    index.replace([NewSource("session", name, "1", "r1", found)])
 
 
 def _sources(index: SearchIndex) -> dict[int, IndexSource]:

@@ -107,8 +107,11 @@ def erase(
     infos = store.sessions(owner=ANY_OWNER)
     plans = _plan(store, keys, whose, infos)
     remaining = (*_remaining(store, plans, infos), *_unsigned_notes(store, plans, whose), _OUTSIDE)
-    erased = _erase_sessions(store, plans, whose, clock, is_dry_run=dry_run)
-    return ErasureReport(erased, remaining, 0, dry_run)
+    if dry_run:
+        return ErasureReport(_preview(store, plans, whose), remaining, 0, is_dry_run=True)
+    with _leases(store, plans):
+        erased, _notes = _erase_sessions(store, plans, whose, clock)
+    return ErasureReport(erased, remaining)
 
 
 def erase_owner(
@@ -124,12 +127,15 @@ def erase_owner(
     infos = store.sessions(owner=ANY_OWNER)
     plans = _plan(store, _keys_of_owner(store, whose, infos), whose, infos)
     remaining = (*_remaining(store, plans, infos), *_unknown(infos), _OUTSIDE)
-    erased = _erase_sessions(store, plans, whose, clock, is_dry_run=dry_run)
-    notes = _erase_notes_of(store, whose, is_dry_run=dry_run)
-    if not dry_run:
-        store.queues.erase(whose)
-        store.audit.reduce(lambda access: _without_owner(access, whose), [whose.name])
-    return ErasureReport(erased, remaining, notes, dry_run)
+    scopes = [store.notes(agent, whose) for agent in sorted(store.agents())]
+    if dry_run:
+        notes = sum(1 for scope in scopes for _note in scope.notes())
+        return ErasureReport(_preview(store, plans, whose), remaining, notes, is_dry_run=True)
+    with _leases(store, plans):
+        erased, notes = _erase_sessions(store, plans, whose, clock, scopes)
+    store.queues.erase(whose)
+    store.audit.reduce(lambda access: _without_owner(access, whose), [whose.name])
+    return ErasureReport(erased, remaining, notes)
 
 
 def digest_of(key: SessionKey) -> str:
@@ -198,8 +204,14 @@ def _leases(store: SessionStore, plans: Iterable[ErasableSession]) -> Iterator[N
                 store.leases.release(key, token)
 
 
-def _preview(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> ErasedSession:
+def _preview(
+    store: SessionStore, plans: Sequence[ErasableSession], owner: OwnerFilter
+) -> tuple[ErasedSession, ...]:
     """Count what an erasure would delete."""
+    return tuple(_count(store, plan, owner) for plan in plans)
+
+
+def _count(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> ErasedSession:
     name, scopes = str(plan.key), _scopes(store, plan, owner)
     notes = sum(note.session == name for scope in scopes for note in scope.notes())
     accesses = sum(
@@ -214,41 +226,49 @@ def _erase_sessions(
     plans: Sequence[ErasableSession],
     owner: OwnerFilter,
     clock: Clock,
-    *,
-    is_dry_run: bool,
-) -> tuple[ErasedSession, ...]:
-    if is_dry_run:
-        return tuple(_preview(store, plan, owner) for plan in plans)
-    with _leases(store, plans):
-        return tuple(_erase_session(store, plan, owner, clock) for plan in plans)
+    scopes: Sequence[Notes] = (),
+) -> tuple[tuple[ErasedSession, ...], int]:
+    """Erase sessions, and all of these notes; returns the number of notes besides.
+
+    What is made from all sessions together is gone through once. The logs go last, so that the
+    same call finishes what was cut off.
+    """
+    keys = [plan.key for plan in plans]
+    for key in keys:
+        store.begin_erasure(key, owner=owner)
+        store.summaries.forget(key)
+    payloads = _discard_payloads(store, keys)
+    erased = tuple(_erase_session(store, plan, owner, payloads[plan.key]) for plan in plans)
+    notes = sum(scope.erase(None) for scope in scopes)
+    if keys or scopes:
+        store.erase_from_indexes(keys, [scope.scope for scope in scopes])
+    for key in keys:
+        store.audit.note(
+            Access(
+                ts=clock(),
+                action="erase",
+                agent="",
+                session=None,
+                owner="",
+                target=digest_of(key),
+                is_allowed=True,
+                reason="",
+            )
+        )
+        store.finish_erasure(key)
+    return erased, notes
 
 
 def _erase_session(
-    store: SessionStore, plan: ErasableSession, owner: OwnerFilter, clock: Clock
+    store: SessionStore, plan: ErasableSession, owner: OwnerFilter, payloads: int
 ) -> ErasedSession:
+    """Delete what names a session, in notes, queues and the audit log."""
     key = plan.key
-    store.begin_erasure(key, owner=owner)
-    store.summaries.forget(key)
     notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan, owner))
-    gone = store.blobs.discard(_own_blobs(store, key, is_begun=True))
     if not _is_in_use(store, key):
         store.queues.erase(str(key))
     accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
-    store.erase_from_indexes(key)
-    store.audit.note(
-        Access(
-            ts=clock(),
-            action="erase",
-            agent="",
-            session=None,
-            owner="",
-            target=digest_of(key),
-            is_allowed=True,
-            reason="",
-        )
-    )
-    store.finish_erasure(key)
-    return ErasedSession(key, plan.logs, plan.bytes, len(gone), notes, accesses)
+    return ErasedSession(key, plan.logs, plan.bytes, payloads, notes, accesses)
 
 
 def _scopes(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> list[Notes]:
@@ -268,14 +288,30 @@ def _is_in_use(store: SessionStore, key: SessionKey) -> bool:
     return True
 
 
-def _own_blobs(store: SessionStore, key: SessionKey, *, is_begun: bool = False) -> set[str]:
-    """The payloads that only the logs of this key mention; once its erasure has begun, only those
-    of its logs that are being erased: others of the id may be another owner's."""
+def _own_blobs(store: SessionStore, key: SessionKey) -> set[str]:
+    """The payloads that only the logs of this key mention."""
     own = set(store.blobs).intersection(store.hash_candidates(of=key))
     if own:
-        others = store.hash_candidates() if is_begun else store.hash_candidates(besides=key)
-        own.difference_update(others)
+        own.difference_update(store.hash_candidates(besides=key))
     return own
+
+
+def _discard_payloads(store: SessionStore, keys: Sequence[SessionKey]) -> dict[SessionKey, int]:
+    """Delete the payloads that only logs in erasure mention: others of an id may be another
+    owner's. Returns how many went with each session; one of several counts for the last."""
+    stored = set(store.blobs)
+    own = {
+        key: stored.intersection(store.hash_candidates(of=key)) if stored else set() for key in keys
+    }
+    wanted = set().union(*own.values())
+    if wanted:
+        wanted.difference_update(store.hash_candidates())
+    left = set(store.blobs.discard(wanted))
+    counts: dict[SessionKey, int] = {}
+    for key in reversed(keys):
+        counts[key] = len(own[key] & left)
+        left -= own[key]
+    return counts
 
 
 def _reduce(access: Access, plan: ErasableSession) -> Access:
@@ -293,18 +329,6 @@ def _reduce(access: Access, plan: ErasableSession) -> Access:
 
 def _without_owner(access: Access, owner: NamedOwner) -> Access:
     return msgspec.structs.replace(access, owner="") if access.owner == owner.name else access
-
-
-def _erase_notes_of(store: SessionStore, owner: NamedOwner, *, is_dry_run: bool) -> int:
-    """Delete all notes of an owner, whichever agent took them; returns their number."""
-    number, scopes = 0, []
-    for agent in sorted(store.agents()):
-        notes = store.notes(agent, owner)
-        number += sum(1 for _note in notes.notes()) if is_dry_run else notes.erase(None)
-        scopes.append(notes.scope)
-    if scopes and not is_dry_run:
-        store.erase_from_indexes(None, scopes)
-    return number
 
 
 def _remaining(

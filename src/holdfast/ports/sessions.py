@@ -346,8 +346,11 @@ class SessionEraser(ABC):
         """Return every agent that may have sessions or notes."""
 
     @abstractmethod
-    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
-        """Delete what the store's indexes hold of a session and of these scopes of notes.
+    def erase_from_indexes(
+        self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
+    ) -> None:
+        """Delete what the store's indexes hold of sessions and of these scopes of notes, in one
+        pass: a file of an index is written once, however many they are.
 
         A store without an index has nothing to do.
         """

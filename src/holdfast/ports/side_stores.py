@@ -192,6 +192,21 @@ class IndexPassage(msgspec.Struct, frozen=True):
     """Its time, in seconds since 1970."""
 
 
+class NewSource(msgspec.Struct, frozen=True):
+    """A source as it goes into the index."""
+
+    kind: SourceKind
+    """`note` or `session`."""
+    name: str
+    """Its name, unique in its kind."""
+    stamp: str
+    """The state of the file or session that it was made from."""
+    head: str
+    """The newest record of a session."""
+    passages: Sequence[IndexPassage]
+    """Its text."""
+
+
 class FoundPassage(msgspec.Struct, frozen=True):
     """A passage as it is in the index."""
 
@@ -295,16 +310,8 @@ class SearchIndex(Protocol):
     def sources(self) -> list[IndexSource]:
         """Return everything that is in the index."""
 
-    def replace(
-        self,
-        kind: SourceKind,
-        name: str,
-        *,
-        stamp: str,
-        head: str,
-        passages: Sequence[IndexPassage],
-    ) -> None:
-        """Put a source into the index, in place of its earlier state."""
+    def replace(self, sources: Sequence[NewSource]) -> None:
+        """Put sources into the index, each in place of its earlier state, in one transaction."""
 
     def extend(
         self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
@@ -314,8 +321,8 @@ class SearchIndex(Protocol):
     def forget(self, sources: Iterable[int]) -> None:
         """Remove sources that no longer exist."""
 
-    def erase(self, session: str | None, scopes: Sequence[str] = ()) -> None:
-        """Delete a session (`agent/id`), the files with notes from it, and scopes of notes.
+    def erase(self, sessions: Sequence[str], scopes: Sequence[str] = ()) -> None:
+        """Delete sessions (`agent/id`), the files with notes from them, and scopes of notes.
 
         Their words are nowhere in the index afterwards, nor in what it leaves on a disk. The other
         notes of these files are indexed again by the next search.

@@ -242,8 +242,10 @@ class MemoryEraser(SessionEraser):
     def agents(self) -> set[str]:
         return {key.agent for key in list(self._logs)} | {agent for agent, _ in list(self._tables)}
 
-    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
-        self._search_index.erase(None if session is None else str(session), scopes)
+    def erase_from_indexes(
+        self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
+    ) -> None:
+        self._search_index.erase([str(key) for key in sessions], scopes)
 
     def _logs_of(self, key: SessionKey) -> list[MemoryLog]:
         removed = (log for _trashed, log in self._trash)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from holdfast.ports.side_stores import IndexPassage, SourceKind
+    from holdfast.ports.side_stores import IndexPassage, NewSource
 
 
 _VERSION: Final = 1
@@ -355,29 +355,22 @@ class SqliteSearchIndex:
             ).fetchall()
         return [IndexSource(*row) for row in rows]
 
-    def replace(
-        self,
-        kind: SourceKind,
-        name: str,
-        *,
-        stamp: str,
-        head: str,
-        passages: Sequence[IndexPassage],
-    ) -> None:
-        """Put a source into the index, in place of its earlier state."""
+    def replace(self, sources: Sequence[NewSource]) -> None:
+        """Put sources into the index, each in place of its earlier state, in one transaction."""
         with self._database.writing() as db:
-            known = db.execute(
-                "SELECT id FROM sources WHERE kind = ? AND name = ?", (kind, name)
-            ).fetchone()
-            if known is not None:
-                _forget(db, known[0])
-            made = db.execute(
-                "INSERT INTO sources (kind, name, stamp, head, passages, terms) "
-                "VALUES (?, ?, ?, ?, 0, 0)",
-                (kind, name, stamp, head),
-            )
-            assert made.lastrowid is not None
-            _add(db, made.lastrowid, 0, passages)
+            for new in sources:
+                known = db.execute(
+                    "SELECT id FROM sources WHERE kind = ? AND name = ?", (new.kind, new.name)
+                ).fetchone()
+                if known is not None:
+                    _forget(db, known[0])
+                made = db.execute(
+                    "INSERT INTO sources (kind, name, stamp, head, passages, terms) "
+                    "VALUES (?, ?, ?, ?, 0, 0)",
+                    (new.kind, new.name, new.stamp, new.head),
+                )
+                assert made.lastrowid is not None
+                _add(db, made.lastrowid, 0, new.passages)
 
     def extend(
         self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
@@ -397,8 +390,8 @@ class SqliteSearchIndex:
             for source in sources:
                 _forget(db, source)
 
-    def erase(self, session: str | None, scopes: Sequence[str] = ()) -> None:
-        """Delete a session (`agent/id`), the files with notes from it, and scopes of notes.
+    def erase(self, sessions: Sequence[str], scopes: Sequence[str] = ()) -> None:
+        """Delete sessions (`agent/id`), the files with notes from them, and scopes of notes.
 
         Their words are in no file afterwards. The other notes of these files are indexed again by
         the next search.
@@ -413,13 +406,14 @@ class SqliteSearchIndex:
                     (len(scope) + 2, f"{scope}//"),
                 )
             }
-            if session is not None:
+            for session in sessions:
                 gone |= {row[0] for row in db.execute(_OF_SESSION, (session,))}
                 notes = db.execute(_NOTES_OF_SESSION, (session, len(session) + 1, f"{session} "))
                 gone |= {source_of(row[0]) for row in notes}
             for source in gone:
                 _forget(db, source)
-            db.execute("INSERT INTO places (places) VALUES ('optimize')")  # drops deleted terms
+            if gone:
+                db.execute("INSERT INTO places (places) VALUES ('optimize')")  # drops their terms
 
         self._database.erase(delete)
 

@@ -21,9 +21,12 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
+from holdfast.engine.memory import indexer
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
+from holdfast.ports import ANY_HEAD, NewSource
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -439,3 +442,26 @@ def test_registered_secrets_are_not_in_the_index_in_any_form(
     ]
     assert any(b"opens" in data for _name, data in indexed)
     assert [(name, form) for name, data in indexed for form in forms if form.encode() in data] == []
+
+
+def test_many_sessions_are_indexed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One transaction for many sessions: each costs the pages that it touches."""
+    with MemoryStore() as store:
+        for number in range(25):
+            key = SessionKey("main", f"s{number}")
+            store.create(key)
+            store.append(key, [User(content=f"said in session {number}")], expect=ANY_HEAD)
+        index = store.search_index
+        put = index.replace
+        written: list[int] = []
+
+        def spy(sources: Sequence[NewSource]) -> None:
+            written.append(len(sources))
+            put(sources)
+
+        monkeypatch.setattr(index, "replace", spy)
+        monkeypatch.setattr(indexer, "_SOURCES_AT_ONCE", 10)
+        memory = Memory(store, None)
+        assert len(memory.search("said")) > 0
+        assert written == [10, 10, 5]
+        assert memory.size().sources == 25

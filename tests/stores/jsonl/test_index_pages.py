@@ -120,7 +120,7 @@ def _do(store: JsonlStore, act: str, key: SessionKey, number: int) -> None:
             return
     elif act == "erase" and exists:
         store.begin_erasure(key, owner=ANY_OWNER)
-        store.erase_from_indexes(key)
+        store.erase_from_indexes([key])
         store.finish_erasure(key)
     elif act == "cut":
         store._folders.changes.cut()

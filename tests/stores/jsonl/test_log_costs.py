@@ -148,7 +148,7 @@ def test_ids_that_do_not_grow_follow_the_log(tmp_path: Path) -> None:
         database = tmp_path / "index.sqlite3"
         known = hashlib.sha256(b"4000").hexdigest()[:32].encode()
         assert known in b"".join(path.read_bytes() for path in tmp_path.glob("index.sqlite3*"))
-        store.erase_from_indexes(KEY)
+        store.erase_from_indexes([KEY])
         assert database.exists()
         assert known not in b"".join(path.read_bytes() for path in tmp_path.glob("index.sqlite3*"))
 

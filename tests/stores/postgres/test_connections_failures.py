@@ -370,7 +370,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "last": (KEY, 2),
     "read_branch": (KEY, "x"),
     "restore": ("x",),
-    "erase_from_indexes": (KEY,),
+    "erase_from_indexes": ([KEY],),
     "extend_log": (KEY, b"\n"),
     "note_scopes": ("main",),
 }

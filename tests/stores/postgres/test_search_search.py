@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.ports.side_stores import IndexPassage, places_of
+from holdfast.ports.side_stores import IndexPassage, NewSource, places_of
 from holdfast.stores.postgres import search
 from holdfast.stores.postgres.store import PostgresStore
 
@@ -21,9 +21,7 @@ def store(postgres_address: str) -> Iterator[PostgresStore]:
     with PostgresStore(postgres_address) as store:
         for number in range(SOURCES):
             passages = [IndexPassage("word " * 20, ["word"], "user")] * PASSAGES
-            store.search_index.replace(
-                "session", f"main/s{number}", stamp="", head="", passages=passages
-            )
+            store.search_index.replace([NewSource("session", f"main/s{number}", "", "", passages)])
         yield store
 
 

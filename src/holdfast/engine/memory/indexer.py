@@ -6,7 +6,7 @@ caller may not read are neither read nor searched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.replay import assistant_text, user_text
@@ -15,7 +15,7 @@ from holdfast.core.memory.search_terms import terms
 from holdfast.core.owners import ANY_OWNER, owner_of
 from holdfast.core.refusals import as_told, reaches_back
 from holdfast.errors import HoldfastError
-from holdfast.ports.side_stores import IndexPassage
+from holdfast.ports.side_stores import IndexPassage, NewSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from holdfast.ports import Notes, SessionInfo, SessionStore
     from holdfast.ports.side_stores import IndexSource, Role, SearchIndex, SourceKind
 
+_SOURCES_AT_ONCE: Final = 500
+_PASSAGES_AT_ONCE: Final = 10_000
+"""Sources and passages of one transaction: a few megabytes in memory, and 15 times fewer bytes
+written than with a transaction for each session."""
 Scope = Literal["notes", "sessions", "all"]
 
 
@@ -47,6 +51,9 @@ class Indexer:
         self._notes = notes
         self._caller = caller
         self._mask = mask
+        self._waiting: list[NewSource] = []
+        """Sources that are read and not yet written."""
+        self._waiting_passages = 0
         self._listed: set[tuple[SourceKind, str]] = set()
         """Sessions of the caller's owners that were there before."""
         self._readable: list[str] | None = None
@@ -121,7 +128,8 @@ class Indexer:
                 for note in notes.notes(file.path)
                 for passage in _note_passages(note, file.mtime_ns / 1e9, self._mask)
             ]
-            self._index.replace("note", name, stamp=stamp, head="", passages=found)
+            self._put(NewSource("note", name, stamp, "", found))
+        self._write()
         if gone:
             self._index.forget(source.id for source in gone.values())
 
@@ -137,6 +145,7 @@ class Indexer:
             stamp = session_stamp(info)
             if source is None or source.stamp != stamp:
                 self._read_session(store, info.key, stamp, source)
+        self._write()
         gone = [
             source.id
             for (kind, name), source in known.items()
@@ -163,7 +172,19 @@ class Indexer:
             return  # a damaged session is not searched, and must not stop the search of others
         head = records[-1].id if records else ""
         found = list(_record_passages(records, self._mask))
-        self._index.replace("session", str(key), stamp=stamp, head=head, passages=found)
+        self._put(NewSource("session", str(key), stamp, head, found))
+
+    def _put(self, new: NewSource) -> None:
+        """Put a source into the index, together with others: each transaction costs pages."""
+        self._waiting.append(new)
+        self._waiting_passages += len(new.passages)
+        if len(self._waiting) >= _SOURCES_AT_ONCE or self._waiting_passages >= _PASSAGES_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        waiting, self._waiting, self._waiting_passages = self._waiting, [], 0
+        if waiting:
+            self._index.replace(waiting)
 
 
 def session_stamp(info: SessionInfo) -> str:

@@ -77,14 +77,16 @@ class FileEraser(FileCatalogue, SessionEraser):
     def agents(self) -> list[str]:
         return self._folders.agents()
 
-    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
-        if session is not None:
-            self._index.erase(session)
+    def erase_from_indexes(
+        self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
+    ) -> None:
+        if sessions:
+            self._index.erase(sessions)
         # The index that searches use is in memory once its file did not work, and has words there.
         self._close_search_index()
         index = self._open_search_index()
         try:
-            index.erase(None if session is None else str(session), scopes)
+            index.erase([str(key) for key in sessions], scopes)
         finally:
             index.close()
 

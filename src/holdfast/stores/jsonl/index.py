@@ -42,7 +42,7 @@ from holdfast.stores.sqlite_files import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.log.tree import Stands
@@ -603,11 +603,12 @@ class Index:
                 return None
             return found
 
-    def erase(self, key: SessionKey) -> None:
-        """Delete the row of a session for good."""
+    def erase(self, keys: Sequence[SessionKey]) -> None:
+        """Delete the rows of sessions for good."""
+        names = [(key.agent, key.session) for key in keys]
         with self._mutex:
             self._changes.cut()
-            self._cache.erase(lambda db: _delete(db, [(key.agent, key.session)]))
+            self._cache.erase(lambda db: _delete(db, names))
 
     def close(self) -> None:
         """Close the files; the next listing opens them again."""

@@ -263,11 +263,13 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
         query = "SELECT agent FROM {s}.logs UNION SELECT agent FROM {s}.notes"
         return {row[0] for row in self._rows("list agents", query)}
 
-    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
+    def erase_from_indexes(
+        self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
+    ) -> None:
         from holdfast.stores.postgres.search import PostgresSearchIndex
 
         index = PostgresSearchIndex(self._connections)
-        index.erase(None if session is None else str(session), scopes)
+        index.erase([str(key) for key in sessions], scopes)
 
     def _hashes_in(self, number: int) -> Iterator[str]:
         """Yield what could be a hash in a log. The server leaves out the lines without any."""

@@ -22,7 +22,7 @@ from holdfast.stores.search import AROUND_PLACES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from holdfast.ports.side_stores import IndexPassage, Matches, SourceKind
+    from holdfast.ports.side_stores import IndexPassage, Matches, NewSource
     from holdfast.stores.postgres.connections import Connection, Connections, Row
 
 
@@ -106,25 +106,19 @@ class PostgresSearchIndex:
             )
         ]
 
-    def replace(
-        self,
-        kind: SourceKind,
-        name: str,
-        *,
-        stamp: str,
-        head: str,
-        passages: Sequence[IndexPassage],
-    ) -> None:
-        place = hashlib.sha256(to_bytes(name)).digest()
+    def replace(self, sources: Sequence[NewSource]) -> None:
+        query = self._sql("SELECT id FROM {s}.sources WHERE kind = %s AND place = %s")
+        placed = [(hashlib.sha256(to_bytes(new.name)).digest(), new) for new in sources]
+        placed.sort(key=lambda pair: pair[0])  # two that replace the same never lock each other
         with self._connections.transaction("write the memory index") as connection:
-            connection.execute(_LOCK, [place[:8]])  # of two that replace it, the later one counts
-            query = self._sql("SELECT id FROM {s}.sources WHERE kind = %s AND place = %s")
-            known = connection.execute(query, (kind, place)).fetchall()
-            self._forget(connection, [row[0] for row in known])
-            values = (kind, place, to_bytes(name), to_bytes(stamp), to_bytes(head))
-            made = connection.execute(self._sql(_NEW), values).fetchone()
-            assert made is not None
-            self._add(connection, made[0], 0, passages)
+            for place, new in placed:
+                connection.execute(_LOCK, [place[:8]])  # of two, the later one counts
+                known = connection.execute(query, (new.kind, place)).fetchall()
+                self._forget(connection, [row[0] for row in known])
+                texts = (to_bytes(new.name), to_bytes(new.stamp), to_bytes(new.head))
+                made = connection.execute(self._sql(_NEW), (new.kind, place, *texts)).fetchone()
+                assert made is not None
+                self._add(connection, made[0], 0, new.passages)
 
     def extend(
         self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
@@ -138,7 +132,7 @@ class PostgresSearchIndex:
         with self._connections.transaction("write the memory index") as connection:
             self._forget(connection, list(sources))
 
-    def erase(self, session: str | None, scopes: Sequence[str] = ()) -> None:
+    def erase(self, sessions: Sequence[str], scopes: Sequence[str] = ()) -> None:
         with self._connections.transaction("erase from the memory index") as connection:
 
             def find(query: str, *values: object) -> list[Row]:
@@ -148,7 +142,7 @@ class PostgresSearchIndex:
             for scope in scopes:
                 start = to_bytes(f"{scope}//")
                 gone |= {row[0] for row in find(_OF_SCOPE, len(start), start)}
-            if session is not None:
+            for session in sessions:
                 name = to_bytes(session)
                 whole = "SELECT id FROM {s}.sources WHERE kind = 'session' AND name = %s"
                 gone |= {row[0] for row in find(whole, name)}

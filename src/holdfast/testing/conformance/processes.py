@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import LeaseLost, TurnInProgress
-from holdfast.ports import ANY_HEAD, IndexPassage, NewMessage, SessionStore
+from holdfast.ports import ANY_HEAD, IndexPassage, NewMessage, NewSource, SessionStore
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _extend_index(pipe: Connection, open_store: _OpenStore, number: int) -> None
     with open_store() as store:
         index = store.search_index
         if number == 0:
-            index.replace("session", str(KEY), stamp="0", head="0", passages=[])
+            index.replace([NewSource("session", str(KEY), "0", "0", [])])
         pipe.recv()
         done = 0
         while done < _TURNS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import RECALL_CANDIDATES_MAX
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
-from holdfast.ports.side_stores import IndexPassage, places_of, source_of
+from holdfast.ports.side_stores import IndexPassage, NewSource, places_of, source_of
 from holdfast.testing.conformance.samples import KEY
 
 if TYPE_CHECKING:
@@ -194,14 +194,14 @@ def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
         _put_note(store, name, "a quokka noted", origin)
     for name in ("s2//a.md", "s22//a.md"):
         _put_note(store, name, "of an owner", "")
-    store.erase_from_indexes(KEY)
+    store.erase_from_indexes([KEY])
     names = sorted(source.name for source in _sources(store.search_index).values())
     assert names == ["main/other", "s1//c.md", "s2//a.md", "s22//a.md"]
-    store.erase_from_indexes(None, ["s2"])
+    store.erase_from_indexes([], ["s2"])
     names = sorted(source.name for source in _sources(store.search_index).values())
     assert names == ["main/other", "s1//c.md", "s22//a.md"]
     assert _texts(store, _search(store, "quokka")) == ["a quokka noted"]
-    store.erase_from_indexes(KEY, ["nothing"])
+    store.erase_from_indexes([KEY], ["nothing"])
 
 
 def _put(store: SessionStore, name: str, *texts: str) -> None:
@@ -210,12 +210,12 @@ def _put(store: SessionStore, name: str, *texts: str) -> None:
         for number, text in enumerate(texts)
     ]
     head = passages[-1].record
-    store.search_index.replace("session", name, stamp="s", head=head, passages=passages)
+    store.search_index.replace([NewSource("session", name, "s", head, passages)])
 
 
 def _put_note(store: SessionStore, name: str, text: str, origin: str) -> None:
     passage = IndexPassage(text, terms(text), "note", record=origin, first_line=1, last_line=1)
-    store.search_index.replace("note", name, stamp="s", head="", passages=[passage])
+    store.search_index.replace([NewSource("note", name, "s", "", [passage])])
 
 
 def _sources(index: SearchIndex) -> Mapping[int, IndexSource]:
