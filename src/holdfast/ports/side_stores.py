@@ -307,8 +307,11 @@ class SearchIndex(Protocol):
     def vectors(self) -> PassageVectors:
         """The vectors of its passages."""
 
-    def sources(self) -> list[IndexSource]:
-        """Return everything that is in the index."""
+    def sources(
+        self, sessions: Collection[str] | None = None, notes: str | None = None
+    ) -> list[IndexSource]:
+        """Return everything that is in the index; with `sessions` or `notes`, only the sessions of
+        these names and the notes whose name begins so. What others have costs nothing then."""
 
     def replace(self, sources: Sequence[NewSource]) -> None:
         """Put sources into the index, each in place of its earlier state, in one transaction."""

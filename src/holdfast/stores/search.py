@@ -11,7 +11,7 @@ import math
 import threading
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_POSTINGS_MAX
 from holdfast.core.memory.ranking import rarity
@@ -325,6 +325,10 @@ _SELECT: Final = (
 _COUNT_SOME: Final = "SELECT count(*) FROM (SELECT 1 FROM places WHERE places MATCH ? LIMIT ?)"
 """The vocabulary counts all passages of a term, however many there are."""
 
+_SOURCES: Final = "SELECT id, kind, name, stamp, head, passages, terms, oldest, newest FROM sources"
+_NAMES_AT_ONCE: Final = 500
+"""Names in one statement; SQLite takes 999 everywhere."""
+
 FILE_NAME: Final = "recall.sqlite3"
 """The file of the index in a root."""
 _OF_SESSION: Final = "SELECT id FROM sources WHERE kind = 'session' AND name = ?"
@@ -347,13 +351,25 @@ class SqliteSearchIndex:
 
     # Keeping up
 
-    def sources(self) -> list[IndexSource]:
-        """Return everything that is in the index."""
+    def sources(
+        self, sessions: Collection[str] | None = None, notes: str | None = None
+    ) -> list[IndexSource]:
+        """Return everything that is in the index, or the sessions of these names and the notes
+        whose name begins so."""
         with self._database.reading() as db:
-            rows = db.execute(
-                "SELECT id, kind, name, stamp, head, passages, terms, oldest, newest FROM sources"
-            ).fetchall()
-        return [IndexSource(*row) for row in rows]
+            if sessions is None and notes is None:
+                return [IndexSource(*row) for row in db.execute(_SOURCES)]
+            found: list[tuple[Any, ...]] = []
+            wanted = list(sessions or ())
+            for start in range(0, len(wanted), _NAMES_AT_ONCE):
+                names = wanted[start : start + _NAMES_AT_ONCE]
+                marks = ", ".join("?" * len(names))
+                query = f"{_SOURCES} WHERE kind = 'session' AND name IN ({marks})"
+                found += db.execute(query, names).fetchall()
+            if notes is not None:
+                query = f"{_SOURCES} WHERE kind = 'note' AND name >= ? AND substr(name, 1, ?) = ?"
+                found += db.execute(query, (notes, len(notes), notes)).fetchall()
+        return [IndexSource(*row) for row in found]
 
     def replace(self, sources: Sequence[NewSource]) -> None:
         """Put sources into the index, each in place of its earlier state, in one transaction."""

@@ -25,7 +25,7 @@ from holdfast.engine.memory import indexer
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
-from holdfast.ports import ANY_HEAD, NewSource
+from holdfast.ports import ANY_HEAD, IndexSource, NewSource
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 
@@ -465,3 +465,36 @@ def test_many_sessions_are_indexed_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(memory.search("said")) > 0
         assert written == [10, 10, 5]
         assert memory.size().sources == 25
+
+
+@pytest.mark.parametrize("others", [5, 100])
+def test_a_search_reads_the_sources_of_its_owner(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: int
+) -> None:
+    """What other owners have in the index costs a search nothing."""
+    with JsonlStore(tmp_path) as store:
+        for number in range(others + 3):
+            owner = NamedOwner("ann" if number < 3 else f"other-{number}")
+            key = SessionKey("main", f"s{number}")
+            store.create(key, owner=owner)
+            store.append(key, [User(content=f"said in {number}")], expect=ANY_HEAD)
+            store.notes("main", owner).append("a note")
+        Memory(store, None, caller=OPERATOR).refresh()
+        index = store.search_index
+        sources = index.sources
+        given: list[int] = []
+
+        def spy(*names: Any, **more: Any) -> list[IndexSource]:
+            found = sources(*names, **more)
+            given.append(len(found))
+            return found
+
+        monkeypatch.setattr(index, "sources", spy)
+        whose = NamedOwner("ann")
+        caller = Caller("main", None, owner=whose, visibility="agent")
+        memory = Memory(store, store.notes("main", whose), caller=caller)
+        assert len(memory.search("said")) == 3
+        assert max(given) <= 3 + 1
+        store.remove(SessionKey("main", "s0"))
+        assert len(memory.search("said")) == 2
+        assert "main/s0" not in {source.name for source in sources()}

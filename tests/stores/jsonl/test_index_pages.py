@@ -195,6 +195,41 @@ def test_changes_by_other_programs_are_seen_within_a_minute(tmp_path: Path) -> N
         assert names == {"new", "s0", "s1", "s3", "s4"}
 
 
+@pytest.mark.parametrize("count", [60, 600])
+def test_a_look_at_every_file_reads_no_other_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A minute later, a page makes the rows that it shows and those that changed, and no log is
+    read but theirs."""
+    clock = Time()
+    with large_roots(), filled(tmp_path, count, clock) as store:
+        folder = tmp_path / "agents" / "main" / "sessions"
+        changed = folder / "s3.jsonl"
+        changed.write_bytes(
+            changed.read_bytes() + b'{"type":"user","id":"x","ts":1900000000,"content":"y"}\n'
+        )
+        clock.now += index._LOOK_SECONDS
+        made: list[object] = []
+        read: list[SessionKey] = []
+        row_of, read_row = index.row_of, index.read_row
+
+        def spy_row(row: tuple[Any, ...]) -> index.IndexRow:
+            made.append(row)
+            return row_of(row)
+
+        def spy_log(file: index.LogFile, known: index.IndexRow | None) -> index.IndexRow:
+            read.append(file.key)
+            return read_row(file, known)
+
+        monkeypatch.setattr(index, "row_of", spy_row)
+        monkeypatch.setattr(index, "read_row", spy_log)
+        page = store.sessions(limit=5, owner=ANY_OWNER)
+        assert len(page) == 5
+        assert read == [SessionKey("main", "s3")]
+        assert len(made) == 5 + 1
+        assert page[0].key == SessionKey("main", "s3")
+
+
 def test_another_boot_means_looking_at_every_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_files import Note
     from holdfast.ports import Notes, SessionInfo, SessionStore
-    from holdfast.ports.side_stores import IndexSource, Role, SearchIndex, SourceKind
+    from holdfast.ports.side_stores import IndexSource, Role, SearchIndex
 
 _SOURCES_AT_ONCE: Final = 500
 _PASSAGES_AT_ONCE: Final = 10_000
@@ -54,7 +54,7 @@ class Indexer:
         self._waiting: list[NewSource] = []
         """Sources that are read and not yet written."""
         self._waiting_passages = 0
-        self._listed: set[tuple[SourceKind, str]] = set()
+        self._listed: set[str] = set()
         """Sessions of the caller's owners that were there before."""
         self._readable: list[str] | None = None
         """The sessions that the caller may search, as they were last listed."""
@@ -67,29 +67,25 @@ class Indexer:
 
     def refresh(self, scope: Scope) -> None:
         """Bring the index up to date with the files."""
-        known = {(source.kind, source.name): source for source in self._index.sources()}
         if scope != "sessions" and self._notes is not None:
-            self._refresh_notes(self._notes, known)
+            found = self._index.sources(notes=self.prefix)
+            self._refresh_notes(self._notes, {source.name: source for source in found})
         if scope != "notes":
-            self._refresh_sessions(self._store, known)
+            self._refresh_sessions(self._store)
 
     def sources(self, scope: Scope, before: float | None) -> list[IndexSource]:
         """The sources that may answer: of the sessions, those that the last `refresh` has seen."""
-        allowed: set[tuple[SourceKind, str]] = set()
+        readable: list[str] = []
         if scope != "notes":
             if self._readable is None:
                 self._readable = self._visible(self._store, self._infos(self._store))
-            allowed |= {("session", name) for name in self._readable}
+            readable = self._readable
         prefix = None if scope == "sessions" or self._notes is None else self.prefix
         return [
             source
-            for source in self._index.sources()
+            for source in self._index.sources(readable, prefix)
             if source.passages
             and (before is None or source.oldest is None or source.oldest < before)
-            and (
-                (source.kind, source.name) in allowed
-                or (source.kind == "note" and prefix is not None and source.name.startswith(prefix))
-            )
         ]
 
     def _infos(self, store: SessionStore) -> dict[str, SessionInfo]:
@@ -110,14 +106,8 @@ class Indexer:
         gate = Gate(self._caller, find)
         return [name for name, info in infos.items() if gate.verdict(subjects[info.key]).is_allowed]
 
-    def _refresh_notes(
-        self, notes: Notes, known: Mapping[tuple[SourceKind, str], IndexSource]
-    ) -> None:
-        gone = {
-            name: source
-            for (kind, name), source in known.items()
-            if kind == "note" and name.startswith(self.prefix)
-        }
+    def _refresh_notes(self, notes: Notes, gone: dict[str, IndexSource]) -> None:
+        """Bring the index up to date with notes; `gone` are all that it has."""
         for file in notes.files():
             name = self.prefix + file.path
             stamp = f"{file.inode} {file.size} {file.mtime_ns}"
@@ -133,27 +123,25 @@ class Indexer:
         if gone:
             self._index.forget(source.id for source in gone.values())
 
-    def _refresh_sessions(
-        self, store: SessionStore, known: Mapping[tuple[SourceKind, str], IndexSource]
-    ) -> None:
+    def _refresh_sessions(self, store: SessionStore) -> None:
         infos = self._infos(store)
         # Sessions of owners that the caller may not read are not listed, and not gone.
-        ours = known if ANY_OWNER in readable_owners(self._caller) else self._listed
+        is_all = ANY_OWNER in readable_owners(self._caller)
+        named = None if is_all else {*infos, *self._listed}
+        known = {
+            source.name: source for source in self._index.sources(named) if source.kind == "session"
+        }
         self._readable = self._visible(store, infos)
         for name in self._readable:
-            info, source = infos[name], known.get(("session", name))
+            info, source = infos[name], known.get(name)
             stamp = session_stamp(info)
             if source is None or source.stamp != stamp:
                 self._read_session(store, info.key, stamp, source)
         self._write()
-        gone = [
-            source.id
-            for (kind, name), source in known.items()
-            if kind == "session" and name not in infos and (kind, name) in ours
-        ]
+        gone = [source.id for name, source in known.items() if name not in infos]
         if gone:
             self._index.forget(gone)
-        self._listed |= {("session", name) for name in infos}
+        self._listed |= infos.keys()
 
     def _read_session(
         self, store: SessionStore, key: SessionKey, stamp: str, source: IndexSource | None

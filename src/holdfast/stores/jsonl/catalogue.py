@@ -89,18 +89,19 @@ class FileListing(SessionCatalogue):
         is_part = owner != ANY_OWNER or any(value is not None for value in (limit, label))
         if is_part:
             query = PageQuery(agent, owner, label, after, limit)
-            page = self._index.page(query, self._clock(), self._look_at)
+            page = self._index.page(query, self._clock(), self._look_at, self._log_files)
             if page is not None:
                 return page
         wanted = None if is_part else agent  # the next page is quick once all were looked at
-        logs = (
-            LogFile(key, status, self._open)
-            for key, status in self._folders.sessions()
-            if wanted in (None, key.agent)
-        )
+        logs = (file for file in self._log_files() if wanted in (None, file.key.agent))
         infos = self._index.infos(logs, is_complete=wanted is None, now=self._clock())
         chosen = [info for info in infos if agent in (None, info.key.agent)]
         return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
+
+    def _log_files(self) -> Iterator[LogFile]:
+        """Yield every log with the status of its file."""
+        for key, status in self._folders.sessions():
+            yield LogFile(key, status, self._open)
 
     def _look_at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
         """Return the logs of those of the sessions that exist."""

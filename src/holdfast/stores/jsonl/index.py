@@ -390,6 +390,7 @@ CREATE INDEX IF NOT EXISTS unlabelled ON sessions (agent) WHERE NOT is_labelled;
 CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
 """
 _SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM sessions"  # noqa: S608 - constants only
+_STAMPS: Final = "SELECT agent, session, inode, size, mtime_ns, ctime_ns FROM sessions"
 _UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
 _UPSERT: Final = (
     f"INSERT INTO sessions ({', '.join(COLUMNS)}) "  # noqa: S608 - constants only
@@ -501,14 +502,16 @@ class Index:
         query: PageQuery,
         now: float,
         look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]],
+        everything: Callable[[], Iterable[LogFile]],
     ) -> list[SessionInfo] | None:
-        """Return a page, after looking at the files of its sessions and of those that changed.
+        """Return a page, after looking at the files of its sessions and of those that changed, or
+        at every file where these are not known.
 
-        `look_at` returns the logs of those sessions that exist. None where every file must be
-        looked at instead.
+        `look_at` returns the logs of those sessions that exist, `everything` all logs. None where
+        every log must be read instead.
         """
         with self._mutex:
-            if not self._take_changes(now, look_at):
+            if not self._take_changes(now, look_at) and not self._look_at_all(now, everything):
                 return None
             if query.label is not None and self._select(_UNLABELLED, (), bool) != []:
                 return None  # the statement does not know the labels of the seed's index file
@@ -546,6 +549,32 @@ class Index:
             return False
         look = msgspec.structs.replace(last, seen=seen)
         return self._read_again(changed, look_at, look=look, instead_of=last)
+
+    def _look_at_all(self, now: float, everything: Callable[[], Iterable[LogFile]]) -> bool:
+        """Compare every file with the stamp of its row, and read those that differ; False where a
+        log cannot be read. No other row is read: a large root has many."""
+        seen = self._changes.look()
+        stamps = self._select(_STAMPS, (), lambda row: row[2:])
+        if seen is None or not stamps:
+            return False
+        known = {(row[0], row[1]): stamp for row, stamp in stamps}
+        number, differing = 0, []
+        for file in everything():
+            number += 1
+            if known.pop((file.key.agent, file.key.session), None) != stamp_of(file.status):
+                differing.append(file)
+        if len(differing) > number // 2:
+            return False  # most are new: all rows are read at once
+        fresh = []
+        for file in differing:
+            try:
+                fresh.append((file.key, read_row(file, self._find_row(file.key))))
+            except NoSuchSession:
+                number -= 1
+            except StoreError:
+                return False
+        look = _Look(now, number, seen) if number > _SMALL_ROOT else None
+        return self._save(fresh, gone=list(known), look=look)
 
     def _read_again(
         self,

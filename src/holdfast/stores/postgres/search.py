@@ -98,12 +98,24 @@ class PostgresSearchIndex:
 
     # Keeping up
 
-    def sources(self) -> list[IndexSource]:
+    def sources(
+        self, sessions: Collection[str] | None = None, notes: str | None = None
+    ) -> list[IndexSource]:
+        def read(where: str = "", *values: object) -> list[Row]:
+            return self._connections.rows("read the memory index", _SOURCES + where, values)
+
+        if sessions is None and notes is None:
+            rows = read()
+        else:
+            places = [hashlib.sha256(to_bytes(name)).digest() for name in sessions or ()]
+            rows = read(" WHERE kind = 'session' AND place = ANY (%s::bytea[])", places)
+            if notes is not None:
+                start = to_bytes(notes)
+                where = " WHERE kind = 'note' AND substr(name, 1, %s) = %s"
+                rows += read(where, len(start), start)
         return [
             IndexSource(id_, kind, to_text(name), to_text(stamp), to_text(head), *sums)
-            for id_, kind, name, stamp, head, *sums in self._connections.rows(
-                "read the memory index", _SOURCES
-            )
+            for id_, kind, name, stamp, head, *sums in rows
         ]
 
     def replace(self, sources: Sequence[NewSource]) -> None:

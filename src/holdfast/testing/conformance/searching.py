@@ -194,6 +194,10 @@ def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
         _put_note(store, name, "a quokka noted", origin)
     for name in ("s2//a.md", "s22//a.md"):
         _put_note(store, name, "of an owner", "")
+    some = store.search_index.sources(["main/other", "main/none"], "s2//")
+    assert sorted(source.name for source in some) == ["main/other", "s2//a.md"]
+    assert [source.name for source in store.search_index.sources([str(KEY)])] == [str(KEY)]
+    assert [source.name for source in store.search_index.sources(notes="s22//")] == ["s22//a.md"]
     store.erase_from_indexes([KEY])
     names = sorted(source.name for source in _sources(store.search_index).values())
     assert names == ["main/other", "s1//c.md", "s2//a.md", "s22//a.md"]
