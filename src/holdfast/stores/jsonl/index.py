@@ -478,24 +478,11 @@ class Index:
             if seen is not None and len(found) > _SMALL_ROOT:
                 look = _Look(now, len(found), seen)
             self._save(fresh, gone=list(rows) if is_complete else [], look=look)
-            return self._infos(found)
+            return _infos_of(self._seed_labels, found)
 
     def info(self, key: SessionKey, fd: int) -> SessionInfo:
         """Return the facts about the log that is open as `fd`."""
-        return self._infos({key: self.row(key, fd)})[0]
-
-    def _infos(self, rows: dict[SessionKey, IndexRow]) -> list[SessionInfo]:
-        labels: dict[str, dict[str, str]] = {}
-        infos = []
-        for key, row in rows.items():
-            info = info_of(key, row)
-            if not row.is_labelled:
-                if key.agent not in labels:
-                    labels[key.agent] = self._seed_labels.of(key.agent)
-                label = labels[key.agent].get(key.session, "")
-                info = msgspec.structs.replace(info, label=label)
-            infos.append(info)
-        return infos
+        return _infos_of(self._seed_labels, {key: self.row(key, fd)})[0]
 
     def page(
         self,
@@ -528,7 +515,7 @@ class Index:
                     if key not in files or row.stamp != stamp_of(files[key].status)
                 ]
                 if not wrong:
-                    return self._infos(rows)
+                    return _infos_of(self._seed_labels, rows)
                 if not self._read_again(wrong, look_at):
                     return None
             return None
@@ -719,6 +706,21 @@ def _prepare(db: sqlite3.Connection) -> None:
 def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
     db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
     delete_ids(db, sessions)
+
+
+def _infos_of(seed_labels: SeedLabels, rows: dict[SessionKey, IndexRow]) -> list[SessionInfo]:
+    """Return the facts of rows, with the seed's labels for logs that say none."""
+    labels: dict[str, dict[str, str]] = {}
+    infos = []
+    for key, row in rows.items():
+        info = info_of(key, row)
+        if not row.is_labelled:
+            if key.agent not in labels:
+                labels[key.agent] = seed_labels.of(key.agent)
+            label = labels[key.agent].get(key.session, "")
+            info = msgspec.structs.replace(info, label=label)
+        infos.append(info)
+    return infos
 
 
 def _look_of(row: tuple[Any, ...]) -> _Look:
