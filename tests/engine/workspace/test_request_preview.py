@@ -28,7 +28,7 @@ from holdfast.engine.workspace.request_preview import RequestTerms, read_request
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.console.layout import number, tokens
+
 from holdfast.surfaces.gateway_agents import GatewayAgents
 from holdfast.surfaces.serve_settings import AgentSettings
 from holdfast.testing.scripted import ScriptedModel
@@ -219,13 +219,13 @@ async def _compare_readers(store: MemoryStore, key: SessionKey) -> None:
         assert shown["budget"]["output_reserve"] == plan.budget.output_reserve
         assert shown["tokens"]["system"] == plan.tokens.system
         assert shown["tokens"]["tools"] == plan.tokens.tools
-        of_window = f"of {tokens(own.window.tokens)}"
+        of_window = f"of {own.window.tokens:,} tok"
         rows = ["/"] if shown["ledger"][50:] == [] else []  # a list looks at the newest records
         for page in (*rows, f"/s/{key}", f"/s/{key}/context"):
             assert of_window in (await client.get(page)).text, page
         what_if = (await client.get(f"/s/{key}/context/what-if")).text
         assert f'placeholder="{own.window.tokens}"' in what_if
-        assert number(own.budget) in what_if
+        assert f"{own.budget:,}" in what_if
 
 
 async def _call_tool(client: httpx2.AsyncClient, name: str, arguments: dict[str, Any]) -> Any:

@@ -45,7 +45,7 @@ from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.session_pages import reports
-from holdfast.surfaces.console.session_pages.context import categories
+from holdfast.surfaces.console.charts import categories
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 
 if TYPE_CHECKING:
@@ -640,7 +640,7 @@ def test_earlier_records_are_reached_by_links(store: SessionStore) -> None:
 
 
 def _numbers(text: str) -> set[str]:
-    return set(re.findall(r"\d+", text.replace("\u202f", "")))
+    return set(re.findall(r"\d+", text.replace(",", "")))
 
 
 async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key: Any) -> None:
@@ -667,7 +667,7 @@ async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key
         text = (await client.get(f"{base}/context/fate?start={start}")).text
         body = text.partition("<tbody>")[2].partition("</tbody>")[0]
         rows += [
-            tuple(re.sub(r"<[^>]+>", "", cell).replace("\u202f", "") for cell in cells)
+            tuple(re.sub(r"<[^>]+>", "", cell).replace(",", "") for cell in cells)
             for line in body.split("</tr>")[:-1]
             if (cells := re.findall(r"<td[^>]*>(.*?)</td>", line, re.DOTALL))
         ]
@@ -1045,7 +1045,7 @@ def test_list_and_pages_find_one_window(store: SessionStore, since: int) -> None
     async def scenario() -> None:
         async with serving(store) as client:
             for address in ("/", "/s/main/far", "/s/main/far/context/time"):
-                text = (await client.get(address)).text.replace("\u202f", "")
+                text = (await client.get(address)).text.replace(",", "")
                 assert "54321" in text, address
                 assert "200000 tok" not in text, address
             for address in ("status", "context"):

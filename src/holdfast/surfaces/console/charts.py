@@ -1,137 +1,150 @@
-"""Pictures as inline SVG: readable without a script, without colour, and by a screen reader."""
+"""What the pictures of the console show, in units of their drawing; the templates draw them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.surfaces.console.html import Html, tag
+from holdfast.surfaces.console.layout import session_path
+from holdfast.surfaces.formatting import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from holdfast.core.window import Window
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.projection.ledger import LedgerLine
+    from holdfast.core.projection.project import Plan
 
-WIDTH: Final = 1_000
-"""Units of a picture; the page scales it."""
-RESERVES: Final = ("reserve", "reply")
+_CELLS: Final = 200
+"""Cells of a window: half a percent each."""
+_COLUMNS: Final = 40
+_RESERVES: Final = ("reserve", "reply")
 """Parts of a window that are kept free."""
-_PATTERNS: Final = {
-    "system": "M0 4 H8",
-    "tools": "M4 0 V8",
-    "hidden": "M0 0 L8 8",
-    "summary": "M0 8 L8 0",
-    "context": "M0 4 H8 M4 0 V8",
-    "user": "",
-    "program": "M0 3H6",
-    "assistant": "M2 2 h1 v1 h-1 z M6 6 h1 v1 h-1 z",
-    "tool_result": "M0 8 L8 0 M-2 2 L2 -2 M6 10 L10 6",
-    "other": "M0 2 H8 M0 6 H8",
-    "reply": "M0 0 L8 8 M0 8 L8 0",
-    "reserve": "M4 2 v4",
-    "cached": "M0 8 L8 0",
-    "written": "M0 4 H8",
-    "plain": "",
-    "output": "M2 2 h1 v1 h-1 z M6 6 h1 v1 h-1 z",
+_LABELS: Final = {
+    "system": "system prompt",
+    "tools": "tool schemas",
+    "hidden": "measured by the provider, not in the log",
+    "summary": "carry-over summary",
+    "context": "injected context",
+    "user": "user",
+    "program": "added by programs",
+    "assistant": "assistant",
+    "tool_result": "tool results",
+    "other": "other messages",
+    "reserve": "reserve for errors of the estimate",
+    "reply": "reserved for the reply",
 }
-"""The lines over the colour of each category."""
+_KINDS: Final = {
+    "summary": "summary",
+    "compaction": "summary",
+    "context": "context",
+    "user": "user",
+    "assistant": "assistant",
+    "tool_use": "assistant",
+    "tool_result": "tool_result",
+}
+"""From the kind of a record to the category in the picture."""
 
 
-def small_bar(share: float, words: str) -> Html:
-    """Return a share of a window as a bar of a few letters' width."""
-    filled = round(60 * max(0.0, min(share, 1.0)), 1)
-    level = "low" if share < 0.5 else "mid" if share < 0.8 else "high"
-    return tag(
-        "svg",
-        tag("rect", x=0, y=0, width=60, height=10, class_="track"),
-        tag("rect", x=0, y=0, width=filled, height=10, class_=f"level {level}"),
-        viewBox="0 0 60 10",
-        class_="small",
-        role="img",
-        aria_label=words,
-    )
+class CellRun(NamedTuple):
+    """Cells in a row that stand for one record, or one part."""
+
+    kind: str
+    address: str
+    words: str
+    cells: list[tuple[int, int]]
+    """Column and row of each."""
 
 
-def pattern_sheet() -> Html:
-    """Return the fills of all categories, for every picture and legend of a page."""
-    fills = [
-        tag(
-            "pattern",
-            tag("rect", width=8, height=8, class_=f"c-{name}"),
-            tag("path", d=lines, class_="hatch") if lines else None,
-            id=f"p-{name}",
-            width=8,
-            height=8,
-            patternUnits="userSpaceOnUse",
+class WindowPicture(NamedTuple):
+    """A context window: what is in it, half a percent to a cell."""
+
+    runs: list[CellRun]
+    parts: list[tuple[str, str, int]]
+    """Category, label and tokens."""
+    whole: int
+    free: int
+    marks: list[tuple[str, int, int]]
+    """Name of a threshold, with the column and row of its cell."""
+    rows: int = _CELLS // _COLUMNS
+
+
+def categories(plan: Plan) -> list[tuple[str, str, int]]:
+    """Return the parts of the window that are used, in the order of the request, as category,
+    label and tokens. Their sum is the request and its reserves."""
+    sizes: Counter[str] = Counter()
+    for line in plan.ledger:
+        sizes[_category(line)] += line.after
+    found = plan.tokens
+    sizes["other"] += found.messages - sum(sizes.values())  # what no single record takes
+    sizes |= {"system": found.system, "tools": found.tools, "hidden": found.hidden}
+    sizes |= {"reply": plan.budget.output_reserve, "reserve": plan.budget.dynamic_reserve}
+    return [(kind, label, sizes[kind]) for kind, label in _LABELS.items() if sizes[kind] > 0]
+
+
+def _category(line: LedgerLine) -> str:
+    return line.speaker or _KINDS.get(line.kind, "other")
+
+
+def draw_window(key: SessionKey, plan: Plan, mask: Callable[[str], str]) -> WindowPicture:
+    """Return the window of a request as cells: parts from the start, reserves at the end."""
+    parts, whole = categories(plan), plan.window.tokens
+    spans = _spans(key, plan, parts, mask)
+    cells: list[CellRun] = []
+    for number in range(_CELLS):
+        at = number * whole / _CELLS
+        kind, address, words = next(
+            (span[2:] for span in spans if span[0] <= at < span[1]), ("free", "", "free")
         )
-        for name, lines in _PATTERNS.items()
+        cells.append(CellRun(kind, address, words, [(number % _COLUMNS, number // _COLUMNS)]))
+    runs = [
+        CellRun(kind, address, words, [cell for run in together for cell in run.cells])
+        for (kind, address, words), together in groupby(cells, key=lambda run: run[:3])
     ]
-    return tag("svg", tag("defs", *fills), width=0, height=0, class_="sheet", aria_hidden="true")
-
-
-def legend(parts: Sequence[tuple[str, str, str]]) -> Html:
-    """Return names of categories, each with its fill and a number."""
-    return tag(
-        "ul",
-        *(
-            tag(
-                "li",
-                tag(
-                    "svg",
-                    tag("rect", width=14, height=14, fill=f"url(#p-{kind})"),
-                    viewBox="0 0 14 14",
-                    class_="swatch",
-                    aria_hidden="true",
-                ),
-                tag("span", label),
-                " ",
-                tag("b", value),
-            )
-            for kind, label, value in parts
-        ),
-        class_="legend",
-    )
-
-
-def window_bar(
-    parts: Sequence[tuple[str, str, int]], window: Window, marks: Sequence[tuple[str, int]]
-) -> Html:
-    """Return a context window as one bar: parts from the left, reserves at the right end, and
-    lines with their names."""
-    whole = window.tokens
-    shapes: list[Html] = [tag("rect", x=0, y=18, width=WIDTH, height=44, class_="track")]
-    reserved = sum(size for kind, _label, size in parts if kind in RESERVES)
-    x, is_reserve = 0.0, False
-    for kind, label, size in parts:
-        if kind in RESERVES and not is_reserve:
-            x, is_reserve = max(x, WIDTH * (1 - reserved / whole)), True
-        width = WIDTH * size / whole
-        shapes.append(
-            tag(
-                "rect",
-                tag("title", f"{label}: {size:,} tokens, {size / whole:.1%}"),
-                x=round(x, 2),
-                y=18,
-                width=round(max(0.0, min(width, WIDTH - x)), 2),
-                height=44,
-                fill=f"url(#p-{kind})",
-                class_="part",
-            )
+    budget = plan.budget
+    marks = [
+        (name, tokens, min(_CELLS - 1, tokens * _CELLS // whole))
+        for name, tokens in (
+            ("compaction", budget.static + plan.limits.compact_at),
+            ("budget", budget.static + budget.tokens),
         )
-        x = min(WIDTH, x + width)
-    for place, (label, at) in enumerate(marks):
-        left = round(WIDTH * min(at, whole) / whole, 1)
-        y = 12 if place % 2 == 0 else 78
-        anchor = "end" if left > WIDTH / 2 else "start"
-        shapes += [
-            tag("line", x1=left, x2=left, y1=14, y2=66, class_="mark"),
-            tag("text", label, x=left, y=y, text_anchor=anchor, class_="label"),
-        ]
-    words = "; ".join(f"{label} {size:,} tokens" for _kind, label, size in parts if size)
-    return tag(
-        "svg",
-        *shapes,
-        viewBox=f"0 0 {WIDTH} 84",
-        class_="window",
-        role="img",
-        aria_label=f"The window of {whole:,} tokens: {words}",
+    ]
+    return WindowPicture(
+        runs,
+        parts,
+        whole,
+        max(0, whole - sum(size for _kind, _label, size in parts)),
+        [
+            (f"{name} at {tokens:,}", cell % _COLUMNS, cell // _COLUMNS)
+            for name, tokens, cell in marks
+        ],
     )
+
+
+def _spans(
+    key: SessionKey,
+    plan: Plan,
+    parts: list[tuple[str, str, int]],
+    mask: Callable[[str], str],
+) -> list[tuple[float, float, str, str, str]]:
+    """Return what stands where: from, to, category, address and words."""
+    whole = plan.window.tokens
+    reserved = sum(size for kind, _label, size in parts if kind in _RESERVES)
+    used = sum(size for kind, _label, size in parts if kind not in _RESERVES)
+    spans: list[tuple[float, float, str, str, str]] = []
+    at = 0
+    for kind, label, size in parts:
+        if kind in _RESERVES and at < max(used, whole - reserved):
+            at = max(used, whole - reserved)
+        end = at + size
+        words = f"{label}: {size:,} tokens, {size / whole:.1%}"
+        for line in plan.ledger if kind not in _RESERVES else ():
+            if _category(line) == kind and line.after and line.record not in ("", "(new)"):
+                name = one_line(mask(f"{line.kind} {line.name}".strip()), 60)
+                address = session_path(key, f"/records/{line.record}")
+                spans.append((at, at + line.after, kind, address, f"{name}: {line.after:,} tokens"))
+                at += line.after
+        spans.append((at, end, kind, "", words))
+        at = end
+    return spans

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from holdfast.surfaces.console.html import tag
-from holdfast.surfaces.console.layout import page, page_route, see_other
+from holdfast.surfaces.console.layout import page_route, see_other, show
 from holdfast.surfaces.http.identity import TOKEN_COOKIE, find_client
 from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 
@@ -63,35 +62,8 @@ def login_routes(server: HttpServer) -> tuple[Route, ...]:
 
 
 def _form(address: str, problem: str = "", status: int = 200) -> HttpAnswer:
-    return page(
-        "Log in",
-        tag("h1", "Log in"),
-        tag("p", problem, class_="problem", role="alert") if problem else None,
-        tag(
-            "form",
-            tag("label", "Token", for_="token"),
-            tag(
-                "input",
-                id="token",
-                name="token",
-                type="password",
-                autocomplete="current-password",
-                required=True,
-            ),
-            tag("input", type="hidden", name="next", value=_own_page(address)),
-            tag("button", "Log in"),
-            method="post",
-            action="/login",
-            class_="send",
-        ),
-        tag(
-            "p",
-            "An operator makes one with ",
-            tag("code", "holdfast serve --new-token NAME"),
-            ". The browser keeps it in a cookie that scripts cannot read.",
-        ),
-        status=status,
-    )
+    following = _own_page(address)
+    return show(None, "login.html", "Log in", status=status, problem=problem, next=following)
 
 
 def _own_page(address: str) -> str:

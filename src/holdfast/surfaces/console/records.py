@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
 
 import msgspec
 
 from holdfast.core.log import records as kinds
 from holdfast.core.text.cut import cut
-from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import gist, moment, number, session_path, tokens
-from holdfast.surfaces.formatting import size_text
+from holdfast.surfaces.console.layout import session_path
+from holdfast.surfaces.formatting import one_line, size_text
+from holdfast.surfaces.pages import render_part
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markupsafe import Markup
+
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json, Record
     from holdfast.core.projection.ledger import LedgerLine
@@ -20,10 +24,27 @@ if TYPE_CHECKING:
 
 _TEXT_CHARS: Final = 3_000
 """Characters of a text on the page of a conversation; a link leads to the whole."""
+_BEFORE: Final = "before the newest compaction"
 IN_VIEW: Final = ("kept", "trimmed", "cleared", "injected", "silent")
 """Fates of records that the model still sees, or never saw."""
 MARKS: Final = ("compaction", "prune", "rewind", "undo", "model", "flush", "mode", "checkpoint")
 """Kinds that are drawn as a line between messages."""
+
+
+PartForm = Literal["words", "text", "fold", "call", "moved", "note", "link"]
+
+
+class Part(NamedTuple):
+    """A piece of a record, masked and cut to what a page has room for."""
+
+    form: PartForm = "words"
+    title: str = ""
+    text: str = ""
+    chars: int = 0
+    """Characters of the whole text."""
+    more: bool = False
+    address: str = ""
+    kind: str = ""
 
 
 class RecordView:
@@ -35,205 +56,136 @@ class RecordView:
         self._fates = fates
         """Empty where the view is not known; then nothing is dimmed."""
 
-    def show(self, record: Record) -> Html:
+    def show(self, record: Record) -> Markup:
         """Return a record as part of a conversation."""
-        body = self._body(record)
-        if record.kind in MARKS or record.kind in ("session", "label"):
-            return tag(
-                "li",
-                tag("span", gist(self._mask(record.kind), 60), class_="kind"),
-                " ",
-                body,
-                " ",
-                self._place(record),
-                class_=f"mark-line {record.kind}",
-                id=f"r-{record.id}",
-            )
         line = self._fates.get(record.id)
         is_out = bool(self._fates) and (line is None or line.action not in IN_VIEW)
-        return tag(
-            "li",
-            tag(
-                "div",
-                tag(
-                    "span",
-                    _WHO.get(record.kind) or gist(self._mask(record.kind), 60),
-                    class_="kind",
-                ),
-                self._fate(line, is_out=is_out),
-                self._place(record),
-                class_="who",
-            ),
-            body,
-            class_=f"record {record.kind if record.kind in _WHO else 'other'}"
-            + (" out" if is_out else ""),
-            id=f"r-{record.id}",
+        fate = (line.action, line.why) if line is not None else ("summarised", _BEFORE)
+        is_told = is_out or (line is not None and line.action not in ("kept", "silent"))
+        is_mark = record.kind in MARKS or record.kind in ("session", "label")
+        return render_part(
+            "console/record.html",
+            record=record,
+            parts=list(self._parts(record)),
+            is_mark=is_mark,
+            who=_WHO.get(record.kind, ""),
+            is_out=is_out,
+            fate=fate if is_told else None,
+            key=self._key,
+            place=self._address(record.id),
+            path=session_path,
+            mask=self._mask,
         )
 
-    def _fate(self, line: LedgerLine | None, *, is_out: bool) -> Html | None:
-        if line is None and not is_out:
-            return None
-        action = line.action if line is not None else "summarised"
-        if action in ("kept", "silent"):
-            return None
-        why = line.why if line is not None else "before the newest compaction"
-        return tag(
-            "a",
-            "out of view: " if is_out else "",
-            f"{action} ({self._mask(why)})",
-            href=session_path(self._key, "/context/fate", action=action),
-            class_="fate",
-        )
+    def _address(self, record: str) -> str:
+        return session_path(self._key, f"/records/{record}")
 
-    def _place(self, record: Record) -> Html:
-        address = session_path(self._key, f"/records/{record.id}")
-        return tag("a", moment(record.ts), href=address, class_="place")
-
-    def _body(self, record: Record) -> Html:
+    def _parts(self, record: Record) -> Iterator[Part]:
         match record:
-            case kinds.User(content=content):
-                return self._content(content, record.id)
-            case kinds.Assistant(content=content):
-                return self._content(content, record.id)
+            case kinds.User(content=content) | kinds.Assistant(content=content):
+                yield from self._content(content)
             case kinds.ToolResult():
-                return self._result(record)
+                yield from self._result(record)
             case kinds.ToolUse(name=name, input=given):
-                return self._call({"name": name, "input": given})
+                yield self._call({"name": name, "input": given})
             case kinds.InjectedContext(text=text, source=source):
-                return self._fold(f"context from {source or 'a program'}", text, record.id)
+                yield self._fold(f"context from {source or 'a program'}", text)
             case kinds.Compaction():
-                return self._compaction(record)
+                yield from self._compaction(record)
             case kinds.Prune(decisions=decisions, reason=reason):
-                count = f"{len(decisions)} tool results shortened"
-                return join(count, ": " if reason else "", self._mask(reason or ""))
+                why = f": {self._mask(reason)}" if reason else ""
+                yield Part(text=f"{len(decisions)} tool results shortened{why}")
             case kinds.Rewind(to=to, reason=reason):
-                return join("went back to ", self._record_link(to), f" {self._mask(reason or '')}")
+                yield Part(text="went back to ")
+                yield Part("link", text=to, address=self._address(to))
+                yield Part(text=f" {self._mask(reason or '')}")
             case kinds.Epoch(cause=cause, detail=detail):
-                return join(f"requests begin differently: {gist(self._mask(detail or cause), 200)}")
-            case kinds.ToolsAdded(tools=tools):
-                names = ", ".join(str(tool.get("name")) for tool in tools)
-                return join("tools added: ", gist(self._mask(names), 200))
+                yield Part(text=f"requests begin differently: {self._gist(detail or cause, 200)}")
             case kinds.Undo(target=target):
-                return join("undid ", self._record_link(target))
+                yield Part(text="undid ")
+                yield Part("link", text=target, address=self._address(target))
             case kinds.Flush(notes=notes, trigger=trigger):
-                return self._fold(
-                    f"{len(notes)} notes saved ({trigger or 'asked'})", "\n".join(notes), record.id
-                )
+                title = f"{len(notes)} notes saved ({trigger or 'asked'})"
+                yield self._fold(title, "\n".join(notes))
             case kinds.ModelChange(model=model, window=window):
-                size = f", window {tokens(window)}" if window else ""
-                return join(gist(self._mask(model), 80), size)
+                size = f", window {window:,} tok" if window else ""
+                yield Part(text=f"{self._gist(model, 80)}{size}")
             case kinds.CallFailure(cause=cause):
-                return join("no reply: ", gist(self._mask(cause), 200))
+                yield Part(text=f"no reply: {self._gist(cause, 200)}")
             case kinds.Checkpoint(trigger=trigger):
-                return join(gist(self._mask(trigger or "asked for")))
+                yield Part(text=self._gist(trigger or "asked for"))
             case kinds.Label(label=label):
-                return join(gist(self._mask(label), 120) or "taken away")
+                yield Part(text=self._gist(label, 120) or "taken away")
             case kinds.Mode(mode=mode, continued_in=other):
-                return join(mode, self._mask(f", goes on in {other}") if other else "")
+                yield Part(text=mode + (self._mask(f", goes on in {other}") if other else ""))
             case kinds.Header(reason=reason, parent_session=parent):
-                return join("began", self._mask(f" as a {reason} of {parent}") if parent else "")
+                yield Part(text="began" + self._mask(f" as a {reason} of {parent}" * bool(parent)))
             case kinds.Unknown():
-                return join("a kind of record that this version does not know")
+                yield Part(text="a kind of record that this version does not know")
             case _:
                 assert_never(record)
 
-    def _record_link(self, record: str) -> Html:
-        return tag("a", record, href=session_path(self._key, f"/records/{record}"))
+    def _gist(self, text: str, most: int = 160) -> str:
+        return one_line(self._mask(text), most)
 
-    def _compaction(self, record: kinds.Compaction) -> Html:
+    def _compaction(self, record: kinds.Compaction) -> Iterator[Part]:
         sizes = (
-            f"{tokens(record.tokens_before)} became {tokens(record.tokens_after or 0)}"
+            f"{record.tokens_before:,} tok became {record.tokens_after or 0:,} tok"
             if record.tokens_before
             else "a summary replaces what was before"
         )
         why = self._mask(record.reason or "")
-        return join(
-            sizes,
-            f" ({why}) " if why else " ",
-            tag(
-                "a",
-                "before and after",
-                href=session_path(self._key, "/compaction", record=record.id),
-            ),
-        )
+        yield Part(text=f"{sizes} ({why}) " if why else f"{sizes} ")
+        address = session_path(self._key, "/compaction", record=record.id)
+        yield Part("link", text="before and after", address=address)
 
-    def _content(self, content: kinds.Content, record: str) -> Html:
+    def _content(self, content: kinds.Content) -> Iterator[Part]:
         if isinstance(content, str):
-            return self._text(content, record)
-        parts = [self._block(block, record) for block in content or ()]
-        return join(*parts) if parts else tag("p", "nothing", class_="dim")
+            yield self._text("text", content)
+        else:
+            yield from map(self._block, content or ())
 
-    def _block(self, block: Json, record: str) -> Html:
+    def _block(self, block: Json) -> Part:
         kind = block.get("type")
         if kind == "text":
-            return self._text(str(block.get("text", "")), record)
+            return self._text("text", str(block.get("text", "")))
         if kind == "tool_use":
             return self._call(block)
         if kind == "thinking":
-            return self._fold("thinking", str(block.get("thinking", "")), record)
+            return self._fold("thinking", str(block.get("thinking", "")))
         if kind == "tool_result":
             inner = block.get("content")
-            words = inner if isinstance(inner, str) else _json(inner)
-            return self._fold("tool result", words, record)
+            return self._fold("tool result", inner if isinstance(inner, str) else _json(inner))
         if kind in ("image", "document"):
-            return tag("p", f"[{kind}] ", self._whole_link(record), class_="dim")
-        return self._fold(str(kind or "block"), _json(block), record)
+            return Part("note", text=f"[{kind}]", more=True)
+        return self._fold(str(kind or "block"), _json(block))
 
-    def _text(self, text: str, record: str) -> Html:
-        shown, link = self._cut(text, record)
-        return join(tag("p", shown, class_="text"), link)
-
-    def _cut(self, text: str, record: str) -> tuple[str, Html | None]:
+    def _text(self, form: PartForm, text: str, **values: Any) -> Part:
         """A text masked and then cut, so that no half of a secret is left."""
         masked = self._mask(text)
         found = cut(masked, _TEXT_CHARS)
-        return found.text, self._whole_link(record, len(masked)) if found.was_cut else None
+        return Part(form, text=found.text, chars=len(masked), more=found.was_cut, **values)
 
-    def _whole_link(self, record: str, chars: int = 0) -> Html:
-        words = f"Show all {number(chars)} characters" if chars else "Show the record"
-        return tag("a", words, href=session_path(self._key, f"/records/{record}"), class_="more")
+    def _fold(self, title: str, text: str, kind: str = "") -> Part:
+        return self._text("fold", text, title=self._mask(title), kind=kind)
 
-    def _fold(self, title: str, text: str, record: str, class_: str = "") -> Html:
-        shown, link = self._cut(text, record)
-        return tag(
-            "details",
-            tag(
-                "summary",
-                gist(self._mask(title)),
-                " ",
-                tag("span", f"{number(len(text))} chars", class_="dim"),
-            ),
-            tag("pre", shown, tabindex="0"),
-            link,
-            class_=class_ or None,
-        )
+    def _call(self, block: Json) -> Part:
+        given = cut(self._mask(_json(block.get("input"))), _TEXT_CHARS).text
+        return Part("call", title=self._gist(str(block.get("name", "tool")), 60), text=given)
 
-    def _call(self, block: Json) -> Html:
-        given = self._mask(_json(block.get("input")))
-        name = gist(self._mask(str(block.get("name", "tool"))), 60)
-        return tag(
-            "details",
-            tag("summary", "→ ", tag("b", name), " ", tag("code", gist(given, 90))),
-            tag("pre", cut(given, _TEXT_CHARS).text, tabindex="0"),
-            class_="call",
-        )
-
-    def _result(self, record: kinds.ToolResult) -> Html:
+    def _result(self, record: kinds.ToolResult) -> Iterator[Part]:
         content = record.content
         texts = content if isinstance(content, str) else _texts(content)
-        name = gist(self._mask(record.name or "result"), 60)
+        name = self._gist(record.name or "result", 60)
         title = f"← {name}{' failed' if record.is_error else ''}"
-        first = gist(self._mask(texts[:_TEXT_CHARS]), 80)
-        if not record.output_ref:
-            return self._fold(f"{title}: {first}", texts, record.id, "result")
         ref = record.output_ref
+        if ref is None:
+            first = self._gist(texts[:_TEXT_CHARS], 80)
+            yield self._fold(f"{title}: {first}", texts, "result")
+            return
         address = session_path(self._key, f"/outputs/{ref.sha256[:16]}")
-        moved = tag(
-            "p",
-            f"{title}: an output of {size_text(ref.bytes)} was moved out of the log. ",
-            tag("a", "Read it", href=address),
-        )
-        return join(moved, self._fold("shown to the model", texts, record.id, "result"))
+        yield Part("moved", title=title, text=size_text(ref.bytes), address=address)
+        yield self._fold("what the model sees of it", texts, "result")
 
 
 _WHO: Final = {

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 from urllib.parse import urlencode
 
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.engine.operations.sessions import CreateSession, FindSessions, cursor_after
-from holdfast.surfaces.console.charts import small_bar
-from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import (
-    gist,
-    moment,
-    number,
-    page,
-    page_route,
-    row,
-    see_other,
-    session_path,
-    table,
-    tokens,
-)
-from holdfast.surfaces.console.plans import cost_text, facts_of, running_text
+from holdfast.surfaces.console.layout import page_route, see_other, session_path, show
+from holdfast.surfaces.console.plans import cost_text, facts_of, running_message
 from holdfast.surfaces.http.operations import body_of, operate, query_of
 from holdfast.surfaces.http.route import HttpQuery
 
@@ -31,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.window import Window
     from holdfast.engine.operations.sessions import SessionRow
+    from holdfast.ports import QueuedMessage
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _PAGE_SESSIONS: Final = 25
@@ -54,12 +42,16 @@ _BEGIN: Final = (
 )
 
 
+_State = Literal["", "idle", "running", "waiting", "failed", "damaged"]
+_Order = Literal["active", "cost", "window", "records"]
+
+
 class _ListOrder(HttpQuery, frozen=True):
     """The sessions to show, and their order."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = _PAGE_SESSIONS
-    state: Literal["", "idle", "running", "waiting", "failed", "damaged"] = ""
-    sort: Literal["active", "cost", "window", "records"] = "active"
+    state: _State = ""
+    sort: _Order = "active"
     start: Annotated[int, msgspec.Meta(ge=0, le=_LOOK_SESSIONS_MAX)] = 0
     """The place of the first row in another order than by time."""
 
@@ -78,28 +70,30 @@ class _Line(msgspec.Struct, frozen=True):
     cost_text: str
     compactions: int
     failed: int
+    running: QueuedMessage | None
 
 
 def show_sessions(call: HttpCall) -> HttpAnswer:
     """A row for each session: its state, the use of its window, its cost, its compactions."""
     query = call.query
     lines, following = _find_lines(call, query)
-    body: list[object] = [tag("h1", "Sessions"), _search_form(call)]
-    is_plain = not (query.q or query.cursor or query.state or query.agent or query.owner)
-    if not lines and is_plain:
-        body.append(_empty())
-    elif not lines:
-        body.append(tag("p", "No session fits. ", tag("a", "Show all", href="/")))
-    else:
-        body.append(_table(call, lines, with_owner=any(line.info.owner for line in lines)))
-    if following:
-        given = msgspec.to_builtins(query) | following
-        kept = {name: value for name, value in given.items() if value not in (None, "", 0)}
-        words = "More sessions" if following.get("start") else "Older sessions"
-        body.append(tag("p", tag("a", words, href=f"/?{urlencode(kept)}", rel="next")))
-    if call.client.may("write"):
-        body.append(_new_form())
-    return page("Sessions", *body, here="/")
+    given = msgspec.to_builtins(query) | following
+    kept = {name: value for name, value in given.items() if value not in (None, "", 0)}
+    return show(
+        call,
+        "sessions.html",
+        "Sessions",
+        here="/",
+        query=query,
+        lines=lines,
+        is_plain=not (query.q or query.cursor or query.state or query.agent or query.owner),
+        is_operator=call.client.is_operator,
+        states=get_args(_State),
+        orders=get_args(_Order),
+        ways_to_begin=_BEGIN,
+        following=f"/?{urlencode(kept)}" if following else "",
+        is_same_order=bool(following.get("start")),
+    )
 
 
 def _find_lines(call: HttpCall, query: Any) -> tuple[list[_Line], Json]:
@@ -127,7 +121,7 @@ def _find_lines(call: HttpCall, query: Any) -> tuple[list[_Line], Json]:
         if not cursor or not (query.state or is_ordered):
             break
     if is_ordered:
-        chosen.sort(key=lambda info: -_order(call, info, query.sort))
+        chosen.sort(key=lambda info: -_place(call, info, query.sort))
         end = query.start + query.limit
         if end < len(chosen):
             return _lines(call, chosen[query.start : end], failed), {"start": end}
@@ -164,6 +158,7 @@ def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
         cost_text=cost_text(found.spent),
         compactions=found.totals.compactions,
         failed=failed.get(str(key), 0),
+        running=running_message(call, key) if info.state == "running" else None,
     )
 
 
@@ -175,119 +170,11 @@ def _states(info: SessionRow, failed: dict[str, int]) -> list[str]:
     ]
 
 
-def _order(call: HttpCall, info: SessionRow, sort: str) -> float:
+def _place(call: HttpCall, info: SessionRow, sort: str) -> float:
     if sort == "records":
         return float(info.records)
     line = _line(call, info, {})
     return line.cost if sort == "cost" else line.share
-
-
-def _table(call: HttpCall, lines: list[_Line], *, with_owner: bool) -> Html:
-    heads = (
-        *("session", *(["owner"] if with_owner else []), "agent", "model", "state"),
-        *("last active", "window", ">cost", ">compactions", ">records"),
-    )
-    first_number = len(heads) - 3
-    rows = []
-    for line in lines:
-        info, used = line.info, f"{tokens(line.used)} of {tokens(line.window.tokens)}"
-        name = gist(info.label or info.title or info.id, 90)
-        state: list[object] = [tag("span", info.state, class_=f"state {info.state}")]
-        state += [running_text(call, line.key)] if info.state == "running" else []
-        state += [tag("span", f"{info.waiting} waiting", class_="state")] if info.waiting else []
-        state += [tag("span", f"{line.failed} failed", class_="state bad")] if line.failed else []
-        state += [tag("span", "damaged", class_="state bad")] if info.damaged else []
-        rows.append(
-            row(
-                join(
-                    tag("a", name, href=session_path(line.key), class_="item"),
-                    tag("div", gist(info.title, 110), class_="dim") if info.label else None,
-                ),
-                *([gist(info.owner, 40)] if with_owner else []),
-                gist(info.agent, 40),
-                gist(line.model, 40),
-                state,
-                moment(info.last_active),
-                tag(
-                    "a",
-                    small_bar(line.share, used),
-                    f" {line.share:.0%}",
-                    href=session_path(line.key, "/context"),
-                    title=used,
-                    aria_label=f"Context: {line.share:.0%}, {used}",
-                ),
-                tag("a", line.cost_text, href=session_path(line.key, "/context/time")),
-                tag("a", number(line.compactions), href=session_path(line.key, "/compaction")),
-                number(info.records),
-                numbers=(first_number, first_number + 1, first_number + 2),
-                id=f"s-{line.key}",
-            )
-        )
-    return tag("div", table(heads, rows, "Sessions"), id="live-list", data_events="/v1/events")
-
-
-def _search_form(call: HttpCall) -> Html:
-    query = call.query
-    return tag(
-        "form",
-        tag("label", "Search ", tag("input", type="search", name="q", value=query.q, id="search")),
-        tag("label", "Agent ", tag("input", name="agent", value=query.agent or "", size=8)),
-        tag("label", "Owner ", tag("input", name="owner", value=query.owner or "", size=8))
-        if call.client.is_operator
-        else None,
-        select(
-            "State",
-            "state",
-            ("", "idle", "running", "waiting", "failed", "damaged"),
-            query.state,
-            empty="any",
-        ),
-        select("Order", "sort", ("active", "cost", "window", "records"), query.sort),
-        tag("button", "Show"),
-        method="get",
-        action="/",
-        class_="bar",
-        role="search",
-    )
-
-
-def select(
-    label: str, name: str, values: tuple[str, ...], chosen: str, *, empty: str = "none"
-) -> Html:
-    """Return a field to choose from."""
-    options = [
-        tag("option", value or empty, value=value, selected=value == chosen) for value in values
-    ]
-    return tag("label", f"{label} ", tag("select", *options, name=name))
-
-
-def _empty() -> Html:
-    return tag(
-        "section",
-        tag("h2", "No session yet. Three ways to begin"),
-        *(
-            tag(
-                "div",
-                tag("h3", title),
-                tag("pre", tag("code", command), data_copy=True, tabindex="0"),
-                class_="card",
-            )
-            for title, command in _BEGIN
-        ),
-    )
-
-
-def _new_form() -> Html:
-    return tag(
-        "form",
-        tag("h2", "New session"),
-        tag("label", "Label ", tag("input", name="label", maxlength=200)),
-        tag("label", "Agent ", tag("input", name="agent", value="main", size=10, required=True)),
-        tag("button", "Make it"),
-        method="post",
-        action="/new",
-        class_="bar",
-    )
 
 
 async def make_session(call: HttpCall) -> HttpAnswer:

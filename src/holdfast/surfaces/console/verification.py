@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -10,23 +10,12 @@ import msgspec
 from holdfast.core.log.ids import SessionKey
 from holdfast.engine.operations.sessions import FindSessions, cursor_after
 from holdfast.errors import NoSuchSession, StoreError
-from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import (
-    facts,
-    gist,
-    number,
-    page,
-    page_route,
-    row,
-    session_path,
-    table,
-)
-from holdfast.surfaces.console.plans import heading
-from holdfast.surfaces.formatting import count, size_text
+from holdfast.surfaces.console.layout import page_route, show
+from holdfast.surfaces.console.plans import show_session
+from holdfast.surfaces.formatting import size_text
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
-    from holdfast.core.log.damage import Finding
     from holdfast.core.log.views import LogReport
     from holdfast.engine.operations.sessions import SessionRow
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
@@ -37,7 +26,6 @@ _PAGE_BYTES: Final = 32 * 1024 * 1024
 """Bytes of logs that one page reads. A longer log is verified by the command alone."""
 _FINDINGS: Final = 100
 """Findings on the page of a session; the command shows all."""
-_OK: Final = "sound"
 
 
 class VerifyQuery(HttpQuery, frozen=True):
@@ -55,26 +43,23 @@ def show_verification(call: HttpCall) -> HttpAnswer:
     following = found.next_cursor
     if len(chosen) < len(found.sessions):
         following = cursor_after(chosen[-1])
-    rows: list[Html] = []
-    unsound = 0
-    for info in chosen:
-        key = SessionKey(info.agent, info.id)
-        result, is_sound = _result(call, key, info)
-        unsound += not is_sound
-        rows.append(_row(key, info, result))
-    body: list[object] = [tag("h1", "Verify"), tag("p", tag("a", "Health", href="/health"))]
-    if rows:
-        summary = f"{len(rows) - unsound} of {count(len(rows), 'session')} sound"
-        body.append(tag("p", summary, id="verified"))
-        heads = ("session", "result", ">records", ">size")
-        body.append(table(heads, rows, "Sessions, the most recently active first"))
-    else:
-        body.append(tag("p", "No session here."))
-    if following:
-        address = f"/health/verify?{urlencode({'cursor': following})}"
-        body.append(tag("p", tag("a", "Verify older sessions", href=address, rel="next")))
-    body.append(_command("holdfast verify"))
-    return page("Verify", *body, here="/health")
+    lines = [_verify(call, info) for info in chosen]
+    return show(
+        call,
+        "verify.html",
+        "Verify",
+        here="/health",
+        lines=lines,
+        sound=sum(line.report is not None and line.report.is_sound for line in lines),
+        older=f"/health/verify?{urlencode({'cursor': following})}" if following else "",
+    )
+
+
+class _Line(NamedTuple):
+    key: SessionKey
+    info: SessionRow
+    report: LogReport | None
+    problem: str = ""
 
 
 def _choose(listed: list[SessionRow]) -> list[SessionRow]:
@@ -87,98 +72,38 @@ def _choose(listed: list[SessionRow]) -> list[SessionRow]:
     return listed
 
 
-def _result(call: HttpCall, key: SessionKey, info: SessionRow) -> tuple[object, bool]:
-    """Return the result in words, and whether the session is sound."""
+def _verify(call: HttpCall, info: SessionRow) -> _Line:
+    key = SessionKey(info.agent, info.id)
     if info.bytes > _PAGE_BYTES:
-        return "too long for a page: the command verifies it", False
+        return _Line(key, info, None, "too long for a page: the command verifies it")
     try:
-        report = call.store.verify(key)
+        return _Line(key, info, call.store.verify(key))
     except (StoreError, NoSuchSession) as error:
-        return f"cannot be read: {error.code}", False
-    return _words(report), report.is_sound
+        return _Line(key, info, None, f"cannot be read: {error.code}")
 
 
-def _words(report: LogReport) -> Html:
-    damage = sum(finding.is_damage for finding in report.findings)
-    notes = len(report.findings) - damage
-    said = count(damage, "damaged place") if damage else _OK
-    shown = tag("span", said, class_="state bad" if damage else "state")
-    return join(shown, f" {count(notes, 'note')}" if notes else "")
-
-
-def _row(key: SessionKey, info: SessionRow, result: object) -> Html:
-    return row(
-        tag("a", gist(info.label or info.title or info.id, 90), href=session_path(key, "/verify")),
-        result,
-        number(info.records),
-        size_text(info.bytes),
-        numbers=(2, 3),
-        id=f"v-{key}",
-    )
-
-
-def show_session(call: HttpCall) -> HttpAnswer:
+def show_session_findings(call: HttpCall) -> HttpAnswer:
     """Read one session whole, and show each finding."""
     key = call.session()
-    title, top = heading(call, key, "/verify")
-    command = _command(f"holdfast verify {key.session} --agent {key.agent}")
-    size = call.store.info(key).bytes
-    if size > _PAGE_BYTES:
-        said = f"A log of {size_text(size)} is too long for a page."
-        return page(title, top, tag("h2", "Verify"), tag("p", said), command)
-    try:
-        report = call.store.verify(key)
-    except StoreError as error:
-        said = call.workspace.mask(f"It cannot be read: {error}")
-        return page(title, top, tag("h2", "Verify"), tag("p", said, class_="problem"), command)
-    return page(
-        title,
-        top,
-        tag("h2", "Verify"),
-        facts(
-            ("result", _words(report)),
-            ("records", number(report.records)),
-            ("branches", tag("a", number(report.branches), href=session_path(key, "/branches"))),
-            ("size", size_text(report.bytes)),
-        ),
-        _findings(call, report.findings),
-        command,
+    report, problem, size = None, "", call.store.info(key).bytes
+    is_long = size > _PAGE_BYTES
+    if is_long:
+        problem = f"A log of {size_text(size)} is too long for a page."
+    else:
+        try:
+            report = call.store.verify(key)
+        except StoreError as error:
+            problem = call.workspace.mask(f"It cannot be read: {error}")
+    return show_session(
+        call,
+        key,
+        "/verify",
+        "verify_session.html",
+        report=report,
+        problem=problem,
+        is_bad=not is_long,
+        findings_max=_FINDINGS,
     )
-
-
-def _findings(call: HttpCall, findings: tuple[Finding, ...]) -> Html:
-    if not findings:
-        return tag("p", "Every line was read, and nothing is wrong.")
-    rows = [_finding_row(call, finding) for finding in findings[:_FINDINGS]]
-    left = len(findings) - len(rows)
-    heads = ("kind", ">at byte", ">bytes", "what is there", "meaning")
-    return tag(
-        "div",
-        table(heads, rows, "Findings, in the order of the log"),
-        tag("p", f"{number(left)} more: the command shows all of them.") if left else None,
-        tag(
-            "p",
-            "Nothing was changed. ",
-            tag("code", "holdfast verify --repair"),
-            " writes a repaired copy.",
-        ),
-    )
-
-
-def _finding_row(call: HttpCall, finding: Finding) -> Html:
-    is_bad = finding.is_damage
-    return row(
-        tag("span", finding.kind, class_="state bad" if is_bad else "state"),
-        number(finding.position),
-        number(finding.size) if finding.size else "",
-        gist(call.workspace.mask(finding.preview or finding.detail), 200),
-        finding.meaning,
-        numbers=(1, 2),
-    )
-
-
-def _command(words: str) -> Html:
-    return tag("pre", tag("code", words), data_copy=True, tabindex="0")
 
 
 ROUTES: Final = (
@@ -186,6 +111,10 @@ ROUTES: Final = (
         "GET", "/health/verify", "Verify", show_verification, query=VerifyQuery, action="list"
     ),
     page_route(
-        "GET", "/s/{agent}/{session}/verify", "Verify a session", show_session, action="read"
+        "GET",
+        "/s/{agent}/{session}/verify",
+        "Verify a session",
+        show_session_findings,
+        action="read",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -22,12 +23,9 @@ from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect
 from holdfast.engine.workspace.request_preview import next_request, preview
 from holdfast.errors import CannotFit
-from holdfast.surfaces.console import layout
-from holdfast.surfaces.console.charts import pattern_sheet
-from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import number, page_route, session_path, tokens
-from holdfast.surfaces.console.plans import heading
-from holdfast.surfaces.console.session_pages.context import window_picture
+from holdfast.surfaces.console.charts import draw_window
+from holdfast.surfaces.console.layout import page_route, session_path
+from holdfast.surfaces.console.plans import show_session
 from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery
@@ -35,7 +33,7 @@ from holdfast.surfaces.http.route import HttpQuery
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.models.prompt_diff import PromptBlock, PromptDiff
+    from holdfast.core.models.prompt_diff import PromptBlock
     from holdfast.core.projection.project import Plan
     from holdfast.engine.workspace.request_preview import RequestTerms
     from holdfast.ports import SessionStore
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
 
 _PART_BYTES: Final = 70_000
 """Of the removed blocks and of the added ones on the page; those before are counted."""
+_FRAME_BYTES: Final = 300
+"""Of a block beside its text."""
 _BLOCK_CHARS: Final = 1_200
 """Characters of a block; its record has the rest."""
 _RECORDS_MAX: Final = 20_000
@@ -64,37 +64,22 @@ def show_request(call: HttpCall) -> HttpAnswer:
     prepared = next_request(call.store, key, terms)
     masked: Any = call.workspace.mask(request_for(call.workspace, prepared))
     shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
-    title, top = heading(call, key, "/context/request")
     dialect = query.dialect or default_dialect(prepared.plan.target.model)
     whole = (
         session_path(key, window=terms.window, dialect=dialect, request="true")
         .replace("/s/", "/v1/sessions/", 1)
         .replace("?", "/context?", 1)
     )
-    links = [
-        tag(
-            "a",
-            name,
-            href=session_path(key, "/context/request", dialect=name),
-            aria_current="page" if name == dialect else None,
-        )
-        for name in DIALECTS
-    ]
-    return layout.page(
-        title,
-        top,
-        tag("h2", "The exact request"),
-        tag("nav", *links, class_="tabs", aria_label="Request format"),
-        layout.facts(
-            ("tokens", number(prepared.plan.tokens.total)),
-            ("messages", number(len(prepared.plan.prompt.messages))),
-            (
-                "since the last call",
-                tag("a", "what changed", href=session_path(key, "/context/changes")),
-            ),
-            ("as JSON, whole", tag("a", "open", href=whole)),
-        ),
-        layout.long_text(shown),
+    return show_session(
+        call,
+        key,
+        "/context/request",
+        "request.html",
+        plan=prepared.plan,
+        dialect=dialect,
+        dialects=tuple(DIALECTS),
+        shown=shown,
+        whole=whole,
     )
 
 
@@ -107,38 +92,34 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         raise Problem(
             404, f"the record `{name}` is not a reply", hint="the time line lists the calls"
         )
-    title, top = heading(call, key, "/context/request")
     previous = call_before(store, key, reply.id if reply is not None else None)
-    which = f"the call of {reply.id}" if reply is not None else "the next request"
-    body: list[object] = [top, tag("h2", f"What changed: {which}")]
-    if previous is None:
-        body.append(tag("p", "There is no call before it."))
-        return layout.page(title, *body)
-    try:
-        terms = terms_now(call.workspace, key)
-        after = plan_before(store, key, reply, terms) if reply else None
-        plan = after or next_request(store, key, terms).plan
-        before = plan_before(store, key, previous, terms)
-        diff = compare_blocks(weigh_blocks(before), weigh_blocks(plan))
-    except CannotFit as error:
-        body.append(tag("p", call.workspace.mask(str(error)), class_="problem"))
-        return layout.page(title, *body)
-    body += [
-        _moves(key, previous, reply),
-        _sums(diff, reply),
-        tag("h3", "Contents of this request"),
-        pattern_sheet(),
-        window_picture(plan),
-        _part(call, key, "Removed or reworded", "-", diff.removed),
-        _part(call, key, "Added", "+", diff.added),
-        tag(
-            "p",
-            "Requests are made again from the log: its messages are those that were sent. System "
-            "prompt and tools belong to the program, and are not in it: they are today's.",
-            class_="dim",
-        ),
-    ]
-    return layout.page(title, *body)
+    values: dict[str, Any] = {"previous": previous, "reply": reply, "problem": ""}
+    if previous is not None:
+        try:
+            terms = terms_now(call.workspace, key)
+            after = plan_before(store, key, reply, terms) if reply else None
+            plan = after or next_request(store, key, terms).plan
+            before = plan_before(store, key, previous, terms)
+            values |= _compare(call, key, before, plan)
+        except CannotFit as error:
+            values["problem"] = str(error)
+    usage = read_usage(reply.usage, reply.provider or "") if reply is not None else None
+    return show_session(call, key, "/context/request", "changes.html", usage=usage, **values)
+
+
+def _compare(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> dict[str, Any]:
+    diff = compare_blocks(weigh_blocks(before), weigh_blocks(after))
+    return {
+        "diff": diff,
+        "picture": draw_window(key, after, call.workspace.mask),
+        "parts": [
+            (caption, sign, len(blocks), _shown(call, blocks))
+            for caption, sign, blocks in (
+                ("Removed, or said in other words", "-", diff.removed),
+                ("Added", "+", diff.added),
+            )
+        ],
+    }
 
 
 def call_before(store: SessionStore, key: SessionKey, record: str | None) -> Assistant | None:
@@ -175,50 +156,6 @@ def plan_before(
     return preview(records, terms).plan
 
 
-def _moves(key: SessionKey, previous: Assistant, reply: Assistant | None) -> Html:
-    """The way to the calls beside this one."""
-    links = [
-        tag(
-            "a",
-            "The call before",
-            href=session_path(key, "/context/changes", record=previous.id),
-            rel="prev",
-        )
-    ]
-    if reply is not None:
-        links.append(tag("a", "The next request", href=session_path(key, "/context/changes")))
-        links.append(tag("a", "Its reply", href=session_path(key, f"/records/{reply.id}")))
-    return tag("p", *(join(link, " ") for link in links))
-
-
-def _sums(diff: PromptDiff, reply: Assistant | None) -> Html:
-    same, removed = _size(diff.same), _size(diff.removed)
-    added, end = _size(diff.added), _size(diff.same_end)
-    usage = read_usage(reply.usage, reply.provider or "") if reply is not None else None
-    verdict = "It only grew: a prompt cache can read all of the request before."
-    if not diff.is_growth:
-        place = f"after {tokens(same)}" if same else "from its beginning on"
-        again = f", also {tokens(end)} at the end that did not change" if end else ""
-        verdict = f"It changed {place}: a prompt cache cannot read what follows{again}."
-    return join(
-        tag("p", tag("b", verdict, id="verdict")),
-        layout.facts(
-            ("the same beginning", f"{tokens(same)} in {number(len(diff.same))} blocks"),
-            ("removed", f"{tokens(removed)} in {number(len(diff.removed))}"),
-            ("added", f"{tokens(added)} in {number(len(diff.added))}"),
-            ("the same end", f"{tokens(end)} in {number(len(diff.same_end))}"),
-            (
-                "read from the cache",
-                f"{tokens(usage.cached_read)} of {tokens(usage.prompt)}" if usage else "not known",
-            ),
-        ),
-    )
-
-
-def _size(blocks: tuple[PromptBlock, ...]) -> int:
-    return sum(block.tokens for block in blocks)
-
-
 def weigh_blocks(plan: Plan) -> list[PromptBlock]:
     """Return the blocks of a request with their sizes, which add up to its size."""
     scale, prompt = cache_for(plan.target).scale, plan.prompt
@@ -235,38 +172,18 @@ def weigh_blocks(plan: Plan) -> list[PromptBlock]:
     return [block._replace(tokens=size) for block, size in zip(blocks, shares, strict=True)]
 
 
-def _part(
-    call: HttpCall, key: SessionKey, caption: str, sign: str, blocks: tuple[PromptBlock, ...]
-) -> Html | None:
-    if not blocks:
-        return None
-    shown: list[Html] = []
+def _shown(call: HttpCall, blocks: tuple[PromptBlock, ...]) -> list[tuple[str, str, str]]:
+    """Return the newest blocks, which a reader looks for, as far as the page has room for them:
+    kind, record and text."""
+    shown: list[tuple[str, str, str]] = []
     size = 0
-    for block in reversed(blocks):  # the newest are what a reader looks for
+    for block in reversed(blocks):
         if size > _PART_BYTES:
             break
-        shown.append(_show_block(call, key, sign, block))
-        size += len(shown[-1].encode())
-    shown.reverse()
-    left = len(blocks) - len(shown)
-    return tag(
-        "section",
-        tag("h3", f"{caption}: {number(len(blocks))}"),
-        tag("p", f"{number(left)} before these are not shown.") if left else None,
-        tag("ol", *shown, class_="changes"),
-    )
-
-
-def _show_block(call: HttpCall, key: SessionKey, sign: str, block: PromptBlock) -> Html:
-    kind = layout.gist(call.workspace.mask(block.kind), 60)
-    record = block.record
-    return tag(
-        "li",
-        tag("span", f"{sign} {kind} ", class_="kind"),
-        tag("a", record, href=session_path(key, f"/records/{record}")) if record else None,
-        tag("pre", _block_text(call, block), tabindex="0"),
-        class_=f"change {'out' if sign == '-' else 'in'}",
-    )
+        text = _block_text(call, block)
+        shown.append((block.kind, block.record, text))
+        size += _FRAME_BYTES + len(escape(text).encode("utf-8", "replace"))
+    return shown[::-1]
 
 
 def _block_text(call: HttpCall, block: PromptBlock) -> str:

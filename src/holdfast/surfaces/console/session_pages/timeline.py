@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -12,20 +12,8 @@ from holdfast.core.models.totals import call_cost, is_call
 from holdfast.core.models.usage import Usage, read_usage
 from holdfast.core.models.window import window_in
 from holdfast.providers.known_models.lookup import price_of
-from holdfast.surfaces.console.charts import WIDTH, legend, pattern_sheet
-from holdfast.surfaces.console.html import Html, join, tag
-from holdfast.surfaces.console.layout import (
-    gist,
-    moment,
-    number,
-    page,
-    page_route,
-    row,
-    session_path,
-    table,
-    tokens,
-)
-from holdfast.surfaces.console.plans import cost_text, facts_of, heading
+from holdfast.surfaces.console.layout import page_route
+from holdfast.surfaces.console.plans import facts_of, show_session
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.route import HttpQuery
 
@@ -41,6 +29,9 @@ _RECORDS: Final = 2_000
 """Records that are looked at for them."""
 _HEIGHT: Final = 240
 """Units of the picture, with room for the marks above the columns."""
+_WIDTH: Final = 1_000
+_LEVELS: Final = 5
+"""The most lines behind the columns."""
 _TOP: Final = 24
 """Units above the columns."""
 _COLD_SECONDS: Final = 300.0
@@ -78,6 +69,18 @@ class CallColumn(msgspec.Struct, frozen=True):
     def layers(self) -> tuple[int, int, int, int]:
         usage = self.usage
         return (usage.cached_read, usage.cached_write, usage.plain_input, usage.output or 0)
+
+    @property
+    def has_cut(self) -> bool:
+        return any("compaction" in mark or "prune" in mark for mark in self.marks)
+
+    @property
+    def has_turned(self) -> bool:
+        return any(mark.startswith("model ") for mark in self.marks)
+
+    @property
+    def is_late(self) -> bool:
+        return self.gap >= _COLD_SECONDS
 
     @property
     def words(self) -> str:
@@ -166,177 +169,89 @@ def show_time(call: HttpCall) -> HttpAnswer:
     key = call.session()
     found = facts_of(call, key)
     columns, earlier = collect_columns(call, key, call.query.before, found.last.model)
-    title, top = heading(call, key, "/context/time")
-    body: list[object] = [top, tag("h2", "Over time")]
-    if not columns:
-        body.append(tag("p", "No call with a known size yet."))
-        return page(title, *body)
-    window, spent = found.last.context_window, found.spent
-    priced = [column.cost for column in columns if column.cost is not None]
-    body += [
-        tag(
-            "p",
-            f"{number(spent.calls)} calls on every branch, summaries and notes included, ",
-            tag("b", cost_text(spent), id="cost"),
-            f" by list prices. {spent.cache_share or 0:.0%} of their input came from the prompt "
-            f"cache. The window is {tokens(window.tokens)}.",
-        ),
-        tag(
-            "p",
-            f"Shown: {number(len(columns))} calls of the path, ",
-            tag("b", money(sum(priced)), id="shown-cost"),
-            f", {number(len(columns) - len(priced))} of them without a price.",
-        ),
-        pattern_sheet(),
-        _skyline(call, key, columns, window),
-        legend(
-            [
-                (kind, label, tokens(sum(column.layers[place] for column in columns)))
-                for place, (kind, label) in enumerate(_LAYERS)
-            ]
-        ),
-    ]
-    body.append(
-        tag(
-            "p",
-            "▼ cut · ○ idle for five minutes or more · ■ another model or window · "
-            "dashed: the window" + (" · line: the cost of the calls shown" if priced else ""),
-            class_="dim",
-        )
-    )
-    if earlier:
-        address = session_path(key, "/context/time", before=earlier)
-        body.append(tag("p", tag("a", "Earlier calls", href=address)))
-    body.append(tag("details", tag("summary", "The numbers as a table"), _numbers(key, columns)))
-    return page(title, *body)
-
-
-def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window: Window) -> Html:
-    most = max(sum(column.layers) for column in columns)
-    whole = window.tokens
-    is_near = most * 4 > whole  # else the line of the window would press the columns flat
-    scale = (_HEIGHT - _TOP) / max(1, most, whole if is_near else 0)
-    step = WIDTH / max(12, len(columns))
-    shapes: list[Html] = []
-    for place, column in enumerate(columns):
-        y = float(_HEIGHT)
-        parts: list[Html] = [tag("title", f"Call {place + 1}: {column.words}")]
-        for (kind, _label), size in zip(_LAYERS, column.layers, strict=True):
-            height = size * scale
-            y -= height
-            parts.append(
-                tag(
-                    "rect",
-                    x=round(place * step, 2),
-                    y=round(y, 2),
-                    width=round(step * 0.85, 2),
-                    height=round(height, 2),
-                    fill=f"url(#p-{kind})",
-                )
-            )
-        if any("compaction" in mark or "prune" in mark for mark in column.marks):
-            parts.append(_cut_mark(place * step + step * 0.4))
-        if column.gap >= _COLD_SECONDS:
-            parts.append(_idle_mark(place * step + step * 0.4))
-        if any(mark.startswith("model ") for mark in column.marks):
-            parts.append(_model_mark(place * step + step * 0.4))
-        mask = call.workspace.mask
-        shapes.append(
-            tag(
-                "a",
-                *parts,
-                href=session_path(key, "/context/changes", record=column.record),
-                aria_label=mask(f"Call {place + 1}: {column.words}"),
-                class_="column",
-            )
-        )
-    if is_near:
-        shapes += _window_line(columns, window, step, scale)
-    shapes += _cost_line(columns, step)
-    return tag(
-        "svg",
-        *shapes,
-        viewBox=f"0 0 {WIDTH} {_HEIGHT}",
-        class_="skyline",
-        role="group",
-        aria_label="Tokens of each call, the window and the sum of their costs; a triangle marks a "
-        "cut before a call, a circle an idle time, a square another model or window",
+    window = found.last.context_window
+    costs = [column.cost or 0.0 for column in columns]
+    return show_session(
+        call,
+        key,
+        "/context/time",
+        "time.html",
+        columns=columns,
+        spent=found.spent,
+        window=window,
+        shown_cost=sum(costs),
+        unpriced=sum(column.cost is None for column in columns),
+        drawn=_draw(columns, window) if columns else None,
+        sums=[
+            (kind, label, f"{sum(column.layers[place] for column in columns):,} tok")
+            for place, (kind, label) in enumerate(_LAYERS)
+        ],
+        earlier=earlier,
+        numbers=list(zip(columns, accumulate(costs), strict=True)),
     )
 
 
-def _window_line(
-    columns: list[CallColumn], window: Window, step: float, scale: float
-) -> list[Html]:
-    """The window of each call, as a line that steps where another one was learned or chosen."""
-    shapes: list[Html] = []
-    for place, column in enumerate(columns):
-        level = round(_HEIGHT - (column.window or window).tokens * scale, 2)
-        x = place * step
-        shapes.append(
-            tag("line", x1=round(x, 2), x2=round(x + step, 2), y1=level, y2=level, class_="mark")
-        )
-    level = round(_HEIGHT - (columns[0].window or window).tokens * scale, 2)
-    return [*shapes, tag("text", "window", x=4, y=level - 4, class_="label")]
+class _Bar(NamedTuple):
+    column: CallColumn
+    x: float
+    middle: float
+    parts: list[tuple[str, float, float]]
+    """Category, top and height."""
 
 
-def _cost_line(columns: list[CallColumn], step: float) -> list[Html]:
+class _Skyline(NamedTuple):
+    """The picture, in its units."""
+
+    bars: list[_Bar]
+    width: float
+    window_lines: list[tuple[float, float, float]]
+    """The window of each call; it steps where another one was learned or chosen."""
+    cost_points: str
     """The sum of the costs of the calls shown, on an axis of its own that ends at the whole."""
-    total = sum(column.cost or 0.0 for column in columns)
-    if not total:
-        return []
-    points, so_far = [], 0.0
+    cost_end: float
+    levels: list[tuple[float, str]]
+    """Lines behind the columns, with their tokens."""
+    height: int = _HEIGHT
+    top: int = _TOP
+
+
+def _draw(columns: list[CallColumn], window: Window) -> _Skyline:
+    most = max(1, *(sum(column.layers) for column in columns))
+    is_near = most * 4 > window.tokens  # else the line of the window would press the columns flat
+    whole = max(most, window.tokens) if is_near else most
+    scale = (_HEIGHT - _TOP) / whole
+    step = _WIDTH / max(12, len(columns))
+    bars: list[_Bar] = []
+    points: list[str] = []
+    total, so_far = sum(column.cost or 0.0 for column in columns), 0.0
     for place, column in enumerate(columns):
+        y, parts = float(_HEIGHT), []
+        for (kind, _label), size in zip(_LAYERS, column.layers, strict=True):
+            y -= size * scale
+            parts.append((kind, round(y, 2), round(size * scale, 2)))
+        middle = round((place + 0.4) * step, 1)
+        bars.append(_Bar(column, round(place * step, 2), middle, parts))
         so_far += column.cost or 0.0
-        y = _HEIGHT - so_far / total * (_HEIGHT - _TOP)
-        points.append(f"{place * step + step * 0.4:.1f},{y:.1f}")
-    x = min(WIDTH - 4, len(columns) * step)
-    return [
-        tag("polyline", points=" ".join(points), class_="sum"),
-        tag(
-            "text",
-            f"these calls: {money(total)}",
-            x=round(x, 1),
-            y=_TOP - 8,
-            class_="label end",
-        ),
-    ]
-
-
-def _cut_mark(x: float) -> Html:
-    return tag("path", d=f"M{x - 5:.1f} 4 h10 l-5 9 z", class_="cut")
-
-
-def _idle_mark(x: float) -> Html:
-    return tag("circle", cx=round(x, 1), cy=18, r=4, class_="idle")
-
-
-def _model_mark(x: float) -> Html:
-    return tag("rect", x=round(x - 4, 1), y=14, width=8, height=8, class_="turned")
-
-
-def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
-    heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", ">sum", "before it")
-    sums = accumulate(column.cost or 0.0 for column in columns)
-    rows = [
-        row(
-            tag(
-                "a",
-                f"{place + 1}",
-                href=session_path(key, "/context/changes", record=column.record),
-            ),
-            moment(column.ts),
-            gist(column.model, 40),
-            number(column.usage.prompt),
-            f"{column.usage.cached_read / column.usage.prompt:.0%}",
-            number(column.usage.output or 0),
-            "" if column.cost is None else money(column.cost),
-            money(so_far) if so_far else "",
-            join("; ".join(column.marks)),
-            numbers=(3, 4, 5, 6, 7),
+        if total:
+            points.append(f"{middle},{_HEIGHT - so_far / total * (_HEIGHT - _TOP):.1f}")
+    lines = [
+        (
+            round(place * step, 2),
+            round((place + 1) * step, 2),
+            round(_HEIGHT - (column.window or window).tokens * scale, 2),
         )
-        for place, (column, so_far) in enumerate(zip(columns, sums, strict=True))
+        for place, column in enumerate(columns)
     ]
-    return table(heads, rows, "Calls, oldest first")
+    nice = 10 ** (len(str(whole)) - 1)
+    unit = next(part * nice for part in (0.25, 0.5, 1, 2.5) if whole / (part * nice) <= _LEVELS)
+    levels = [
+        (round(_HEIGHT - number * unit * scale, 1), f"{number * unit:,.0f}")
+        for number in range(1, int(whole / unit) + 1)
+    ]
+    end = round(min(_WIDTH - 4, len(columns) * step), 1)
+    return _Skyline(
+        bars, round(step * 0.85, 2), lines if is_near else [], " ".join(points), end, levels
+    )
 
 
 ROUTES: Final = (

@@ -12,19 +12,10 @@ from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
 from holdfast.engine.operations.next_request import ReadRequest, terms_now
 from holdfast.providers.known_models.lookup import price_of
-from holdfast.surfaces.console.charts import pattern_sheet
-from holdfast.surfaces.console.html import Html, tag
-from holdfast.surfaces.console.layout import (
-    number,
-    page,
-    page_route,
-    row,
-    session_path,
-    table,
-)
-from holdfast.surfaces.console.plans import heading, try_request
+from holdfast.surfaces.console.charts import draw_window
+from holdfast.surfaces.console.layout import page_route
+from holdfast.surfaces.console.plans import show_session, try_request
 from holdfast.surfaces.console.records import IN_VIEW
-from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.operations import query_of
 from holdfast.surfaces.http.route import HttpQuery
@@ -61,20 +52,21 @@ def show_what_if(call: HttpCall) -> HttpAnswer:
     other = _terms(call, key, query)
     before = try_request(call.store, key, now)
     after = try_request(call.store, key, other)
-    title, top = heading(call, key, "/context/what-if")
-    body: list[object] = [top, tag("h2", "What if"), _form(key, now, before, query)]
-    for name, found in (("Today", before), ("What if", after)):
-        if isinstance(found, str):
-            body.append(tag("p", call.workspace.mask(f"{name}: {found}"), class_="problem"))
+    pairs = (("Today", before), ("What if", after))
+    problems = [f"{name}: {found}" for name, found in pairs if isinstance(found, str)]
+    compared: dict[str, Any] = {}
     if not isinstance(before, str) and not isinstance(after, str):
-        body.append(_compare(before, after))
-        body.append(pattern_sheet())
-        body.append(tag("h3", "Today"))
-        body.append(window_picture(before.plan))
-        body.append(tag("h3", "What if"))
-        body.append(window_picture(after.plan))
-        body.append(_changes(call, key, before, after))
-    return page(title, *body)
+        compared = _compare(call, key, before, after)
+    return show_session(
+        call,
+        key,
+        "/context/what-if",
+        "what_if.html",
+        fields=_fields(now, before, query),
+        problems=problems,
+        changes_max=_CHANGES,
+        **compared,
+    )
 
 
 def _terms(call: HttpCall, key: SessionKey, query: Any) -> RequestTerms:
@@ -85,116 +77,66 @@ def _terms(call: HttpCall, key: SessionKey, query: Any) -> RequestTerms:
     return replace(found, floor=floor, policy=replace(found.policy, **given))
 
 
-def _form(key: SessionKey, now: RequestTerms, before: RequestFacts | str, query: Any) -> Html:
+def _fields(
+    now: RequestTerms, before: RequestFacts | str, query: Any
+) -> list[tuple[str, str, str, str]]:
+    """The fields of the form: label, name, value, and what stands there today."""
     today = now.window if isinstance(before, str) else before.plan.window
-    fields = [
-        tag(
-            "label",
-            label,
-            " ",
-            tag("input", name=name, value=_field_value(value), placeholder=hint, size=10),
-        )
-        for label, name, value, hint in (
-            (
-                "Window in tokens",
-                "window",
-                query.window,
-                str(today.tokens) if today else "the model's",
-            ),
-            ("Model", "model", query.model, "the same"),
-            ("Idle seconds", "idle", query.idle, "0"),
-            *(
-                (
-                    f"Policy: {name}",
-                    _Thresholds.__struct_encode_fields__[_Thresholds.__struct_fields__.index(name)],
-                    getattr(query, name),
-                    f"{getattr(now.policy, name):g}",
-                )
-                for name in _THRESHOLDS
-            ),
-        )
-    ]
-    return tag(
-        "form",
-        *fields,
-        tag("button", "Try it"),
-        method="get",
-        action=session_path(key, "/context/what-if"),
-        class_="bar",
+    names = dict(
+        zip(_Thresholds.__struct_fields__, _Thresholds.__struct_encode_fields__, strict=True)
     )
+    window = str(today.tokens) if today else "the model's"
+    return [
+        ("Window in tokens", "window", _field_value(query.window), window),
+        ("Model", "model", _field_value(query.model), "the same"),
+        ("Idle seconds", "idle", _field_value(query.idle), "0"),
+        *(
+            (
+                f"Policy: {name}",
+                names[name],
+                _field_value(getattr(query, name)),
+                f"{getattr(now.policy, name):g}",
+            )
+            for name in _THRESHOLDS
+        ),
+    ]
 
 
 def _field_value(value: float | str | None) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value or "")
 
 
-def _compare(today: RequestFacts, other: RequestFacts) -> Html:
-    first, second = totals(today.ledger), totals(other.ledger)
-    before, after = today.plan, other.plan
-    rows = [
-        _pair("window", before.window.tokens, after.window.tokens),
-        _pair("next request", before.tokens.total, after.tokens.total, id="compare-total"),
-        _pair("budget for messages", before.budget.tokens, after.budget.tokens),
-        row(
-            "input at the list price, nothing cached",
-            _cost(before),
-            _cost(after),
-            "",
-            numbers=(1, 2, 3),
-        ),
+def _compare(
+    call: HttpCall, key: SessionKey, before: RequestFacts, after: RequestFacts
+) -> dict[str, Any]:
+    """Both requests, and the records that have another fate, those that are forgotten first."""
+    first, second = totals(before.ledger), totals(after.ledger)
+    mask = call.workspace.mask
+    # A plan for a larger window may name more records.
+    known = {line.record: line.action for line in before.ledger}
+    changed = [
+        (known.get(line.record, "summarised"), line)
+        for line in after.ledger
+        if line.record and line.action != known.get(line.record, "summarised")
     ]
-    rows += [
-        _pair(f"records {action}", first.get(action, (0,))[0], second.get(action, (0,))[0])
-        for action in dict.fromkeys((*first, *second))
-    ]
-    return table(("", ">today", ">what if", ">difference"), rows, "Beside today's")
-
-
-def _pair(name: str, before: int, after: int, id: str | None = None) -> Html:  # noqa: A002
-    change = after - before
-    return row(
-        name,
-        number(before),
-        number(after),
-        f"{change:+,}".replace(",", "\u202f") if change else "same",
-        numbers=(1, 2, 3),
-        id=id,
-    )
+    changed.sort(key=lambda pair: pair[1].action in IN_VIEW)
+    return {
+        "today": before,
+        "other": after,
+        "costs": [_cost(before.plan), _cost(after.plan)],
+        "actions": [
+            (action, first.get(action, (0,))[0], second.get(action, (0,))[0])
+            for action in dict.fromkeys((*first, *second))
+        ],
+        "pictures": [draw_window(key, found.plan, mask) for found in (before, after)],
+        "changes": changed,
+        "forgotten": sum(line.action not in IN_VIEW for _old, line in changed),
+    }
 
 
 def _cost(plan: Plan) -> str:
     dollars = cost_of(Usage(plan.tokens.total), price_of(plan.target.model, plan.target.provider))
     return "no price known" if dollars is None else money(dollars)
-
-
-def _changes(call: HttpCall, key: SessionKey, before: RequestFacts, after: RequestFacts) -> Html:
-    """Records that have another fate; a plan for a larger window may name more records."""
-    known = {line.record: line.action for line in before.ledger}
-    found = [
-        (known.get(line.record, "summarised"), line)
-        for line in after.ledger
-        if line.record and line.action != known.get(line.record, "summarised")
-    ]
-    forgotten = [pair for pair in found if pair[1].action not in IN_VIEW]
-    rest = [pair for pair in found if pair[1].action in IN_VIEW]
-    rows = [
-        row(
-            tag("a", line.record, href=session_path(key, f"/records/{line.record}"))
-            if line.record != "(new)"
-            else "new",
-            kind_text(call, line),
-            old,
-            line.action,
-            number(line.before),
-            number(line.after),
-            numbers=(4, 5),
-        )
-        for old, line in (forgotten + rest)[:_CHANGES]
-    ]
-    if not rows:
-        return tag("p", "Every record has the same fate.")
-    caption = f"{number(len(found))} records with another fate, {number(len(forgotten))} forgotten"
-    return table(("record", "kind", "today", "what if", ">before", ">after"), rows, caption)
 
 
 ROUTES: Final = (

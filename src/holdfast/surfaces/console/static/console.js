@@ -1,6 +1,9 @@
 // Live updates, keys and copying. Every page can be read without this file.
 "use strict";
 (() => {
+  try {
+    document.documentElement.classList.toggle("patterns", localStorage.getItem("patterns") === "on");
+  } catch { /* no storage: the choice is for one page */ }
   const live = document.getElementById("live");
   if (live) {
     let last = live.dataset.last;
@@ -151,6 +154,10 @@
     else if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
     else if (event.key === "o") (items()[place]?.matches("a") ? items()[place] : items()[place]?.querySelector("a, summary"))?.click();
+    else if (event.key === "p") {
+      const isOn = document.documentElement.classList.toggle("patterns");
+      try { localStorage.setItem("patterns", isOn ? "on" : ""); } catch { /* only for this page */ }
+    }
     else if (event.key === "c") open('[data-key="c"]');
   });
 })();
