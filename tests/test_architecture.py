@@ -155,7 +155,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "surfaces.console": (
-        *("html", "layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
+        *("layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
         *("inbox", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (

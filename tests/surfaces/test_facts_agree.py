@@ -274,7 +274,7 @@ async def compare(
     assert (billed["prompt"], billed["output"]) == (spent.prompt, spent.output)
     assert numbers_at(pages["/inspect"], "compactions") == [totals.compactions]
     assert numbers_at(pages["/inspect"], "calls") == [spent.calls]
-    cuts = f"{totals.compactions} + {totals.prunes} prunes"
+    cuts = f"{count(totals.compactions, 'cut')}, {count(totals.prunes, 'prune')}".replace(",", "")
     row = re.search(rf'id="s-{re.escape(str(key))}".*?</tr>', listing, re.DOTALL)
     assert row is not None
     for page in (*pages.values(), row[0]):

@@ -64,7 +64,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "ago": ago,
-        "fitted": fitted,
+        "fitted": fit_text,
         "gist": one_line,
         "iso": iso_utc,
         "money": money,
@@ -80,7 +80,7 @@ def _environment() -> Environment:
     return made
 
 
-def fitted(text: str) -> str:
+def fit_text(text: str) -> str:
     """Return the beginning of a long text, as much as a page of 200 KB has room for."""
     shown = cut(text, _TEXT_BYTES, unit="bytes").text
     size = len(escape(shown).encode("utf-8", "replace"))

@@ -28,7 +28,6 @@ from holdfast.engine.workspace.request_preview import RequestTerms, read_request
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
-
 from holdfast.surfaces.gateway_agents import GatewayAgents
 from holdfast.surfaces.serve_settings import AgentSettings
 from holdfast.testing.scripted import ScriptedModel

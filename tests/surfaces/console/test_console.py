@@ -43,9 +43,9 @@ from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.console.charts import categories
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.session_pages import reports
-from holdfast.surfaces.console.charts import categories
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 
 if TYPE_CHECKING:

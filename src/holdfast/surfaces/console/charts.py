@@ -1,4 +1,4 @@
-"""What the pictures of the console show, in units of their drawing; the templates draw them."""
+"""The pictures of the console as numbers, in units of their drawing; the templates draw them."""
 
 from __future__ import annotations
 

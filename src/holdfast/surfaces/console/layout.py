@@ -1,4 +1,4 @@
-"""What all pages share: their frame, problems, forms and addresses."""
+"""The frame, problems, forms and addresses of all pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of a session share: its heading, its facts, and its next request."""
+"""The heading of the pages of a session, its facts, and its next request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show_session(
 
 
 class Heading(msgspec.Struct, frozen=True):
-    """What stands above each page of a session."""
+    """The lines above each page of a session."""
 
     name: str
     info: SessionRow

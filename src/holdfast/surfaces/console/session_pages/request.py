@@ -113,7 +113,7 @@ def _compare(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> dict
         "diff": diff,
         "picture": draw_window(key, after, call.workspace.mask),
         "parts": [
-            (caption, sign, len(blocks), _shown(call, blocks))
+            (caption, sign, len(blocks), _newest_blocks(call, blocks))
             for caption, sign, blocks in (
                 ("Removed, or said in other words", "-", diff.removed),
                 ("Added", "+", diff.added),
@@ -172,7 +172,7 @@ def weigh_blocks(plan: Plan) -> list[PromptBlock]:
     return [block._replace(tokens=size) for block, size in zip(blocks, shares, strict=True)]
 
 
-def _shown(call: HttpCall, blocks: tuple[PromptBlock, ...]) -> list[tuple[str, str, str]]:
+def _newest_blocks(call: HttpCall, blocks: tuple[PromptBlock, ...]) -> list[tuple[str, str, str]]:
     """Return the newest blocks, which a reader looks for, as far as the page has room for them:
     kind, record and text."""
     shown: list[tuple[str, str, str]] = []

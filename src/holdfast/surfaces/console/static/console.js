@@ -49,6 +49,7 @@
         isAgain = isAgain || found.length > 0;
       } while (isAgain);
     };
+    if (!location.hash) live.scrollIntoView({ block: "end" });  // a page opens at its newest record
     const events = new EventSource(live.dataset.events + (last ? `?after=${encodeURIComponent(last)}` : ""));
     events.addEventListener("open", () => { state.textContent = "live"; load(); });
     events.addEventListener("error", () => { state.textContent = "not connected, trying again"; });
