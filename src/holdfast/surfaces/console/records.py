@@ -101,6 +101,9 @@ class RecordView:
                 yield Part(text=f" {self._mask(reason or '')}")
             case kinds.Epoch(cause=cause, detail=detail):
                 yield Part(text=f"requests begin differently: {self._gist(detail or cause, 200)}")
+            case kinds.ToolsAdded(tools=tools):
+                names = ", ".join(str(tool.get("name")) for tool in tools)
+                yield Part(text=f"tools added: {self._gist(names, 200)}")
             case kinds.Undo(target=target):
                 yield Part(text="undid ")
                 yield Part("link", text=target, address=self._address(target))
@@ -185,7 +188,7 @@ class RecordView:
             return
         address = session_path(self._key, f"/outputs/{ref.sha256[:16]}")
         yield Part("moved", title=title, text=size_text(ref.bytes), address=address)
-        yield self._fold("what the model sees of it", texts, "result")
+        yield self._fold("shown to the model", texts, "result")
 
 
 _WHO: Final = {

@@ -125,7 +125,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
             "longer than a page should. The command does it:"
         )
     elif query.policy and not any(isinstance(record, Assistant) for record in records):
-        problem = "The session has no reply yet, so that there is nothing to judge."
+        problem = "The session has no reply yet, so there is nothing to evaluate."
     elif query.policy:
         source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
         terms = EvaluationTerms(window=Window(query.window, "simulated"))

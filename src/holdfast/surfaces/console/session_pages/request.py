@@ -115,7 +115,7 @@ def _compare(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> dict
         "parts": [
             (caption, sign, len(blocks), _newest_blocks(call, blocks))
             for caption, sign, blocks in (
-                ("Removed, or said in other words", "-", diff.removed),
+                ("Removed or reworded", "-", diff.removed),
                 ("Added", "+", diff.added),
             )
         ],
