@@ -112,7 +112,7 @@ def test_five_questions_in_two_clicks(page: Page) -> None:
     assert "carry-over summary" in page.locator("ul.legend").inner_text()
     assert page.locator("svg.cells").is_visible()
     # What would be sent at half the window? Two clicks.
-    page.get_by_role("link", name="What would be sent at half the window").click()
+    page.get_by_role("link", name="The request at half the window").click()
     cells = page.locator("#compare-total td").all_inner_texts()
     assert number_in(cells[1]) == total
     assert number_in(cells[2]) < 12_000
