@@ -361,7 +361,7 @@ _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1
 """SQLite's code for a statement that does not fit the tables."""
-_SMALL_ROOT: Final = 1_000
+_SMALL_ROOT: Final = 200
 """Sessions up to which every listing looks at every file: that takes milliseconds."""
 _LOOK_SECONDS: Final = 60.0
 """The longest time after which a change by another program is noticed in a larger root."""
