@@ -45,6 +45,7 @@ RULES: dict[str, tuple[str, ...]] = {
         f"{LIVES}::test_requests_only_grow_and_reasoning_goes_back",
         "tests/engine/session/test_sent.py"
         "::test_injected_context_comes_before_the_next_message_and_keeps_its_place",
+        "tests/core/turn/test_epochs.py::test_tools_that_are_added_begin_no_epoch",
     ),
     "what must shrink shrinks before it is sent the first time": (
         f"{HERE}::test_an_output_is_as_small_in_its_first_request_as_in_every_later_one",
@@ -53,6 +54,8 @@ RULES: dict[str, tuple[str, ...]] = {
     ),
     "unknown blocks and fields go back as they came, and no field is null": (
         "tests/engine/session/test_unknown_blocks.py::test_what_nobody_knows_goes_back_as_it_came",
+        "tests/engine/session/test_unknown_blocks.py"
+        "::test_fields_that_nobody_knows_go_back_to_their_host",
         f"{HERE}::test_no_field_of_a_request_is_null",
     ),
     "who summarises leaves out all bound reasoning of the turns that are kept": (
