@@ -80,7 +80,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.dialects": (
         *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
-        *("gemini", "registry", "prefix"),
+        *("gemini", "registry", "written", "prefix"),
     ),
     "stores": (
         *("payloads", "files", "lines", "sqlite_files", "changes"),

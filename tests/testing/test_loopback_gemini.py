@@ -10,7 +10,7 @@ import pytest
 from google import genai
 from google.genai import errors
 
-from holdfast.core.dialects.gemini.render import render
+from holdfast.core.dialects.registry import render_body as render
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import (
     Image,

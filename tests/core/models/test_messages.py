@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.conversations import PNG
 
-from holdfast.core.dialects.registry import all_dialects, target
+from holdfast.core.dialects.registry import all_dialects, render_body, target
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.messages import (
     Image,
@@ -139,7 +139,7 @@ def test_a_provider_s_compaction_has_words_for_every_other_reader(
     assert isinstance(read, Other)
     assert (read.words, read.raw) == (words, block)
     prompt = Prompt((Message("user", (Text("Hi"),)), Message("assistant", (read,))))
-    body = str(dialect.render(prompt, target(dialect.name, model="m")))
+    body = str(render_body(prompt, target(dialect.name, model="m")))
     found = digest_record(Assistant(content=[block]))
     assert found is not None
     for word in words.split("\n") if words else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from holdfast.core.dialects.common.rule import ProviderRule, Violation
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Prompt
+    from holdfast.core.models.messages import Message, Prompt
     from holdfast.core.models.reasoning import ReasoningPolicy
     from holdfast.core.models.replies import Reply
+
+
+MessageWriter: TypeAlias = "Callable[[Message], list[Json]]"
+"""Writes messages, one after the other, each as its items without marks. An item depends on its
+message and on those before it, so a longer conversation begins with the items of the shorter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +44,13 @@ class Dialect:
 
     name: str
 
-    render: Callable[[Prompt, Target], Json]
-    """The body of a request. The same prompt and target give the same bytes."""
+    render: Callable[[Prompt, Target, list[list[Json]]], Json]
+    """The body of a request with the items of each message, as `message_writer` writes them; no
+    other body has them. The same prompt and target give the same bytes."""
     write_head: Callable[[Prompt, Target], tuple[list[Json], list[Json]]]
     """The system prompt and the tools, as they stand before every message."""
-    write_messages: Callable[[Prompt, Target], list[list[Json]]]
-    """The items that each message becomes, without marks."""
+    message_writer: Callable[[Prompt, Target], MessageWriter]
+    """Writes the messages of a prompt, or of any with the same head and longer conversation."""
     without_reasoning: Callable[[Json], Json | None]
     """An item without reasoning, which is no part of the prefix that reasoning is bound to; None
     where nothing else is in it."""

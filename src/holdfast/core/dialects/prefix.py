@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.dialects.written import WrittenMessages
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import Prompt, ToolAnswer
 from holdfast.core.text.typed import convert_typed
@@ -83,19 +84,26 @@ NO_PREFIXES = Prefixes("", "", "", ("",))
 
 
 def prefixes_of(
-    messages: Sequence[Message], system: str, tools: Sequence[Tool], target: Target
+    messages: Sequence[Message],
+    system: str,
+    tools: Sequence[Tool],
+    target: Target,
+    written: WrittenMessages | None = None,
 ) -> Prefixes:
-    """Return the digests of a request as its dialect writes it, reasoning and marks aside."""
+    """Return the digests of a request as its dialect writes it, reasoning and marks aside.
+    `written` has those of the request before."""
     prompt = Prompt(tuple(messages), system, tuple(tools))
-    writer = find_dialect(target.dialect.name)
+    written = written or WrittenMessages()
+    items, before = written.go_on(prompt, target), written.digests
+    dialect = find_dialect(target.dialect.name)
     system_digest, tools_digest = head_of(prompt, target)
-    rolling = _digest(f"{target.dialect.name} {system_digest} {tools_digest}".encode(), [])
-    before = [rolling]
-    for items in writer.write_messages(prompt, target):
-        bare = [kept for kept in map(writer.without_reasoning, items) if kept is not None]
-        rolling = _digest(rolling.encode(), bare)
-        before.append(rolling)
-    return Prefixes(target.dialect.name, system_digest, tools_digest, tuple(before))
+    start = _digest(f"{dialect.name} {system_digest} {tools_digest}".encode(), [])
+    if before[:1] != [start]:
+        before[:] = [start]
+    for each in items[len(before) - 1 :]:
+        bare = [kept for kept in map(dialect.without_reasoning, each) if kept is not None]
+        before.append(_digest(before[-1].encode(), bare))
+    return Prefixes(dialect.name, system_digest, tools_digest, tuple(before))
 
 
 def head_of(prompt: Prompt, target: Target) -> tuple[str, str]:

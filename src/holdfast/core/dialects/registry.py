@@ -43,9 +43,13 @@ def find_dialect(name: str) -> Dialect:
     return _BY_NAME[find_variant(name).name].load()
 
 
-def render_body(prompt: Prompt, target: Target) -> Json:
-    """The body of a request, without the fields that the host refused."""
-    body = find_dialect(target.dialect.name).render(prompt, target)
+def render_body(prompt: Prompt, target: Target, written: list[list[Json]] | None = None) -> Json:
+    """The body of a request, without the fields that the host refused. `written` are the items of
+    each message where they are written already; the body keeps them."""
+    dialect = find_dialect(target.dialect.name)
+    if written is None:
+        written = list(map(dialect.message_writer(prompt, target), prompt.messages))
+    body = dialect.render(prompt, target, written)
     return without_fields(body, target.without) if target.without else body
 
 

@@ -18,7 +18,7 @@ from holdfast.core.models.reasoning import AS_TEXT, ReasoningPolicy, is_signatur
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.models.messages import Prompt
+    from holdfast.core.models.messages import Message, Prompt
 
 CacheTime = Literal["auto", "5m", "1h", "30m", "in_memory", "24h", "none"]
 """The lifetime of cached prefixes; `auto` is chosen by the pauses of a session and the prices of
@@ -156,30 +156,34 @@ class CallIds(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, ids: Iterable[str], dialect: DialectVariant) -> CallIds:
         """Map ids in their order of appearance."""
-        to_wire: dict[str, str] = {}
-        to_log: dict[str, str] = {}
+        mapped = cls({}, {})
         for call_id in ids:
-            if call_id in to_wire:
-                continue
-            wire, attempt = call_id, 0
-            while wire in to_log or not accepts_call_id(wire, dialect):
-                wire = _make_id(call_id, attempt, dialect)
-                attempt += 1
-            to_wire[call_id], to_log[wire] = wire, call_id
-        assert len(to_wire) == len(to_log)
-        return cls(to_wire, to_log)
+            mapped.add(call_id, dialect)
+        assert len(mapped.to_wire) == len(mapped.to_log)
+        return mapped
 
     @classmethod
     def of_prompt(cls, prompt: Prompt, dialect: DialectVariant) -> CallIds:
-        return cls.of(
-            (
-                block.id
-                for message in prompt.messages
-                for block in message.blocks
-                if isinstance(block, ToolCall)
-            ),
-            dialect,
-        )
+        mapped = cls({}, {})
+        for message in prompt.messages:
+            mapped.add_calls(message, dialect)
+        return mapped
+
+    def add(self, call_id: str, dialect: DialectVariant) -> None:
+        """Map the next id."""
+        if call_id in self.to_wire:
+            return
+        wire, attempt = call_id, 0
+        while wire in self.to_log or not accepts_call_id(wire, dialect):
+            wire = _make_id(call_id, attempt, dialect)
+            attempt += 1
+        self.to_wire[call_id], self.to_log[wire] = wire, call_id
+
+    def add_calls(self, message: Message, dialect: DialectVariant) -> None:
+        """Map the ids of the calls in the next message."""
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                self.add(block.id, dialect)
 
     def wire(self, call_id: str) -> str:
         """The id to send for one of the log's."""

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_of, provable
+from holdfast.core.dialects.written import WrittenMessages
 from holdfast.core.log.records import (
     MESSAGES,
     Assistant,
@@ -120,6 +121,7 @@ class ProjectionCache:
         self._shapes: dict[tuple[int, Form], tuple[MessagePart, MessagePart]] = {}
         self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[ContextUnit, ContextUnit]] = {}
         self._reading: _Reading | None = None
+        self._written = WrittenMessages()
 
     def read(
         self,
@@ -154,7 +156,7 @@ class ProjectionCache:
         shown = [self.shown(unit, view.forms) for unit in (*view.opening, *view.units)]
         messages = messages_of(open_with_user(shown))
         head = reading.head
-        prefixes = prefixes_of(messages, head.system, head.tools, reading.target)
+        prefixes = prefixes_of(messages, head.system, head.tools, reading.target, self._written)
         valid = provable(messages, prefixes, reading.replies, reading.target)
         stale = frozenset(reading.replies) - valid
         if not stale <= reading.stale:

@@ -131,7 +131,7 @@ def add_tools(body: Json, tools: tuple[Tool, ...], target: Target) -> Json:
     """A request with our tools behind the client's own."""
     bare = msgspec.structs.replace(target, cache="none")  # the client sets the marks
     dialect = find_dialect(target.dialect.name)
-    ours = dialect.render(Prompt(messages=(), tools=tools), bare)["tools"]
+    ours = dialect.render(Prompt(messages=(), tools=tools), bare, [])["tools"]
     return dialect.body.add_tools(body, ours)
 
 

@@ -110,7 +110,8 @@ class OwnLoop(_LoopBase):
         that was refused; a rate limit is waited for first. Raises `ModelError` where recovery
         ends.
         """
-        return parts.render_plan(self._run_turn(self._state.prepared_calls.prepare(failed)))
+        plan = self._run_turn(self._state.prepared_calls.prepare(failed))
+        return parts.render_plan(plan, self._state.world.turn_writer())
 
     def record(self, reply: object) -> Reply:
         """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
@@ -166,7 +167,8 @@ class AsyncOwnLoop(_LoopBase):
         return await self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
 
     async def prepare(self, *, failed: object = None) -> Prepared:
-        return parts.render_plan(await self._run_turn(self._state.prepared_calls.prepare(failed)))
+        plan = await self._run_turn(self._state.prepared_calls.prepare(failed))
+        return parts.render_plan(plan, self._state.world.turn_writer())
 
     async def record(self, reply: object) -> Reply:
         found = (

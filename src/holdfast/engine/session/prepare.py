@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.dialects.registry import find_dialect, render_body
+from holdfast.core.dialects.written import WrittenMessages, copy_json
 from holdfast.core.models.dialects import CallIds
+from holdfast.core.models.messages import Image, Other, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
 from holdfast.errors import BadSetting, InvalidRequest
-from holdfast.providers.requests import render, validate
+from holdfast.providers.requests import validate
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.dialects.common.rule import Violation
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Prompt
+    from holdfast.core.models.dialects import DialectVariant, Target
+    from holdfast.core.models.messages import Message, Prompt
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import ProjectionRequest
 
@@ -50,16 +57,99 @@ def prepare_request(request: ProjectionRequest) -> Prepared:
     return render_plan(project(request, cache_for(request.target)))
 
 
-def render_plan(plan: Plan) -> Prepared:
-    """Render and validate the request body of a plan."""
-    request = render_valid(plan.prompt, plan.target)
+def render_plan(plan: Plan, writer: RequestWriter | None = None) -> Prepared:
+    """Render and validate the request body of a plan; `writer` wrote those before it."""
+    request = (writer or RequestWriter()).write(plan.prompt, plan.target)
     return Prepared(request, plan, CallIds.of_prompt(plan.prompt, plan.target.dialect))
 
 
-def render_valid(prompt: Prompt, target: Target) -> Json:
-    """Render a request body that its provider will accept; raises where it would not."""
-    request = render(prompt, target)
-    broken = validate(request, target)
+class RequestWriter:
+    """Writes the requests of one conversation, and judges them as their provider would. Of one that
+    begins with the request before it, only what is new is written and judged. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._written = WrittenMessages()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._frame: tuple[Target, Json] | None = None
+        """The newest valid request without its messages, and whom it is for."""
+        self._valid: tuple[Message, ...] = ()
+        """Its messages."""
+        self._ids: set[str] = set()
+        """The ids in them."""
+        self._media = 0
+        """The number of files in them."""
+
+    def write(self, prompt: Prompt, target: Target) -> Json:
+        """Return a request body that its provider will accept; raises where it would not."""
+        with self._mutex:
+            items = self._written.go_on(prompt, target)
+            # The caller may change what it gets.
+            request = render_body(prompt, target, copy_json(items))
+            _raise_for(self._judge(request, prompt, target, items))
+        return request
+
+    def _judge(
+        self, request: Json, prompt: Prompt, target: Target, items: Sequence[Sequence[Json]]
+    ) -> Sequence[Violation]:
+        """Return what the provider would refuse. In a request that goes on from a valid one, new
+        messages are judged behind the first of all and the newest reply before them: what is
+        between is whole, since each call is answered in the message after it."""
+        field = find_dialect(target.dialect.name).body.items_field
+        frame = target, {name: value for name, value in request.items() if name != field}
+        if frame != self._frame or prompt.messages[: len(self._valid)] != self._valid:
+            self._begin()
+        known = len(self._valid)
+        new = prompt.messages[known:]
+        ids = [name for message in new for name in _ids_in(message)]
+        media = self._media + sum(map(_count_media, new))
+        is_apart = len(set(ids)) == len(ids) and self._ids.isdisjoint(ids)
+        broken: Sequence[Violation] | None = None
+        if known > 2 and is_apart and _is_within(request, target.dialect, field, media):
+            start = len(request[field]) - sum(map(len, items[1:]))
+            end = start + sum(map(len, items[1 : known - 2]))
+            judged = [*request[field][:start], *request[field][end:]]
+            broken = validate({**request, field: judged}, target)
+        if broken is None or broken:
+            broken = validate(request, target)
+        if not broken:
+            self._frame, self._valid, self._media = frame, prompt.messages, media
+            self._ids.update(ids)
+        return broken
+
+
+def _is_within(request: Json, dialect: DialectVariant, field: str, media: int) -> bool:
+    """Return whether a request is within the limits for the whole of it."""
+    files = [most for most in (dialect.images_max, dialect.many_images) if most]
+    return (
+        (not files or media <= min(files))
+        and (not dialect.messages_max or len(request[field]) <= dialect.messages_max)
+        and (not dialect.body_bytes or len(msgspec.json.encode(request)) <= dialect.body_bytes)
+    )
+
+
+def _ids_in(message: Message) -> Iterator[str]:
+    """Yield what no two blocks of a request may have alike."""
+    for block in message.blocks:
+        if type(block) is ToolCall:
+            yield block.id
+        item = block.raw if type(block) is Other else getattr(block, "item", None) or {}
+        yield from (str(item[name]) for name in ("id", "encrypted_content") if item.get(name))
+
+
+def _count_media(message: Message) -> int:
+    """Return the number of blocks and pieces that may be pictures or other files."""
+    pieces = [
+        piece
+        for block in message.blocks
+        for piece in (block.content if type(block) is ToolAnswer else (block,))
+    ]
+    return sum(isinstance(piece, Image | Other) for piece in pieces)
+
+
+def _raise_for(broken: Sequence[Violation]) -> None:
     about_tools = [
         found for found in broken if found.rule.startswith("tool-name") or found.rule == "tools-max"
     ]
@@ -75,4 +165,3 @@ def render_valid(prompt: Prompt, target: Target) -> Json:
             f"at {broken[0].where}: {broken[0].quote}",
             hint="this is a bug in Holdfast; the log is unchanged, and `holdfast export` has it",
         )
-    return request

@@ -9,10 +9,10 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.dialects.anthropic.render import render
 from holdfast.core.dialects.anthropic.rules import RULES, is_adaptive
 from holdfast.core.dialects.anthropic.validate import validate
 from holdfast.core.dialects.registry import DIALECTS, VARIANTS
+from holdfast.core.dialects.registry import render_body as render
 from holdfast.core.models.messages import (
     Image,
     Message,

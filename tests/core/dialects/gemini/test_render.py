@@ -8,9 +8,10 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.dialects.gemini.render import LOST_SIGNATURE, render
+from holdfast.core.dialects.gemini.render import LOST_SIGNATURE
 from holdfast.core.dialects.gemini.rules import RULES, wants_signatures
 from holdfast.core.dialects.gemini.validate import validate
+from holdfast.core.dialects.registry import render_body as render
 from holdfast.core.models.messages import (
     Image,
     Message,

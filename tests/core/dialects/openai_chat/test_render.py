@@ -8,9 +8,10 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.dialects.openai_chat.render import BRIDGE, NO_REASONING, render
+from holdfast.core.dialects.openai_chat.render import BRIDGE, NO_REASONING
 from holdfast.core.dialects.openai_chat.rules import RULES
 from holdfast.core.dialects.openai_chat.validate import validate
+from holdfast.core.dialects.registry import render_body as render
 from holdfast.core.models.messages import (
     Image,
     Message,

@@ -8,9 +8,10 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.dialects.openai_responses.render import ENCRYPTED, render
+from holdfast.core.dialects.openai_responses.render import ENCRYPTED
 from holdfast.core.dialects.openai_responses.rules import RULES
 from holdfast.core.dialects.openai_responses.validate import validate
+from holdfast.core.dialects.registry import render_body as render
 from holdfast.core.dialects.registry import target
 from holdfast.core.models.messages import Message, Prompt, Text, Thinking, ToolAnswer, ToolCall
 

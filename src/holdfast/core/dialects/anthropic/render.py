@@ -31,6 +31,7 @@ from holdfast.core.models.messages import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.dialects.dialect import MessageWriter
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
@@ -53,12 +54,10 @@ PLACEHOLDER_TOOL: Final = {
 """Bedrock refuses a history with tool calls where no tool is declared."""
 
 
-def render(prompt: Prompt, target: Target) -> Json:
+def render(prompt: Prompt, target: Target, written: list[list[Json]]) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
     output = output_tokens(prompt, target) or OUTPUT_TOKENS
     thinks = _may_think(prompt, target)
-    written = write_messages(prompt, target)
     messages = [item for items in written for item in items]
     system, tools = write_head(prompt, target)
 
@@ -73,7 +72,7 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
     elif thinks and not _lacks_thinking([items[0] for items in written]):
         body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
-    if not prompt.tools and target.variant == "bedrock" and ids.to_wire:
+    if not prompt.tools and target.variant == "bedrock" and _has_calls(prompt):
         tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}
     if tools:
         body["tools"] = tools
@@ -91,17 +90,18 @@ def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     return system, [_tool(tool) for tool in head_tools(prompt, target)]
 
 
-def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
-    """The items that each message of a prompt becomes, without marks."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
-    thinks = _may_think(prompt, target)
-    return [
-        [
+def message_writer(prompt: Prompt, target: Target) -> MessageWriter:
+    """Write messages one after the other, each as its items without marks."""
+    ids, thinks = CallIds({}, {}), _may_think(prompt, target)
+
+    def write(message: Message) -> list[Json]:
+        ids.add_calls(message, target.dialect)
+        return [
             _message(message, ids, target, thinks=thinks),
             *_addition(tools_added_in(message, prompt, target)),
         ]
-        for message in prompt.messages
-    ]
+
+    return write
 
 
 def _addition(tools: Sequence[Tool]) -> list[Json]:
@@ -111,6 +111,10 @@ def _addition(tools: Sequence[Tool]) -> list[Json]:
         for tool in tools
     ]
     return [{"role": "system", "content": content}] if content else []
+
+
+def _has_calls(prompt: Prompt) -> bool:
+    return any(type(block) is ToolCall for message in prompt.messages for block in message.blocks)
 
 
 def _may_think(prompt: Prompt, target: Target) -> bool:

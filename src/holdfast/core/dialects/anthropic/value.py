@@ -8,10 +8,10 @@ from holdfast.core.dialects.anthropic.body import AnthropicBody
 from holdfast.core.dialects.anthropic.items import AnthropicItems
 from holdfast.core.dialects.anthropic.joining import AnthropicRounds
 from holdfast.core.dialects.anthropic.render import (
+    message_writer,
     render,
     without_reasoning,
     write_head,
-    write_messages,
 )
 from holdfast.core.dialects.anthropic.reply import AnthropicStream, is_reply, read, report_usage
 from holdfast.core.dialects.anthropic.rules import RULES
@@ -23,7 +23,7 @@ DIALECT: Final = Dialect(
     name=NAME,
     render=render,
     write_head=write_head,
-    write_messages=write_messages,
+    message_writer=message_writer,
     without_reasoning=without_reasoning,
     rules=RULES,
     validate=validate,

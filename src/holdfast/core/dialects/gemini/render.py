@@ -20,6 +20,7 @@ from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnsw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.dialects.dialect import MessageWriter
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
@@ -28,7 +29,7 @@ LOST_SIGNATURE: Final = "skip_thought_signature_validator"
 """The signature that the API documents for a call whose own is missing."""
 
 
-def render(prompt: Prompt, target: Target) -> Json:
+def render(prompt: Prompt, target: Target, written: list[list[Json]]) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     body: Json = {}
     if prompt.system.strip():
@@ -44,7 +45,7 @@ def render(prompt: Prompt, target: Target) -> Json:
         settings["thinkingConfig"] = {"includeThoughts": True, **budget}
     if settings:
         body["generationConfig"] = settings
-    body["contents"] = [item for items in write_messages(prompt, target) for item in items]
+    body["contents"] = [item for items in written for item in items]
     return body
 
 
@@ -55,16 +56,18 @@ def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     return system, [_tool(tool) for tool in prompt.tools]
 
 
-def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
-    """The items that each message of a prompt becomes."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
-    names = {
-        block.id: wire_name(block.name, target.dialect)
-        for message in prompt.messages
-        for block in message.blocks
-        if isinstance(block, ToolCall)
-    }
-    return [[_content(message, ids, names, target)] for message in prompt.messages]
+def message_writer(prompt: Prompt, target: Target) -> MessageWriter:
+    """Write messages one after the other, each as its items."""
+    del prompt
+    ids, names = CallIds({}, {}), dict[str, str]()
+
+    def write(message: Message) -> list[Json]:
+        ids.add_calls(message, target.dialect)
+        calls = (block for block in message.blocks if isinstance(block, ToolCall))
+        names.update((call.id, wire_name(call.name, target.dialect)) for call in calls)
+        return [_content(message, ids, names, target)]
+
+    return write
 
 
 def without_reasoning(item: Json) -> Json | None:

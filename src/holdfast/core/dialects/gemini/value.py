@@ -9,10 +9,10 @@ from holdfast.core.dialects.gemini.body import GeminiBody
 from holdfast.core.dialects.gemini.items import GeminiItems
 from holdfast.core.dialects.gemini.joining import GeminiRounds
 from holdfast.core.dialects.gemini.render import (
+    message_writer,
     render,
     without_reasoning,
     write_head,
-    write_messages,
 )
 from holdfast.core.dialects.gemini.reply import GeminiStream, is_reply, read, report_usage
 from holdfast.core.dialects.gemini.rules import RULES
@@ -23,7 +23,7 @@ DIALECT: Final = Dialect(
     name=NAME,
     render=render,
     write_head=write_head,
-    write_messages=write_messages,
+    message_writer=message_writer,
     without_reasoning=without_reasoning,
     rules=RULES,
     validate=validate,

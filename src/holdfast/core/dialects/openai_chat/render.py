@@ -34,6 +34,7 @@ from holdfast.core.models.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.dialects.dialect import MessageWriter
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
@@ -53,7 +54,7 @@ _PLAIN_TEXT: Final = frozenset({"deepseek", "local"})
 """Hosts on which a content that is only text had better be one string."""
 
 
-def render(prompt: Prompt, target: Target) -> Json:
+def render(prompt: Prompt, target: Target, written: list[list[Json]]) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     body: Json = {"model": target.model} if target.model else {}
     output = output_tokens(prompt, target)
@@ -64,7 +65,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     body |= cache_fields(target)
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
-    items = [item for items in write_messages(prompt, target) for item in items]
+    items = [item for items in written for item in items]
     body["messages"] = [*_system(prompt, target), *items]
     return body
 
@@ -74,10 +75,16 @@ def write_head(prompt: Prompt, target: Target) -> tuple[list[Json], list[Json]]:
     return list(_system(prompt, target)), [_tool(tool) for tool in prompt.tools]
 
 
-def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
-    """The items that each message of a prompt becomes."""
-    ids = CallIds.of_prompt(prompt, target.dialect)
-    return [list(_messages(message, ids, target)) for message in prompt.messages]
+def message_writer(prompt: Prompt, target: Target) -> MessageWriter:
+    """Write messages one after the other, each as its items."""
+    del prompt
+    ids = CallIds({}, {})
+
+    def write(message: Message) -> list[Json]:
+        ids.add_calls(message, target.dialect)
+        return list(_messages(message, ids, target))
+
+    return write
 
 
 def without_reasoning(item: Json) -> Json | None:

@@ -9,10 +9,10 @@ from holdfast.core.dialects.openai_chat.body import ChatBody
 from holdfast.core.dialects.openai_chat.items import ChatItems
 from holdfast.core.dialects.openai_chat.joining import ChatRounds
 from holdfast.core.dialects.openai_chat.render import (
+    message_writer,
     render,
     without_reasoning,
     write_head,
-    write_messages,
 )
 from holdfast.core.dialects.openai_chat.reply import ChatStream, is_reply, read, report_usage
 from holdfast.core.dialects.openai_chat.rules import RULES
@@ -23,7 +23,7 @@ DIALECT: Final = Dialect(
     name=NAME,
     render=render,
     write_head=write_head,
-    write_messages=write_messages,
+    message_writer=message_writer,
     without_reasoning=without_reasoning,
     rules=RULES,
     validate=validate,

@@ -34,6 +34,7 @@ from holdfast.core.models.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.dialects.dialect import MessageWriter
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
@@ -44,7 +45,7 @@ _REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
 """Fields of a reasoning item that the API accepts back; `status` and others are refused."""
 
 
-def render(prompt: Prompt, target: Target) -> Json:
+def render(prompt: Prompt, target: Target, written: list[list[Json]]) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     body: Json = {"model": target.model} if target.model else {}
     body["store"] = False
@@ -58,7 +59,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     tools = [_tool(tool) for tool in head_tools(prompt, target)]
     if tools:
         body["tools"] = tools
-    items = [item for items in write_messages(prompt, target) for item in items]
+    items = [item for items in written for item in items]
     for system in _system(prompt, target):
         body |= system if "instructions" in system else {}
         items[:0] = [] if "instructions" in system else [system]
@@ -82,16 +83,18 @@ def _system(prompt: Prompt, target: Target) -> list[Json]:
     return [{"type": "message", "role": "developer", "content": content}]
 
 
-def write_messages(prompt: Prompt, target: Target) -> list[list[Json]]:
-    """The items that each message of a prompt becomes."""
-    ids, seen = CallIds.of_prompt(prompt, target.dialect), set[str]()
-    return [
-        [
+def message_writer(prompt: Prompt, target: Target) -> MessageWriter:
+    """Write messages one after the other, each as its items."""
+    ids, seen = CallIds({}, {}), set[str]()
+
+    def write(message: Message) -> list[Json]:
+        ids.add_calls(message, target.dialect)
+        return [
             *_items(message, ids, target, seen),
             *_addition(tools_added_in(message, prompt, target)),
         ]
-        for message in prompt.messages
-    ]
+
+    return write
 
 
 def _addition(tools: Sequence[Tool]) -> list[Json]:

@@ -9,10 +9,10 @@ from holdfast.core.dialects.openai_responses.body import ResponsesBody
 from holdfast.core.dialects.openai_responses.items import ResponsesItems
 from holdfast.core.dialects.openai_responses.joining import ResponsesRounds
 from holdfast.core.dialects.openai_responses.render import (
+    message_writer,
     render,
     without_reasoning,
     write_head,
-    write_messages,
 )
 from holdfast.core.dialects.openai_responses.reply import (
     ResponsesStream,
@@ -28,7 +28,7 @@ DIALECT: Final = Dialect(
     name=NAME,
     render=render,
     write_head=write_head,
-    write_messages=write_messages,
+    message_writer=message_writer,
     without_reasoning=without_reasoning,
     rules=RULES,
     validate=validate,

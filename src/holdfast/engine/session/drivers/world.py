@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Delta
     from holdfast.engine.session.drivers.lease import TurnScope
+    from holdfast.engine.session.prepare import RequestWriter
     from holdfast.engine.session.session_log import SessionLog
     from holdfast.engine.tools import Toolbox
     from holdfast.ports import BlobStore, Clock, OnDelta
@@ -106,6 +107,8 @@ class World(msgspec.Struct, kw_only=True):
     """Called when the session begins to wait for tools."""
     planning: AbstractContextManager[Any] = msgspec.field(default_factory=threading.RLock)
     """Held by the thread that plans: what one plan leaves to the next is for one thread."""
+    writer: RequestWriter | None = None
+    """Writes the requests of turns; made when the first is sent."""
 
     def perform(self, effect: StoreEffect, scope: TurnScope) -> Any:
         """Perform an effect that blocks its thread, whichever driver it is of."""
@@ -150,9 +153,19 @@ class World(msgspec.Struct, kw_only=True):
         return begin(LogConversation(self.log) if call.purpose == "turn" else None)
 
     def request(self, call: CallModel) -> Json:
-        from holdfast.engine.session.prepare import render_valid
+        # A summary or notes are asked for now and then, and begin with nothing that was before.
+        writer = self.turn_writer() if call.purpose == "turn" else self._make_writer()
+        return writer.write(call.prompt, call.target)
 
-        return render_valid(call.prompt, call.target)
+    def turn_writer(self) -> RequestWriter:
+        """The writer of the requests of turns."""
+        self.writer = self.writer or self._make_writer()
+        return self.writer
+
+    def _make_writer(self) -> RequestWriter:
+        from holdfast.engine.session.prepare import RequestWriter
+
+        return RequestWriter()
 
     def _put_blob(self, data: bytes) -> str | StoreError:
         assert self.blobs is not None, "without a blob store, no output is moved out"
