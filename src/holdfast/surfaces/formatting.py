@@ -24,8 +24,8 @@ def count(number: int, noun: str) -> str:
 
 
 def money(dollars: float) -> str:
-    """Return an amount with enough digits to be more than zero."""
-    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
+    """Return an amount in cents; below ten cents, with enough digits to be more than zero."""
+    return f"${dollars:,.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 
 def size_text(bytes_: int) -> str:

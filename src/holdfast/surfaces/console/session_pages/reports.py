@@ -17,7 +17,6 @@ from holdfast.core.projection.inspection import inspect
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.simulation.evaluate import (
-    EVALUATION_WINDOW,
     EvaluationSource,
     EvaluationTerms,
     evaluate,
@@ -28,7 +27,7 @@ from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import HoldfastError
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.layout import page_route
-from holdfast.surfaces.console.plans import cost_text, show_session
+from holdfast.surfaces.console.plans import cost_text, facts_of, show_session
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
@@ -61,7 +60,8 @@ class EvaluateQuery(HttpQuery, frozen=True):
     """The policy to replay the session under; without one, nothing is computed."""
 
     policy: Literal["", "holdfast", "recorded", "nothing", "last", "trim", "clear", "compact"] = ""
-    window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = EVALUATION_WINDOW.tokens
+    window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] | None = None
+    """The session's own, unless another is asked for."""
 
 
 # Inspect
@@ -118,6 +118,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
     """The session under a policy: things that later replies needed and no longer had."""
     key, query = call.session(), call.query
     report, problem, is_bad = None, "", False
+    window = query.window or facts_of(call, key).last.context_window.tokens
     records = _records(call, key) if query.policy else []
     if records is None:
         problem = (
@@ -128,7 +129,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
         problem = "The session has no reply yet, so there is nothing to evaluate."
     elif query.policy:
         source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
-        terms = EvaluationTerms(window=Window(query.window, "simulated"))
+        terms = EvaluationTerms(window=Window(window, "simulated"))
         try:
             report = evaluate([source], NAMED_POLICIES[query.policy](), terms)
         except HoldfastError as error:  # such as a window that has no room for the tools
@@ -140,6 +141,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
         "/evaluate",
         "evaluate.html",
         query=query,
+        window=window,
         policies=tuple(NAMED_POLICIES),
         meaning=_MEANING,
         report=report,
