@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests import strategies
 
 from holdfast.core.models.messages import (
+    AddedTools,
     Block,
     Image,
     Message,
@@ -111,8 +112,8 @@ def test_a_picture_costs_by_the_rule_of_the_model_wherever_it_stands(kind: type)
         Thinking: Thinking(item={"type": "reasoning", "summary": [{"text": uri}]}),
         Other: Other("x", {"type": "x", "deep": [{"data": SCREENSHOT}]}),
     }
-    if kind in (Text, ToolCall):
-        return  # sent as texts
+    if kind in (Text, ToolCall, AddedTools):
+        return  # sent as texts, or as names of tools
     block = blocks[kind]
     prompt = Prompt((Message("user", (block,)),))
     cheap, dear = FlatRule(10), FlatRule(1_010)

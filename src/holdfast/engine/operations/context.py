@@ -238,7 +238,7 @@ class ReadContext(OneOfSeveral, frozen=True):
     max_chars: CharLimit = EXCERPT_CHARS
     window: WindowTokens = None
 
-    def meant(self) -> Operation[Any]:
+    def choose(self) -> Operation[Any]:
         if self.action == "status":
             return ReadStatus(session_key=self.session_key, window=self.window)
         if not self.ref and not (self.search and self.session_key):

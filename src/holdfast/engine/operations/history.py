@@ -189,7 +189,7 @@ class SearchSessions(OneOfSeveral, frozen=True):
     ] = ""
     limit: HitLimit = RECALL_LIMIT
 
-    def meant(self) -> Operation[Any]:
+    def choose(self) -> Operation[Any]:
         if self.session_key:
             return ReadMessages(session_key=self.session_key, query=self.query, limit=self.limit)
         return FindPassages(query=self.query, scope="sessions", limit=self.limit)

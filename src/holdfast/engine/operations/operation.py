@@ -100,15 +100,15 @@ class OneOfSeveral(Operation[Result], frozen=True, kw_only=True):
     """An operation for models that stands for another one, by its arguments."""
 
     @abstractmethod
-    def meant(self) -> Operation[Any]:
+    def choose(self) -> Operation[Any]:
         """Return the operation that is meant. Raises `RequestRefused`."""
 
     def call(self, workspace: CallerWorkspace) -> Result:
-        found: Result = self.meant().call(workspace)
+        found: Result = self.choose().call(workspace)
         return found
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[Result]:
-        return self.meant().answer(workspace)
+        return self.choose().answer(workspace)
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

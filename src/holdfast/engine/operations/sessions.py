@@ -381,7 +381,7 @@ class RemoveSession(Operation[RemovedSession], frozen=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[RemovedSession]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
-        return GivenReply(_removed(workspace.store.remove(key)), reason)
+        return GivenReply(_trash_row(workspace.store.remove(key)), reason)
 
 
 class EraseSession(Operation[SessionErasure], frozen=True):
@@ -424,10 +424,10 @@ class ListTrash(_TrashOperation[Trash], frozen=True):
     audit = "list"
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[Trash]:
-        return GivenReply(Trash(removed=[*map(_removed, workspace.store.trash())]), MAY_READ)
+        return GivenReply(Trash(removed=[*map(_trash_row, workspace.store.trash())]), MAY_READ)
 
 
-def _removed(trashed: Trashed) -> RemovedSession:
+def _trash_row(trashed: Trashed) -> RemovedSession:
     key = trashed.key
     return RemovedSession(
         name=trashed.name, agent=key.agent, id=key.session, removed=trashed.removed

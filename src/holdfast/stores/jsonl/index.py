@@ -653,6 +653,8 @@ class Index:
                 return None if attempt else found  # one that was just begun anew knows nothing
             except (OSError, PathRejected):
                 return None  # no root yet, or something else in the place of the index
+            except UnicodeEncodeError:
+                return []  # a text that cannot be stored is in no row
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
                     # Not writable, or busy: the logs themselves have the answer.
