@@ -88,10 +88,12 @@ class SessionLog:
                 return found[::-1], True
         return found[::-1], len(found) < _OPENING_RECORDS
 
-    def read(self, window: Window) -> tuple[Record, ...]:
-        """The records that a window of this size looks at, as they are now."""
+    def read(self, window: Window, *, is_known: bool = False) -> tuple[Record, ...]:
+        """The records that a window of this size looks at, as they are now; where it `is_known`
+        that nobody wrote meanwhile, the store is not asked for its head."""
         with self._mutex:
-            if window != self._window or not self._is_current():
+            has_all = bool(self._head) and window == self._window
+            if not has_all or not (is_known or self._is_current()):
                 self._load(window)
             return tuple(self._records)
 

@@ -81,6 +81,7 @@ class AwaitingDriver:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, flow: Flow[T]) -> T:
+        self._scope.is_log_known = False
         value: Any = None
         error: BaseException | None = None
         try:
@@ -98,7 +99,10 @@ class AwaitingDriver:
                     effect = step
                     await self._check(effect)
                     value = await self.perform(effect)
+                    is_watched = self._watch is not None
+                    self._world.note(effect, value, self._scope, is_watched=is_watched)
                 except BaseException as raised:
+                    self._scope.is_log_known = False
                     error = as_cancelled(raised, _INTERRUPTS)
                     await self._stop_tools()
         finally:

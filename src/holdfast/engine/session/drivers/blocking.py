@@ -68,11 +68,13 @@ class BlockingDriver:
         self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
     def run(self, flow: Flow[T]) -> T:
+        world, self._scope.is_log_known = self._world, False
         value: Any = None
         error: BaseException | None = None
         while True:
             try:
-                effect = flow.send(value) if error is None else flow.throw(error)
+                with world.planning:
+                    effect = flow.send(value) if error is None else flow.throw(error)
             except StopIteration as done:
                 result: T = done.value
                 return result
@@ -80,7 +82,9 @@ class BlockingDriver:
             try:
                 self._scope.check(effect)
                 value = self.perform(effect)
+                world.note(effect, value, self._scope, is_watched=self._watch is not None)
             except BaseException as raised:
+                self._scope.is_log_known = False
                 error = self.error_for_flow(raised)
 
     def error_for_flow(self, raised: BaseException) -> BaseException:

@@ -69,6 +69,8 @@ class TurnScope:
         """The queue of the session in its store, if this turn has a place there."""
         self.token: int | None = None
         """The token that the appends of this run carry."""
+        self.is_log_known = False
+        """Nobody else can have written since the log was last read or written to."""
 
     @property
     def has_turn(self) -> bool:

@@ -13,9 +13,11 @@ from holdfast.core.flow.effects import (
     AcquireTurn,
     Append,
     Cancelled,
+    Emit,
     FailedCall,
     FindMessage,
     IsTurnRunning,
+    Now,
     PutBlob,
     Read,
     RunBlocking,
@@ -33,7 +35,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.core.failures.classify import Rule
-    from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage, StoreEffect
+    from holdfast.core.flow.effects import (
+        CallModel,
+        Effect,
+        SavedCheckpoint,
+        StoredMessage,
+        StoreEffect,
+    )
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Delta
@@ -114,7 +122,7 @@ class World(msgspec.Struct, kw_only=True):
         """Perform an effect that blocks its thread, whichever driver it is of."""
         match effect:
             case Read():
-                return self.log.read(effect.window)
+                return self.log.read(effect.window, is_known=scope.is_log_known)
             case Append():
                 return self.log.append(
                     effect.records,
@@ -143,6 +151,22 @@ class World(msgspec.Struct, kw_only=True):
                 return effect.work()
             case _:
                 assert_never(effect)
+
+    def note(self, effect: Effect, value: object, scope: TurnScope, *, is_watched: bool) -> None:
+        """Note whether the log at hand is the store's still after an effect that gave a value: it
+        was read or written, and nothing since took time or ran code of others."""
+        match effect:
+            case Read():
+                scope.is_log_known = True
+            case Append():
+                scope.is_log_known = value is not None
+            case Now():
+                pass
+            case Emit():
+                is_heard = is_watched or bool(self.listeners.of(effect.event))
+                scope.is_log_known = scope.is_log_known and not is_heard
+            case _:  # everything else takes time, or runs code of others
+                scope.is_log_known = False
 
     def begin_call(self, model: Any, call: CallModel) -> Any:
         """The object that sends one request: the model, or a call of a backend, which gets the log

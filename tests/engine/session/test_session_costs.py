@@ -1,0 +1,150 @@
+"""A turn asks the store for what it needs: counted, so that it is seen when it grows."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, texts
+
+from holdfast.core.flow.effects import Now
+from holdfast.core.flow.events import CallStarted, ToolFinished, TurnStarted
+from holdfast.core.log.records import User
+from holdfast.engine.session.drivers.awaiting import AwaitingDriver
+from holdfast.engine.session.drivers.blocking import BlockingDriver
+from holdfast.engine.session.session import Session
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.testing.disk import FaultyDisk
+from holdfast.testing.scripted import ScriptedModel, calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from holdfast.core.flow.effects import Flow
+
+
+def look(size: int) -> str:
+    """Look at something of a size."""
+    return "seen " * size
+
+
+def script() -> ScriptedModel:
+    """A plain turn, then one with no call, with one, and with three, one after the other."""
+    rounds = [calls((f"c{number}", "look", {"size": 3})) for number in range(4)]
+    return ScriptedModel(["hello", "plain", rounds[0], "one", *rounds[1:], "three"])
+
+
+def counted(session: Session, count: Callable[[], int]) -> list[int]:
+    """The number that each turn of the script adds, after the first one."""
+    session.say("hello")
+    found = []
+    for words in ("none", "one", "three"):
+        before = count()
+        session.say(words)
+        found.append(count() - before)
+    return found
+
+
+@pytest.mark.files_only("it counts what is done to files")
+def test_a_turn_writes_and_syncs_each_message_once(tmp_path: Path) -> None:
+    """The question, the reply, and two records for each round of tools: caches are not synced."""
+    disk = FaultyDisk()
+    with JsonlStore(str(tmp_path), disk=disk) as store:
+        session = Session.open("s", model=script(), store=store, tools=[look])
+        synced = counted(session, lambda: sum(call != "write" for call in disk.calls))
+        assert synced == [2, 4, 8]
+    with JsonlStore(str(tmp_path / "b"), disk=disk) as store:
+        session = Session.open("s", model=script(), store=store, tools=[look])
+        assert counted(session, lambda: disk.calls.count("write")) == [2, 4, 8]
+
+
+@pytest.mark.files_only("it opens a database itself")
+def test_a_turn_is_five_statements_and_a_round_two(postgres_address: str) -> None:
+    """The lease, the head once, an append for each message, and the lease again."""
+    with (
+        tempfile.TemporaryFile() as trace,
+        PostgresStore(postgres_address, connections_max=1) as store,
+    ):
+        session = Session.open("s", model=script(), store=store, tools=[look])
+        with store._connections.use() as connection:
+            connection.pgconn.trace(trace.fileno())
+
+        def count() -> int:
+            trace.seek(0)
+            lines = trace.read().split(b"\n")
+            sent = sum(b"\tExecute\t" in line or b"\tQuery\t" in line for line in lines)
+            # Followers are woken from another thread, for several appends at once.
+            return sent - sum(b"\tParse\t" in line and b"pg_notify" in line for line in lines)
+
+        assert counted(session, count) == [5, 7, 11]
+        with store._connections.use() as connection:
+            connection.pgconn.untrace()
+
+
+@pytest.fixture(params=KINDS)
+def bench(request: Any) -> Iterator[Bench]:
+    made = Bench(request.param)
+    yield made
+    made.close()
+
+
+@EITHER_KIND
+@pytest.mark.parametrize("moment", ["before", "asked", "started", "called", "tool", "finished"])
+def test_words_of_another_writer_are_in_the_next_request(bench: Bench, moment: str) -> None:
+    """Whenever they came: between two turns, while the model, a tool or a listener was at it."""
+    told: list[str] = []
+
+    def tell(*_: object) -> None:
+        if not told:
+            told.append(moment)
+            record = User(content=f"word of another, {moment}")
+            bench.store.append(session.key, [record], expect=ANY_HEAD)
+
+    def ask(_request: Any) -> Any:
+        if moment == "asked":
+            tell()
+        return calls(("c1", "peek", {}))
+
+    def peek() -> str:
+        """Look."""
+        if moment == "tool":
+            tell()
+        return "seen"
+
+    model = ScriptedModel([ask], otherwise="done")
+    session = bench.open(model, tools=[peek])
+    bench.do(session.plan())
+    events = {"started": TurnStarted, "called": CallStarted, "finished": ToolFinished}
+    if moment in events:
+        session.on(tell, events[moment])
+    if moment == "before":
+        tell()
+    bench.say(session, "go")
+    first = "before" if moment == "before" else "started" if moment == "started" else ""
+    seen = model.requests[0 if first else 1]
+    assert f"word of another, {moment}" in texts(seen)
+
+
+def test_a_flow_decides_while_nobody_else_plans(bench: Bench) -> None:
+    """What one plan leaves to the next is for one thread: `status` in another one waits."""
+    session = bench.open(["done"])
+    world = session._state.world
+    free: list[bool] = []
+
+    def try_lock() -> None:
+        free.append(world.planning.acquire(blocking=False))
+
+    def flow() -> Flow[None]:
+        thread = threading.Thread(target=try_lock)
+        thread.start()
+        thread.join()
+        yield Now()
+
+    driver: Any = AwaitingDriver if bench.is_async else BlockingDriver
+    bench.do(driver(world, None).run(flow()))
+    assert free == [False]
