@@ -84,6 +84,9 @@ def filters_are_exact(store: SessionStore) -> None:
     assert names(agent="one", owner=NamedOwner("ann"), label="x") == ["one/s0"]
     store.append(SessionKey("one", "s0"), [Label(label="y")], expect=ANY_HEAD)
     assert names(owner=NamedOwner("ann"), label="x") == ["two/s0"]
+    for unstorable in ("\udcff", "é\udcff/x", "a\x00b"):
+        assert store.sessions(label=unstorable, owner=ANY_OWNER) == [], repr(unstorable)
+        assert store.sessions(owner=NamedOwner(unstorable)) == [], repr(unstorable)
 
 
 def pages_make_up_the_listing(store: SessionStore) -> None:
