@@ -44,7 +44,8 @@ def test_every_adapter_that_bounds_requests_lives() -> None:
         path.relative_to(place).parts[0]
         for path in place.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and any(one.name == "ListBounds" for one in node.names)
+        if isinstance(node, ast.ImportFrom)
+        and any(one.name == "BoundedMessages" for one in node.names)
     }
     assert found
     assert found == {kind.adapter for kind in DRIVERS.values()}

@@ -452,6 +452,7 @@ def test_a_real_terminal_gets_no_escape(root: Path) -> None:
 def test_only_the_outputs_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """No module of the surfaces writes to stdout or stderr by itself, except those listed."""
     writers = {
+        "cli/__init__.py",  # the version, before anything else is loaded
         "cli/terminal.py",  # the one way out
         "cli/chat/console.py",  # the screen of a chat: replies, and masked answers
         "cli/chat/input.py",  # the prompt

@@ -376,7 +376,7 @@ def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
             chat.take(Session(store, BOB, model))
         elsewhere = MemoryStore()
         elsewhere.create(BOB, owner=NamedOwner("ann"))
-        with pytest.raises(UsageError, match="of another store"):
+        with pytest.raises(UsageError, match="another store"):
             chat.take(Session(elsewhere, BOB, model))
         chat.open(ANN)
         run_command("/new", chat)

@@ -224,10 +224,10 @@ def _error(got: bytes) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status", "words"),
     [
-        ("/v1/messages", b"{", (), 400, "no JSON"),
-        ("/v1/messages", b"[1]", (), 400, "no JSON object"),
-        ("/v1/messages", b"\xff\xfe", (), 400, "no JSON"),
-        ("/v1/messages", b"[" * 5_000, (), 400, "no JSON"),
+        ("/v1/messages", b"{", (), 400, "not JSON"),
+        ("/v1/messages", b"[1]", (), 400, "not a JSON object"),
+        ("/v1/messages", b"\xff\xfe", (), 400, "not JSON"),
+        ("/v1/messages", b"[" * 5_000, (), 400, "not JSON"),
         ("/v1/messages", b'{"input": "Hi"}', (), 400, "has no list `messages`"),
         ("/v1/responses", b'{"messages": []}', (), 400, "no message"),
         ("/v1/chat/completions", b'{"messages": []}', (), 400, "no message"),
