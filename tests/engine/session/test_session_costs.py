@@ -16,6 +16,7 @@ from holdfast.engine.session.drivers.awaiting import AwaitingDriver
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
 from holdfast.ports import ANY_HEAD
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.testing.disk import FaultyDisk
@@ -148,3 +149,17 @@ def test_a_flow_decides_while_nobody_else_plans(bench: Bench) -> None:
     driver: Any = AwaitingDriver if bench.is_async else BlockingDriver
     bench.do(driver(world, None).run(flow()))
     assert free == [False]
+
+
+def test_what_is_before_a_cut_leaves_memory() -> None:
+    """A held session has the records of its view and what was weighed of them, however old."""
+    model = ScriptedModel((), otherwise="fine " * 400)
+    session = Session.open("s", model=model, store=MemoryStore(), window=24_000)
+    held: list[int] = []
+    for number in range(160):
+        session.say(f"part {number} " + "seen " * 400)
+        state = session._state
+        held.append(len(state.log.read(state.run.window)) + state.run.cache.scale.cache_size)
+    cuts = session.status().compactions
+    assert cuts >= 4
+    assert max(held[80:]) <= 1.1 * max(held[:80]), (max(held[:80]), max(held[80:]))

@@ -87,18 +87,19 @@ def _at_price(lifetime: CacheLifetime, price: Price) -> CacheLifetime:
 class Pace:
     """The calls of a log, and the lifetimes that they ask for, each call looked at once.
 
-    What it says depends on the records alone: a log that does not go on from the one before is
-    read anew.
+    A log that does not go on from the newest call looked at is read anew. What was before a cut
+    counts as long as the session is held.
     """
 
     def __init__(self, offer: CacheOffer) -> None:
         self._offer = offer
         self._terms = [(each.seconds, each.write) for each in offer.lifetimes]
         self._shortest = min((each.seconds for each in offer.lifetimes if each.seconds), default=0)
-        self._begin("")
+        self._begin()
 
-    def _begin(self, first: str) -> None:
-        self._first, self._last, self._read = first, "", 0
+    def _begin(self) -> None:
+        self._last = ""
+        """The newest record that was looked at."""
         self.newest: PastCall | None = None
         """The newest call to a model."""
         self.asked = self._offer.start
@@ -113,12 +114,10 @@ class Pace:
         A cached prefix lives from the start of the request that used it: the time of the message
         before a reply, not of the reply.
         """
-        if not records:
-            return self._begin("")
-        done = self._read
-        goes_on = 0 < done <= len(records) and records[done - 1].id == self._last
-        if not goes_on or records[0].id != self._first:
-            self._begin(records[0].id)
+        places = range(len(records) - 1, -1, -1)
+        done = next((at + 1 for at in places if records[at].id == self._last), 0)
+        if not self._last or not done:
+            self._begin()
             done = 0
         for place in range(done, len(records)):
             record = records[place]
@@ -127,8 +126,7 @@ class Pace:
                 usage = read_usage(record.usage, record.provider or "")
                 at = sent if 0 < sent <= record.ts else record.ts
                 self.add(PastCall(at, usage.prompt if usage is not None else 0))
-        self._read, self._last = len(records), records[-1].id
-        return None
+        self._last = records[-1].id if records else ""
 
     def add(self, call: PastCall) -> None:
         """Take in one call more."""

@@ -154,14 +154,15 @@ class Scale:
     @property
     def cache_size(self) -> int:
         """Return the number of cached sizes."""
-        return max(len(self._parts), len(self._digests))
+        return len(self._parts) + len(self._units) + len(self._digests) + len(self._names)
 
-    def forget(self) -> None:
-        """Let go of everything that was weighed."""
-        self._parts.clear()
-        self._units.clear()
-        self._digests.clear()
-        self._names.clear()
+    def keep(self, records: Sequence[Record]) -> None:
+        """Let go of what was weighed and is of none of these records."""
+        here, ids = set(map(id, records)), {record.id for record in records}
+        self._parts = {at: it for at, it in self._parts.items() if it[0].record in ids}
+        self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
+        self._digests = {at: it for at, it in self._digests.items() if at in here}
+        self._names = {at: it for at, it in self._names.items() if at in here}
 
     def base(self, model: str) -> Calibration:
         """Return the starting correction for a model."""

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
 
 _MESSAGES: Final = (User, InjectedContext, Assistant, ToolResult, ToolUse)
-_REMEMBERED_MAX: Final = 20_000
-"""A session that lives for months must not hold on to everything it ever weighed."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -138,7 +136,7 @@ class ProjectionCache:
         reading = self._reading
         head = Head(system, tuple(tools), way_back)
         if reading is None or not reading.goes_on_in(records, window, target, head):
-            self._let_go()
+            self._let_go(records)
             reading = self._reading = _Reading(records, window, target, self.scale, head=head)
         while True:
             reading.feed(records)
@@ -179,12 +177,12 @@ class ProjectionCache:
         reading.feed(records)
         return reading.view()
 
-    def _let_go(self) -> None:
-        """Drop sizes that the view no longer needs after a cut."""
-        if self.scale.cache_size > _REMEMBERED_MAX:
-            self.scale.forget()
-            self._shapes.clear()
-            self._units.clear()
+    def _let_go(self, records: Sequence[Record]) -> None:
+        """Drop what no view of these records needs: a session lives for months."""
+        self.scale.keep(records)
+        ids = {record.id for record in records}
+        self._shapes = {at: it for at, it in self._shapes.items() if it[0].record in ids}
+        self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
 
     def weigh(self, units: Sequence[ContextUnit], forms: dict[str, Form]) -> Weight:
         return self.scale.units(self.shown(unit, forms) for unit in units)

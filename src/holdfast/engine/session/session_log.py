@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.flow.effects import StoredMessage
 from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
+from holdfast.core.log.replay import Boundaries
 from holdfast.core.log.views import find_answer
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.secrets.vault import Vault
@@ -32,8 +33,6 @@ _RACES_MAX: Final = 50
 """Attempts of one append against other writers; each lost race means that another one succeeded."""
 _OPENING_RECORDS: Final = 2_000
 """Records that opening a session looks at where no boundary is nearer."""
-_RECORDS_KEPT: Final = 5_000
-"""With more records in memory, a new boundary makes the log reload from there."""
 
 
 class SessionLog:
@@ -164,13 +163,10 @@ class SessionLog:
     def _take(self, stored: Sequence[Record], head: str) -> None:
         self._records.extend(map(self._with_payloads, stored))
         self._head = head
-        is_boundary = any(isinstance(rec, Compaction) for rec in stored)
-        if (
-            any(isinstance(rec, Rewind | Undo) for rec in stored)
-            or (is_boundary and len(self._records) > _RECORDS_KEPT)
-            or self._lacks(stored)
-        ):
+        if any(isinstance(rec, Rewind | Undo) for rec in stored) or self._lacks(stored):
             self._head = ""
+        else:
+            self._let_go(stored)
         for callback in self._on_append:
             callback(stored)
 
@@ -207,7 +203,19 @@ class SessionLog:
             self._head = added[-1].id
         if self._lacks(added):
             self._load(self._window)
+        else:
+            self._let_go(added)
         return added
+
+    def _let_go(self, added: Sequence[Record]) -> None:
+        """Drop what is before a cut among records that came last: a log that is opened anew does
+        not read it either."""
+        boundaries = Boundaries(self._window)
+        cut = next((rec for rec in reversed(added) if boundaries.is_one(rec)), None)
+        if isinstance(cut, Compaction):
+            first = cut.first_kept or cut.id
+            places = range(len(self._records) - 1, -1, -1)
+            del self._records[: next(at for at in places if self._records[at].id == first)]
 
     def _lacks(self, added: Sequence[Record]) -> bool:
         """True if a cut among records that came last needs what is not at hand: the first record
