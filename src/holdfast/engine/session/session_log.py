@@ -166,7 +166,7 @@ class SessionLog:
         if any(isinstance(rec, Rewind | Undo) for rec in stored) or self._lacks(stored):
             self._head = ""
         else:
-            self._let_go(stored)
+            _drop_before_cut(self._records, stored, self._window)
         for callback in self._on_append:
             callback(stored)
 
@@ -204,18 +204,8 @@ class SessionLog:
         if self._lacks(added):
             self._load(self._window)
         else:
-            self._let_go(added)
+            _drop_before_cut(self._records, added, self._window)
         return added
-
-    def _let_go(self, added: Sequence[Record]) -> None:
-        """Drop what is before a cut among records that came last: a log that is opened anew does
-        not read it either."""
-        boundaries = Boundaries(self._window)
-        cut = next((rec for rec in reversed(added) if boundaries.is_one(rec)), None)
-        if isinstance(cut, Compaction):
-            first = cut.first_kept or cut.id
-            places = range(len(self._records) - 1, -1, -1)
-            del self._records[: next(at for at in places if self._records[at].id == first)]
 
     def _lacks(self, added: Sequence[Record]) -> bool:
         """True if a cut among records that came last needs what is not at hand: the first record
@@ -245,3 +235,14 @@ def _read_payload(blobs: BlobStore, ref: OutputRef) -> bytes:
     from holdfast.engine.outputs import payload_of  # few records have one
 
     return payload_of(blobs)(ref)
+
+
+def _drop_before_cut(records: list[Record], added: Sequence[Record], window: WindowFilter) -> None:
+    """Drop what is before a cut among records that came last: a log that is opened anew does not
+    read it either."""
+    boundaries = Boundaries(window)
+    cut = next((rec for rec in reversed(added) if boundaries.is_one(rec)), None)
+    if isinstance(cut, Compaction):
+        first = cut.first_kept or cut.id
+        places = range(len(records) - 1, -1, -1)
+        del records[: next(at for at in places if records[at].id == first)]
