@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import holdfast.surfaces.pages
+from holdfast.core.log.records import Record
 from holdfast.errors import UsageError
 from holdfast.surfaces.pages import page_file, render_page
 
@@ -56,3 +58,18 @@ def test_a_missing_package_is_said_before_anything_is_read(
     with pytest.raises(UsageError, match="jinja2") as caught:
         page_file("page.html")
     assert "holdfast[html]" in (caught.value.hint or "")
+
+
+def test_no_kind_of_record_wears_the_style_of_a_part() -> None:
+    """A line of a conversation has its record's kind as a class, and a bare rule for that name
+    would dress it as something else."""
+    sheet = (TEMPLATES.parent / "console" / "static" / "console.css").read_text()
+    bare = {
+        selector.strip()
+        for rules in re.findall(r"(?:^|[{}])([^{}@]+)\{", sheet)
+        for selector in rules.split(",")
+    }
+    assert ".bar" in bare
+    kinds = {member.__struct_config__.tag for member in get_args(Record)}
+    assert "label" in kinds
+    assert {f".{kind}" for kind in kinds} & bare == set()

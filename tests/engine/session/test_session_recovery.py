@@ -479,7 +479,10 @@ def test_a_success_that_is_not_what_it_seems_is_noticed(
     cut_before = len(boundaries(bench.records()))
     assert cut_before == 0
     assert bench.say(session, "and now?").text == "next"
-    assert len(boundaries(bench.records())) == (1 if kind == "over-window" else 0)
+    cuts = boundaries(bench.records())
+    assert len(cuts) == (1 if kind == "over-window" else 0)
+    for cut in cuts:  # nobody asked for it
+        assert "the provider counted more tokens than the window has" in (cut.reason or "")
 
 
 def test_a_reply_with_nothing_in_it_because_the_window_was_full_is_asked_for_again(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.window import Budget
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
+    from holdfast.core.projection.request import Pressure
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 _EMPTY_SHARE: Final = 12
@@ -147,8 +148,15 @@ _ASKED_YIELD: Final = 0.05
 """The share of the view that such a cut must free."""
 
 
-def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
-    """Cut because a caller asked: to the low-water mark, or to a part of what is there.
+CUT_REASONS: Final[dict[Pressure, str]] = {
+    "cut": "asked for",
+    "over": "the provider counted more tokens than the window has",
+}
+"""The words for a cut that is made however much room there is."""
+
+
+def cut_now(draft: ViewDraft, budget: Budget, policy: Policy, reason: str) -> None:
+    """Cut whatever room there is: to the low-water mark, or to a part of what is there.
 
     The user's words have the room that every cut gives them. Nothing is cut where that gains
     nothing.
@@ -170,7 +178,7 @@ def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     most = int((1 - _ASKED_YIELD) * draft.total)
     for rest in (carried + int(_ASKED_SHARE * total), 0):
         if draft.size_after_cut(start, carry_tokens, rest) <= most:
-            draft.reasons.append("asked for")
+            draft.reasons.append(reason)
             draft.cut(start, carry_tokens, rest)
             return
 

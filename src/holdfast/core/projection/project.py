@@ -18,7 +18,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, budget_for
 from holdfast.core.projection.draft import ViewDraft, count_cut_steps
-from holdfast.core.projection.fit import advise, cut_now, force, press
+from holdfast.core.projection.fit import CUT_REASONS, advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.sizes import Correction, Weight
@@ -200,8 +200,8 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     before, limits = draft.total, _limits(draft, budget, policy)
     fit_media(draft, cache.scale, target.dialect, window)
     fit_count(draft, target.dialect, policy, budget.tokens)
-    if request.pressure == "cut":
-        cut_now(draft, budget, policy)
+    if request.pressure in CUT_REASONS:
+        cut_now(draft, budget, policy, CUT_REASONS[request.pressure])
     elif request.pressure == "usual":
         static = system_tokens + tools_tokens + budget.hidden
         advise(draft, budget, policy, request.prompt_cache, static=static)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
     from holdfast.core.window import Window
 
-Pressure = Literal["usual", "hold", "cut"]
+Pressure = Literal["usual", "hold", "cut", "over"]
 """`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,
-however much room there is."""
+however much room there is. `over`: the same, because the provider counted more than the window."""
 
 
 class ProjectionRequest(msgspec.Struct, frozen=True):

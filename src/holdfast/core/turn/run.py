@@ -287,7 +287,7 @@ class RunState:
         settings, options, bounds = self.settings, self.options, bounds or Bounds()
         caps = [cap for cap in (bounds.at_most, self.ceiling) if cap is not None]
         if self.must_cut and pressure == "usual":
-            pressure = "cut"
+            pressure = "over"
         target = bounds.target or settings.target
         if self.is_own_loop:
             target = msgspec.structs.replace(target, adds_tools=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
-from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, row_text
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, filter_text, row_text
 from holdfast.core.parameters import (
     LastRecord,
     NewId,
@@ -56,7 +56,9 @@ class SessionsCommand(Command, frozen=True, kw_only=True):
     def show(self, found: list[SessionInfo], app: App) -> None:
         if not found:
             where = app.store.describe()
-            app.out.note(f"no sessions in `{where}` yet; create one with `holdfast new`")
+            name = filter_text(app.owner)
+            whose = "" if name is None else f" of owner `{name}`" if name else " without an owner"
+            app.out.note(f"no sessions{whose} in `{where}` yet; create one with `holdfast new`")
         has_agents = len({info.key.agent for info in found}) > 1
         app.out.table(
             ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
