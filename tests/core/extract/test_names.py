@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.core.extract.names import identifiers, mentions
@@ -59,3 +61,15 @@ def test_escaped_lines_are_lines() -> None:
     """JSON that was printed has its line breaks as two characters; a path of Windows has none."""
     assert identifiers(r"done\nFixFoo\tbar_baz") == ["FixFoo", "bar_baz"]
     assert "new_dir" in identifiers(r"C:\new_dir\table_one")
+
+
+@pytest.mark.parametrize("mark", ["`", '"', "'"])
+@pytest.mark.parametrize("name", ["retry", "preState", "some_key", "src/app/main.go", "v1.22.3"])
+def test_a_name_quoted_in_printed_text_is_the_same(name: str, mark: str) -> None:
+    """As often as a text was printed as JSON, or put in a string of a shell, which escape marks."""
+    text = f"Use {mark}{name}{mark} here"
+    for _print in range(3):
+        assert identifiers(text) in ([name], []), text
+        shell = text.replace(mark, f"\\{mark}")
+        assert identifiers(shell) in ([name], []), shell
+        text = json.dumps(text)

@@ -38,8 +38,8 @@ _ESCAPED: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 """White space in JSON that was printed: `\\nFix` is a line that begins with `Fix`."""
 _DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
 """A path of Windows, whose folders may begin with the same letters."""
-_EDGES: Final = "()\"',;:"
-"""Around a quoted name they are no part of it."""
+_EDGES: Final = "()\"',;:\\"
+"""Around a quoted name they are no part of it; in printed JSON a backslash is before each mark."""
 _WORD_CHARS: Final = 120
 """Longer pieces are not kept with their names."""
 _PUNCTUATION: Final = "()[]{}<>\"'`,;:!?*=|&"
