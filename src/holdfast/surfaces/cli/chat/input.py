@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.surfaces.cli.terminal import paint
-from holdfast.surfaces.formatting import bar, meter, money, tone_of
+from holdfast.surfaces.formatting import bar, count, meter, money, tone_of
 from holdfast.surfaces.slash_commands import complete
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def meter_words(status: Status) -> str:
         f"~{status.tokens:,} tokens",
     ]
     if status.turns_left is not None:
-        words.append(f"compaction in ~{status.turns_left:,} turns")
+        words.append(f"compaction in ~{count(status.turns_left, 'turn')}")
     if status.cost:
         words.append(money(status.cost))
     if status.cache_share:
