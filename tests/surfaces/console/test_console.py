@@ -43,7 +43,7 @@ from holdfast.ports import ANY_HEAD, NewMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
-from holdfast.surfaces.console.charts import categories
+from holdfast.surfaces.console.charts import categories, draw_window
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
@@ -655,8 +655,15 @@ async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key
     assert api["unlisted"] == found.unlisted
     page = (await client.get(f"{base}/context")).text
     numbers = _numbers(page)
-    for _kind, label, size in categories(plan):
+    half_percent = plan.window.tokens / 200
+    picture = draw_window(key, plan, str)
+    cells = [(run.kind, place) for run in picture.runs for place in run.cells]
+    assert [place for _kind, place in cells] == [(at % 40, at // 40) for at in range(200)]
+    for kind, label, size in categories(plan):
         assert str(size) in numbers, label
+        assert (
+            abs(sum(each == kind for each, _place in cells) * half_percent - size) <= half_percent
+        ), label
     assert str(api["tokens"]["total"]) in numbers
     parts = {kind: size for kind, _label, size in categories(plan)}
     used = sum(size for kind, size in parts.items() if kind not in ("reply", "reserve"))

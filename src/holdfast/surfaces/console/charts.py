@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -91,12 +92,13 @@ def draw_window(key: SessionKey, plan: Plan, mask: Callable[[str], str]) -> Wind
     """Return the window of a request as cells: parts from the start, reserves at the end."""
     parts, whole = categories(plan), plan.window.tokens
     spans = _spans(key, plan, parts, mask)
+    starts = [span[0] for span in spans]
     cells: list[CellRun] = []
     for number in range(_CELLS):
         at = number * whole / _CELLS
-        kind, address, words = next(
-            (span[2:] for span in spans if span[0] <= at < span[1]), ("free", "", "free")
-        )
+        place = bisect_right(starts, at)
+        is_taken = place > 0 and at < spans[place - 1][1]
+        kind, address, words = spans[place - 1][2:] if is_taken else ("free", "", "free")
         cells.append(CellRun(kind, address, words, [(number % _COLUMNS, number // _COLUMNS)]))
     runs = [
         CellRun(kind, address, words, [cell for run in together for cell in run.cells])
