@@ -656,14 +656,13 @@ async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key
     page = (await client.get(f"{base}/context")).text
     numbers = _numbers(page)
     half_percent = plan.window.tokens / 200
-    picture = draw_window(key, plan, str)
-    cells = [(run.kind, place) for run in picture.runs for place in run.cells]
-    assert [place for _kind, place in cells] == [(at % 40, at // 40) for at in range(200)]
+    runs = draw_window(key, plan, str).runs
+    drawn = [(run.kind, place) for run in runs for place in run.cells]
+    assert [place for _kind, place in drawn] == [(at % 40, at // 40) for at in range(200)]
     for kind, label, size in categories(plan):
         assert str(size) in numbers, label
-        assert (
-            abs(sum(each == kind for each, _place in cells) * half_percent - size) <= half_percent
-        ), label
+        shown = half_percent * sum(each == kind for each, _place in drawn)
+        assert abs(shown - size) <= half_percent, label
     assert str(api["tokens"]["total"]) in numbers
     parts = {kind: size for kind, _label, size in categories(plan)}
     used = sum(size for kind, size in parts.items() if kind not in ("reply", "reserve"))
