@@ -661,8 +661,8 @@ async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key
     assert [place for _kind, place in drawn] == [(at % 40, at // 40) for at in range(200)]
     for kind, label, size in categories(plan):
         assert str(size) in numbers, label
-        shown = half_percent * sum(each == kind for each, _place in drawn)
-        assert abs(shown - size) <= half_percent, label
+        in_cells = half_percent * sum(each == kind for each, _place in drawn)
+        assert abs(in_cells - size) <= half_percent, label
     assert str(api["tokens"]["total"]) in numbers
     parts = {kind: size for kind, _label, size in categories(plan)}
     used = sum(size for kind, size in parts.items() if kind not in ("reply", "reserve"))
