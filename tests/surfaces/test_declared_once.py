@@ -41,7 +41,7 @@ from holdfast.engine.operations.sessions import (
     RemoveSession,
     RewindSession,
 )
-from holdfast.surfaces.cli.command import SESSION, _fields_of, _unwrap
+from holdfast.surfaces.cli.command import SESSION, Command, ResultCommand, _fields_of, _unwrap
 from holdfast.surfaces.cli.help import COMMANDS, command_class
 from holdfast.surfaces.http.server import ROUTES
 from holdfast.surfaces.slash_commands import COMMANDS as SLASH_COMMANDS
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.engine.operations.operation import Operation
-    from holdfast.surfaces.cli.command import Command
     from holdfast.surfaces.slash_commands.command import SlashCommand
 
 PACKAGE: Final = Path(holdfast.__file__).parent
@@ -171,6 +170,13 @@ def test_every_command_is_a_door_or_stands_alone() -> None:
     known = {name for name, _kind in commands()}
     assert known == OPERATION_OF.keys() | COMMAND_ALONE
     assert not OPERATION_OF.keys() & COMMAND_ALONE
+
+
+def test_every_command_does_something_and_shows_its_result() -> None:
+    """The two parts that a command has to bring are its own, unless it only holds others."""
+    for name, kind in commands():
+        assert kind.verbs or kind.run not in (Command.run, ResultCommand.run), name
+        assert not issubclass(kind, ResultCommand) or kind.show is not ResultCommand.show, name
 
 
 def test_no_command_repeats_a_parameter_of_its_operation() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from abc import abstractmethod
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -93,24 +94,35 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         """The store that is named without `--root`."""
         return None
 
+    @abstractmethod
     def run(self, app: App) -> Any:
-        """Do it; returns the result, the exit status, or None where all is written already."""
-        raise NotImplementedError
+        """Do it and write what there is to see; returns the exit status, None for success."""
+
+    def perform(self, app: App) -> int:
+        """Run the command; returns the exit status."""
+        return self.run(app) or 0
+
+
+class ResultCommand(Command, frozen=True, kw_only=True):
+    """A command with a result, printed for programs or for people."""
+
+    @abstractmethod
+    def run(self, app: App) -> Any:
+        """Return the result, or an exit status or None where all is written already."""
 
     def plain(self, found: Any) -> Any:
         """Return a result as it is printed for programs."""
         return found
 
+    @abstractmethod
     def show(self, found: Any, app: App) -> None:
         """Print a result for people."""
-        raise NotImplementedError
 
     def status(self, found: Any) -> int:  # noqa: ARG002 - of those that can fail
         """Return the exit status of a result."""
         return 0
 
     def perform(self, app: App) -> int:
-        """Run the command and print its result; returns the exit status."""
         found = self.run(app)
         if found is None or isinstance(found, int):
             return found or 0

@@ -16,7 +16,7 @@ from holdfast.core.window import Window
 from holdfast.engine.workspace.facts import terms_of_proxy
 from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import NoSuchSession, UsageError
-from holdfast.surfaces.cli.command import Command, WindowOption, option
+from holdfast.surfaces.cli.command import ResultCommand, WindowOption, option
 from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _of_import(found: Imported, path: str) -> Conversation:
     )
 
 
-class ReadsConversations(Command, frozen=True, kw_only=True):
+class ReadsConversations(ResultCommand, frozen=True, kw_only=True):
     """Reads sessions of the store or transcripts."""
 
     window: WindowOption = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, Row
-from holdfast.surfaces.cli.command import Command, option, pick, place
+from holdfast.surfaces.cli.command import ResultCommand, option, pick, place
 from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _BLOBS: Final = (
 )
 
 
-class CopyCommand(Command, frozen=True, kw_only=True):
+class CopyCommand(ResultCommand, frozen=True, kw_only=True):
     """Copies a store."""
 
     example = """example:

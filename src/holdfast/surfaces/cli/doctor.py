@@ -16,7 +16,7 @@ from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.errors import HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import Command, option, place
+from holdfast.surfaces.cli.command import ResultCommand, option, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class CheckResult(NamedTuple):
     next_step: str = ""
 
 
-class DoctorCommand(Command, frozen=True, kw_only=True):
+class DoctorCommand(ResultCommand, frozen=True, kw_only=True):
     """Checks the set-up."""
 
     example = """examples:

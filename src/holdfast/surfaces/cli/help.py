@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.command import Command, add_arguments, place
+from holdfast.surfaces.cli.command import Command, ResultCommand, add_arguments, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -510,7 +510,7 @@ _SHELLS: Final[dict[str, Callable[[Mapping[str, CommandWords]], str]]] = {
 }
 
 
-class CompletionCommand(Command, frozen=True, kw_only=True):
+class CompletionCommand(ResultCommand, frozen=True, kw_only=True):
     """Prints a script."""
 
     example = """examples:

@@ -20,7 +20,7 @@ from holdfast.providers.known_models.lookup import (
 )
 from holdfast.providers.models import model
 from holdfast.providers.registry import PREFIXES
-from holdfast.surfaces.cli.command import Command, option, pick, place
+from holdfast.surfaces.cli.command import ResultCommand, option, pick, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ class _Believed(msgspec.Struct, frozen=True):
         return capped or output_limit(self.model)
 
 
-class ModelsCommand(Command, frozen=True, kw_only=True):
+class ModelsCommand(ResultCommand, frozen=True, kw_only=True):
     """Shows what is known of models."""
 
     example = """examples:

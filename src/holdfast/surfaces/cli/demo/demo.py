@@ -23,7 +23,7 @@ from holdfast.core.secrets.addresses import FOLDER, address_kind
 from holdfast.core.text.typed import decode_typed
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
-from holdfast.surfaces.cli.command import Command, option
+from holdfast.surfaces.cli.command import ResultCommand, option
 from holdfast.surfaces.cli.demo.recording import Recording, load
 from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, new_scene
 from holdfast.surfaces.cli.demo.report import Crash, DemoReport, report, show_report
@@ -42,7 +42,7 @@ _PAUSE_SECONDS: Final = 0.055
 """On a terminal."""
 
 
-class DemoCommand(Command, frozen=True, kw_only=True):
+class DemoCommand(ResultCommand, frozen=True, kw_only=True):
     """Runs the demo."""
 
     example = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.

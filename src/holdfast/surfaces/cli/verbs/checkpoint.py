@@ -16,8 +16,8 @@ from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
 from holdfast.surfaces.cli.command import (
     SESSION,
-    Command,
     RawOption,
+    ResultCommand,
     SessionPlace,
     option,
     pick,
@@ -40,7 +40,7 @@ class _Shown(msgspec.Struct, frozen=True):
     record: str = ""
 
 
-class CheckpointCommand(Command, frozen=True, kw_only=True):
+class CheckpointCommand(ResultCommand, frozen=True, kw_only=True):
     """Shows and stores checkpoints."""
 
     asked: Annotated[ReadCheckpoint, takes(session_key=SESSION, max_chars=option("", "N"))]
@@ -125,7 +125,7 @@ class CheckpointCommand(Command, frozen=True, kw_only=True):
         )
 
 
-class ReseedCommand(Command, frozen=True, kw_only=True):
+class ReseedCommand(ResultCommand, frozen=True, kw_only=True):
     """Prints a session as text."""
 
     session: SessionPlace

@@ -21,7 +21,7 @@ from holdfast.engine.redactor import redactor
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import SESSION, Command, option, takes
+from holdfast.surfaces.cli.command import SESSION, Command, ResultCommand, option, takes
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _notes(reply: Json) -> Iterator[str]:
         yield "secrets are masked"
 
 
-class AuditCommand(Command, frozen=True, kw_only=True):
+class AuditCommand(ResultCommand, frozen=True, kw_only=True):
     """Lists accesses."""
 
     last: Annotated[int | None, Meta(ge=0), option("only the newest N", "N", "-n")] = None

@@ -25,7 +25,7 @@ from holdfast.engine.operations.memory import ReadPassage
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import Command, option, place, takes
+from holdfast.surfaces.cli.command import Command, ResultCommand, option, place, takes
 from holdfast.surfaces.formatting import count, local_time, without_controls
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _notes(app: App) -> Notes:
     return app.store.notes(app.settings.agent, app.owner_of_new, redactor=masks)
 
 
-class _AddNotes(Command, frozen=True, kw_only=True):
+class _AddNotes(ResultCommand, frozen=True, kw_only=True):
     """Save a note, unless it is already saved."""
 
     words: Annotated[tuple[str, ...], place("a note (default: one per line of stdin)", "TEXT")] = ()
@@ -68,7 +68,7 @@ class _AddNotes(Command, frozen=True, kw_only=True):
         return 1 if found.refused else 0
 
 
-class _ListNotes(Command, frozen=True, kw_only=True):
+class _ListNotes(ResultCommand, frozen=True, kw_only=True):
     """List notes, the newest first."""
 
     words: Annotated[tuple[str, ...], place("only notes that contain these words", "WORDS")] = ()
@@ -98,7 +98,7 @@ class _ListNotes(Command, frozen=True, kw_only=True):
         )
 
 
-class _ShowNotes(Command, frozen=True, kw_only=True):
+class _ShowNotes(ResultCommand, frozen=True, kw_only=True):
     """Print a file of notes."""
 
     name: Annotated[str, place("the file", "DAY|MEMORY|PATH")] = ""
@@ -136,7 +136,7 @@ class _MemoryQuery(msgspec.Struct, forbid_unknown_fields=True):
     before: str | float | None = None
 
 
-class _OverMemory(Command, frozen=True, kw_only=True):
+class _OverMemory(ResultCommand, frozen=True, kw_only=True):
     """Works with what is noted and what was said."""
 
     def open(self, app: App, *, is_embedding: bool = False) -> Memory:

@@ -12,7 +12,7 @@ from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.redactor import redactor
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
-from holdfast.surfaces.cli.command import Command, RawOption, option, place, takes
+from holdfast.surfaces.cli.command import RawOption, ResultCommand, option, place, takes
 from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.cli.app import App
 
 
-class OutputCommand(Command, frozen=True, kw_only=True):
+class OutputCommand(ResultCommand, frozen=True, kw_only=True):
     """Prints an output, or writes it into a file."""
 
     asked: Annotated[

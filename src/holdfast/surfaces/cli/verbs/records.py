@@ -34,8 +34,8 @@ from holdfast.core.parameters import NewHead, RecordToRead, TurnCount
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import (
-    Command,
     RawOption,
+    ResultCommand,
     SessionPlace,
     option,
     pick,
@@ -89,7 +89,7 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
 
-class LogCommand(Command, frozen=True, kw_only=True):
+class LogCommand(ResultCommand, frozen=True, kw_only=True):
     """Prints the records of a session, or its branches."""
 
     session: SessionPlace
@@ -165,7 +165,7 @@ def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
     )
 
 
-class ShowCommand(Command, frozen=True, kw_only=True):
+class ShowCommand(ResultCommand, frozen=True, kw_only=True):
     """Prints one record in full."""
 
     record: Annotated[RecordToRead, place("", "RECORD")]
@@ -220,7 +220,7 @@ class ShowCommand(Command, frozen=True, kw_only=True):
         app.out.line(msgspec.json.format(shown, indent=2).decode())
 
 
-class RewindCommand(Command, frozen=True, kw_only=True):
+class RewindCommand(ResultCommand, frozen=True, kw_only=True):
     """Moves the head of a session back."""
 
     session: SessionPlace

@@ -20,7 +20,7 @@ from holdfast.core.parameters import (
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import SESSION, Command, SessionPlace, option, pick, place
+from holdfast.surfaces.cli.command import SESSION, ResultCommand, SessionPlace, option, pick, place
 from holdfast.surfaces.formatting import ago, count, size_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def new_key(app: App, session: str | None) -> SessionKey:
     return SessionKey(app.settings.agent, name)
 
 
-class SessionsCommand(Command, frozen=True, kw_only=True):
+class SessionsCommand(ResultCommand, frozen=True, kw_only=True):
     """Lists sessions."""
 
     limit: Annotated[RowCount | None, option("", "N", "-n")] = None
@@ -77,7 +77,7 @@ class SessionsCommand(Command, frozen=True, kw_only=True):
         )
 
 
-class _MakesSession(Command, frozen=True, kw_only=True):
+class _MakesSession(ResultCommand, frozen=True, kw_only=True):
     """Makes a session and prints its id."""
 
     def plain(self, found: tuple[SessionKey, str, str]) -> Any:
@@ -100,7 +100,7 @@ class NewCommand(_MakesSession, frozen=True, kw_only=True):
         return key, label, app.store.create(key, label=label, owner=app.owner_of_new)
 
 
-class LabelCommand(Command, frozen=True, kw_only=True):
+class LabelCommand(ResultCommand, frozen=True, kw_only=True):
     """Names a session or a record, or prints the names."""
 
     session: SessionPlace
@@ -149,7 +149,7 @@ class ForkCommand(_MakesSession, frozen=True, kw_only=True):
             return new, label, app.store.fork(key, new, at=self.at, label=label)
 
 
-class RmCommand(Command, frozen=True, kw_only=True):
+class RmCommand(ResultCommand, frozen=True, kw_only=True):
     """Moves sessions to the trash, and looks after it."""
 
     session: Annotated[tuple[str, ...], SESSION] = ()
@@ -194,7 +194,7 @@ class RmCommand(Command, frozen=True, kw_only=True):
                 app.out.note(f"restore it with `holdfast rm --restore {found[-1].key.session}`")
 
 
-class EraseCommand(Command, frozen=True, kw_only=True):
+class EraseCommand(ResultCommand, frozen=True, kw_only=True):
     """Erases sessions, or everything of an owner."""
 
     session: Annotated[tuple[str, ...], place("also one in the trash", "SESSION")] = ()
