@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from holdfast.core.extract import names
 from holdfast.core.extract.names import identifiers, mentions
 from holdfast.core.tokens.counting import Estimator
 
@@ -73,3 +76,15 @@ def test_a_name_quoted_in_printed_text_is_the_same(name: str, mark: str) -> None
         shell = text.replace(mark, f"\\{mark}")
         assert identifiers(shell) in ([name], []), shell
         text = json.dumps(text)
+
+
+@given(st.text("aZ09f().,-_/:\\\"'*é…", max_size=14))
+@example("defaced")
+@example("(1234).")
+@example("0xdeadbeef")
+@example("Word5")
+@example("A4B")
+def test_words_that_need_no_pattern_have_the_names_it_finds(word: str) -> None:
+    """Most words of a text are told at a glance, and no name is lost or made up by it."""
+    found = [name.rstrip(".") for name in names._NAME.findall(names._unescape(word))]
+    assert [*names._names(word)] == found

@@ -33,6 +33,10 @@ _NAME: Final = lazy_pattern(
 )
 _QUOTED: Final = lazy_pattern(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
 _NAME_CHARS: Final = range(4, 161)
+_HASH_CHARS: Final = range(7, 41)
+_HEX: Final = "0123456789abcdef"
+_DIGITS_MIN: Final = 4
+"""Numbers and hashes as the pattern has them, for words that need no pattern."""
 _NUMBER: Final = lazy_pattern(r"[\d.]+")
 _ESCAPED: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 """White space in JSON that was printed: `\\nFix` is a line that begins with `Fix`."""
@@ -77,8 +81,15 @@ def _search(word: str) -> Sequence[str]:
     return _names_in_word(word) if len(word) <= _WORD_CHARS else _names(word)
 
 
-def _names(word: str) -> list[str]:
+def _names(word: str) -> Sequence[str]:
     """Names in a piece of text without white space, which no name contains."""
+    bare = word.strip(_PUNCTUATION).rstrip(".")
+    if bare.isascii() and bare.isalnum():  # as most pieces are: the pattern has no more to say
+        if bare.islower() or bare.isdigit():
+            is_hash = len(bare) in _HASH_CHARS and not bare.strip(_HEX)
+            return (bare,) if is_hash or (bare.isdigit() and len(bare) >= _DIGITS_MIN) else ()
+        if bare[1:].islower() or (bare.isupper() and bare.isalpha()):
+            return ()
     return [name.rstrip(".") for name in _NAME.findall(_unescape(word))]
 
 

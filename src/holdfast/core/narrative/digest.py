@@ -7,6 +7,7 @@ a program wrote a message. No digest looks for words of a language.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -70,7 +71,8 @@ _UNSPACED: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
 )
 _SPACED_WORD: Final = lazy_pattern(r"[^\W_]+")
-_ASCII_WORD: Final = lazy_pattern(r"[a-z0-9]+")
+_LOWER: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+"""ASCII in lower case, with spaces for everything between words."""
 _TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~))[\W_]*+.")
 _RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
 _RUNS: Final = ("   ", "---", "===", "***", "~~~", "───", "━━━", "═══")
@@ -196,7 +198,7 @@ def arguments_text(value: Any) -> str:
 def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
     if text.isascii():
-        return set(_ASCII_WORD.findall(text.lower()))
+        return set(text.translate(_LOWER).split())
     pattern = _WORD if _UNSPACED.search(text) else _SPACED_WORD
     return set(pattern.findall(text.casefold()))
 
@@ -395,12 +397,24 @@ def reads_as_prose(text: str) -> bool:
     said = _without_quotes(sample)
     if not lines or sum(map(said.count, _CODE)) > _SIGNS_MAX * len(said):
         return False
-    if len(_SIGN.findall(start)) > _CODE_SIGNS * len(start):
+    if _count_signs(start) > _CODE_SIGNS * len(start):
         return False
-    if len(_SIGN.findall(said)) > _SIGNS_MAX * len(said):
+    if _count_signs(said) > _SIGNS_MAX * len(said):
         return False
     words = sample.split() if sample.isascii() else _WORD.findall(sample)
     return len(words) >= _WORDS_A_LINE * len(lines)
+
+
+def _count_signs(text: str) -> int:
+    """Return how many signs a text has that sentences do not have."""
+    if text.isascii():
+        return len(text) - len(text.encode().translate(None, _ascii_signs()))
+    return len(_SIGN.findall(text))
+
+
+@functools.cache
+def _ascii_signs() -> bytes:
+    return bytes(code for code in range(128) if _SIGN.match(chr(code)))
 
 
 def _without_quotes(text: str) -> str:

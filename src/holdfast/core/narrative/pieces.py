@@ -18,7 +18,7 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Span = tuple[int, int]
 """A sentence or a line: the places of its first character and behind its last."""
@@ -26,6 +26,9 @@ Ranked = tuple[float, Span]
 """The worth of a sentence for its length, negative so that the most telling sorts first."""
 
 _END: Final = lazy_pattern(r"(?:(?:\A|\s)…(?=\s|\Z))+\s?|(?<=[.!?;])\s+|(?<=[。！？；])|\n")
+_PLAIN_END: Final = lazy_pattern(r"[.!?;\n](?:(?<=\n)|\s+)")
+"""The same for a text without the signs below, found in a tenth of the time."""
+_OTHER_ENDS: Final = "…。！？；"
 _GAP: Final = " … "
 _SENTENCE_CHARS_MIN: Final = 40
 """A shorter sentence belongs to the next one of its line."""
@@ -90,13 +93,26 @@ def find_spans(text: str) -> list[Span]:
     """Return the sentences and lines of a text, in order."""
     spans: list[Span] = []
     start = 0
-    for match in _END.finditer(text):
-        if match[0].isspace() and match[0] != "\n" and match.start() - start < _SENTENCE_CHARS_MIN:
+    for place, end, is_sentence in _ends(text):
+        if is_sentence and place - start < _SENTENCE_CHARS_MIN:
             continue
-        if match.start() > start:
-            spans.append((start, match.start()))
-        start = match.end()
+        if place > start:
+            spans.append((start, place))
+        start = end
     return [*spans, (start, len(text))] if len(text) > start or not spans else spans
+
+
+def _ends(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where the white space behind each sentence and line begins and ends, and whether it
+    ends a sentence amid a line."""
+    if not text.isascii() and any(sign in text for sign in _OTHER_ENDS):
+        for match in _END.finditer(text):
+            yield match.start(), match.end(), match[0].isspace() and match[0] != "\n"
+        return
+    for match in _PLAIN_END.finditer(text):
+        place, end = match.span()
+        place += text[place] != "\n"
+        yield place, end, text[place:end] != "\n"
 
 
 def shorten(text: str, chars: int, order: Sequence[Ranked]) -> str:

@@ -156,6 +156,8 @@ class Past:
 
     def names_held(self, unit: ContextUnit, wanted: set[str]) -> set[str]:
         """The names in a unit that are among those `wanted`."""
+        if not wanted:
+            return set()
         records = (self.by_id.get(part.record) for part in unit.parts)
         names = (self._scale.names(record) for record in records if record is not None)
         return {name for held in names for name in held & wanted}
