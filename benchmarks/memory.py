@@ -6,9 +6,11 @@
 The sets are looked for in ../shared/data or where HOLDFAST_DATA points: LongMemEval with the
 sessions of all questions pooled, RealMem with the sessions before each query, QMSum with one
 meeting at a time. No model answers anything: a question counts by the share of its evidence among
-the first 5 or 10 that are found. Evidence is counted twice: by session, and by message (the turns
-that LongMemEval marks, the turns that a used memory of RealMem was taken from, the spans of QMSum).
-By message there is also the share in view: what the first 5 hits show with the turns beside them.
+the first 5 or 10 that are found. Evidence is counted by session, by message (the turns that
+LongMemEval marks, the turns that a used memory of RealMem was taken from, the spans of QMSum), and
+by exchange: what a person said with the replies to it. By message there is also the share in view:
+what stands in the block of 4,000 characters that a model gets. A message counts by the share of it
+that is shown; 400 characters of a longer one are all. `any` is 1 where any evidence is found.
 
 Every set is parted by a hash of the question's id. What has weights was tuned on the first half
 alone, and is judged on the second; `--tuned` leaves the second unseen. Vectors take minutes of CPU;
@@ -35,7 +37,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,18 +45,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import Assistant, Memory, SessionKey, User
-from holdfast.core.memory.hits import passages
+from holdfast.core.limits import INJECTION_CHARS, RECALL_LIMIT
+from holdfast.core.memory.hits import Hit, NeighbourTurn, injection, passages
 from holdfast.core.memory.search_terms import terms
 from holdfast.ports import IndexPassage, NewSource
 from holdfast.providers.embeddings import Vectors, find_embedder
 from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from holdfast import Record
-    from holdfast.core.memory.hits import NeighbourTurn
-    from holdfast.memory import Hit
     from holdfast.providers.embeddings import Embedder
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -66,6 +67,8 @@ SIZES = (1_000, 10_000, 100_000)
 DAY = 86_400.0
 TURNS_BESIDE = 2
 """As many as a hit shows on either side; plain BM25 is given the same."""
+MESSAGE_CHARS = 400
+"""Of a longer message, these are all that can be shown."""
 
 # The sets
 
@@ -97,7 +100,7 @@ class Question:
         return hashlib.sha256(self.id.encode()).digest()[0] % 2 == 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class World:
     """Sessions that are searched together, and what is asked about them."""
 
@@ -105,6 +108,26 @@ class World:
     questions: list[Question]
     by_message: bool = False
     """Evidence is a span of messages in the only session, not a session."""
+
+    @cached_property
+    def exchanges(self) -> dict[str, str]:
+        """The message that each message's exchange begins with."""
+        found = {}
+        for talk in self.talks:
+            first = 0
+            for place, (role, _text) in enumerate(talk.messages):
+                first = place if role == "user" else first
+                found[f"{talk.id}#{place}"] = f"{talk.id}#{first}"
+        return found
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The characters of each message."""
+        return {
+            f"{talk.id}#{place}": len(text.strip())
+            for talk in self.talks
+            for place, (_role, text) in enumerate(talk.messages)
+        }
 
 
 def _opened(path: str) -> Any:
@@ -329,19 +352,15 @@ def vectors_alone(
     return order
 
 
-def ours(world: World, embedder: Embedder | None) -> Callable[[Question], list[Hit]]:
-    """`Memory`, with the sessions in a store as they would be, asked for a hundred hits.
+def ours(world: World, embedder: Embedder | None) -> Callable[[Question], tuple[list[Hit], str]]:
+    """`Memory`, with the sessions in a store as they would be: a hundred hits, and the block.
 
-    The citations of the hits, and of the turns beside them, are `session#place`.
+    Their citations are `session#place`.
     """
     memory, places = remembered(world, embedder)
 
-    def named(turns: Sequence[NeighbourTurn]) -> tuple[NeighbourTurn, ...]:
-        replace = msgspec.structs.replace
-        return tuple(replace(turn, citation=places[turn.citation]) for turn in turns)
-
     @cache
-    def search(question: Question) -> list[Hit]:
+    def search(question: Question) -> tuple[list[Hit], str]:
         hits = memory.search(
             question.text,
             scope="sessions",
@@ -351,15 +370,9 @@ def ours(world: World, embedder: Embedder | None) -> Callable[[Question], list[H
             refresh=False,
         )
         assert not memory.notice, memory.notice
-        return [
-            msgspec.structs.replace(
-                hit,
-                citation=places[hit.citation],
-                turns_before=named(hit.turns_before),
-                turns_after=named(hit.turns_after),
-            )
-            for hit in hits
-        ]
+        block = memory.injection(hits[:RECALL_LIMIT])
+        block = _HEAD.sub(lambda head: head[0].replace(head[1], places[head[1]]), block)
+        return [msgspec.structs.replace(hit, citation=places[hit.citation]) for hit in hits], block
 
     return search
 
@@ -405,7 +418,9 @@ def _plain_words(text: str) -> list[str]:
 
 # Judging
 
-SESSIONS, MESSAGES = "by session", "by message"
+SESSIONS, EXCHANGES, MESSAGES = "by session", "by exchange", "by message"
+_HEAD = re.compile(r"^\[(?:User|Assistant) (?P<citation>[^\s\],]+)[^\]\n]*\]$", re.MULTILINE)
+"""The line above each part of a block, with its citation."""
 
 
 @dataclass(slots=True)
@@ -413,9 +428,11 @@ class Result:
     """The recall of one system on one half of a set, for each depth and kind of question."""
 
     found: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    any_found: list[float] = field(default_factory=list)
     kinds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     in_view: list[float] = field(default_factory=list)
-    """By message: the evidence that 5 hits show with the turns beside them."""
+    """By message: the evidence that stands in the block for a prompt."""
+    kinds_in_view: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def mean(self, depth: int) -> float:
         return statistics.fmean(self.found[depth])
@@ -425,95 +442,145 @@ Results = dict[str, dict[str, dict[str, Result]]]
 """Level → system → half."""
 
 
-def _recall(question: Question, found: Iterable[str], level: str) -> float:
+def _worth(question: Question, level: str, world: World, credits_: Mapping[str, float]) -> float:
+    """The mean of what each piece of evidence counts; of a span, its best message."""
     if level == SESSIONS:
-        return len(question.evidence & set(found)) / len(question.evidence)
+        return statistics.fmean(credits_.get(one, 0.0) for one in question.evidence)
     if question.turns:
-        return len(question.turns & set(found)) / len(question.turns)
-    places = [int(one.rpartition("#")[2]) for one in found]
+        turns = question.turns
+        wanted = {world.exchanges[turn] for turn in turns} if level == EXCHANGES else turns
+        return statistics.fmean(credits_.get(one, 0.0) for one in wanted)
+    (talk,) = world.talks
     spans = [tuple(map(int, span.split("-"))) for span in question.evidence]
-    return statistics.fmean(any(a <= place <= b for place in places) for a, b in spans)
+    return statistics.fmean(
+        max(credits_.get(f"{talk.id}#{place}", 0.0) for place in range(a, b + 1)) for a, b in spans
+    )
 
 
-def _beside(message: str) -> list[str]:
-    name, _, place = message.rpartition("#")
-    return [f"{name}#{int(place) + step}" for step in range(-TURNS_BESIDE, TURNS_BESIDE + 1)]
-
-
-def _view(hits: Iterable[Hit]) -> Iterator[str]:
-    """The messages that the first five of them show."""
-    first: dict[str, list[str]] = {}
-    for hit in hits:
-        turns = (*hit.turns_before, *hit.turns_after)
-        first.setdefault(hit.citation, []).extend(turn.citation for turn in turns)
-    for message, beside in list(first.items())[: DEPTHS[0]]:
-        yield message
-        yield from beside
+def _shown(block: str) -> Counter[str]:
+    """The characters that a block shows of each citation."""
+    heads = list(_HEAD.finditer(block))
+    shown: Counter[str] = Counter()
+    for place, head in enumerate(heads, 1):
+        end = heads[place].start() if place < len(heads) else block.rfind("\n</")
+        shown[head["citation"]] += len(block[head.end() : end].strip())
+    return shown
 
 
 def _systems(
-    world: World, embedder: Embedder | None, level: str, found: dict[str, Any]
-) -> dict[str, Callable[[Question], tuple[list[str], list[str]]]]:
-    """Each gives an order, and what its first hits show; `found` has the hits of `Memory`."""
-    by_message = level == MESSAGES
+    world: World, embedder: Embedder | None, found: dict[str, Any]
+) -> dict[str, Callable[[Question, str], tuple[list[str], Counter[str]]]]:
+    """Each gives an order, and what its block shows; `found` has the hits of `Memory`."""
+    texts = {
+        f"{talk.id}#{place}": said
+        for talk in world.talks
+        for place, said in enumerate(talk.messages)
+    }
 
-    def plain(
-        order: Callable[[Question], list[str]],
-    ) -> Callable[[Question], tuple[list[str], list[str]]]:
-        def give(question: Question) -> tuple[list[str], list[str]]:
-            found = order(question)
-            near = [item for one in found[: DEPTHS[0]] for item in _beside(one)]
-            return found, near if by_message else []
+    def bare(message: str) -> Hit:
+        """A message as the hit of a plain search, with the turns beside it."""
+        name, _, place = message.rpartition("#")
+        near = {step: f"{name}#{int(place) + step}" for step in (-2, -1, 1, 2)}
+        turns = {
+            step: NeighbourTurn(texts[one][0], one, texts[one][1][:MESSAGE_CHARS])
+            for step, one in near.items()
+            if one in texts
+        }
+        before = tuple(turns[step] for step in (-2, -1) if step in turns)
+        after = tuple(turns[step] for step in (1, 2) if step in turns)
+        role, text = texts[message]
+        return Hit(1.0, message, text[:1_000], role, turns_before=before, turns_after=after)
 
-        return give if by_message else lambda question: (order(question), [])
+    def plain(make: Callable[[bool], Callable[[Question], list[str]]]) -> Any:
+        of_sessions, of_messages = make(False), make(True)
 
-    def of(search: Callable[[Question], list[Hit]]) -> Any:
-        def give(question: Question) -> tuple[list[str], list[str]]:
-            hits = search(question)
-            names = (hit.citation for hit in hits)
-            if not by_message:
-                names = (name.rpartition("#")[0] for name in names)
-            return list(dict.fromkeys(names)), list(_view(hits))
+        def give(question: Question, level: str) -> tuple[list[str], Counter[str]]:
+            if level == SESSIONS:
+                return of_sessions(question), Counter()
+            order = of_messages(question)
+            view = _shown(injection(map(bare, order[:RECALL_LIMIT]), INJECTION_CHARS))
+            return _at(level, order, world), view
+
+        return give
+
+    def of(search: Callable[[Question], tuple[list[Hit], str]]) -> Any:
+        def give(question: Question, level: str) -> tuple[list[str], Counter[str]]:
+            hits, block = search(question)
+            return _at(level, [hit.citation for hit in hits], world), _shown(block)
 
         return give
 
     systems = {
-        "plain BM25": plain(plain_bm25(world, by_message=by_message)),
+        "plain BM25": plain(lambda by_message: plain_bm25(world, by_message=by_message)),
         "Holdfast, words": of(found["words"]),
     }
     if embedder is not None:
-        systems["vectors alone"] = plain(vectors_alone(world, embedder, by_message=by_message))
+        systems["vectors alone"] = plain(
+            lambda by_message: vectors_alone(world, embedder, by_message=by_message)
+        )
         systems["Holdfast, words and vectors"] = of(found["vectors"])
     return systems
 
 
-def judged(name: str, embedder: Embedder | None, *, tuned_only: bool) -> Results:
+def _at(level: str, messages: list[str], world: World) -> list[str]:
+    if level == SESSIONS:
+        messages = [message.rpartition("#")[0] for message in messages]
+    if level == EXCHANGES:
+        messages = [world.exchanges[message] for message in messages]
+    return list(dict.fromkeys(messages))
+
+
+def judged(
+    name: str, embedder: Embedder | None, *, tuned_only: bool, sample: int | None = None
+) -> Results:
     """The results of a set at each level that it has evidence for."""
     results: Results = defaultdict(lambda: defaultdict(lambda: defaultdict(Result)))
-    for world in SETS[name]():
+    worlds = SETS[name]()
+    asked = [question.id for world in worlds for question in world.questions]
+    if sample is not None:
+        asked = random.Random(20_261_119).sample(asked, min(sample, len(asked)))
+    wanted = set(asked)
+    for world in worlds:
         found = {"words": ours(world, None)}
         if embedder is not None:
             found["vectors"] = ours(world, embedder)
-        for level in (MESSAGES,) if world.by_message else (SESSIONS, MESSAGES):
-            for system, give in _systems(world, embedder, level, found).items():
+        systems = _systems(world, embedder, found)
+        levels = (MESSAGES,) if world.by_message else (SESSIONS, EXCHANGES, MESSAGES)
+        for level in levels:
+            for system, give in systems.items():
                 for question in world.questions:
                     has_evidence = bool(question.turns) or world.by_message or level == SESSIONS
-                    if has_evidence and (question.is_for_tuning or not tuned_only):
+                    is_asked = question.is_for_tuning or not tuned_only
+                    if has_evidence and is_asked and question.id in wanted:
                         half = "tuned" if question.is_for_tuning else "judged"
-                        order, view = give(question)
+                        order, view = give(question, level)
                         for part in (half, "all"):
-                            _add(results[level][system][part], question, order, view, level)
+                            _add(results[level][system][part], question, order, view, level, world)
     return results
 
 
 def _add(
-    result: Result, question: Question, order: Sequence[str], view: Sequence[str], level: str
+    result: Result,
+    question: Question,
+    order: Sequence[str],
+    view: Counter[str],
+    level: str,
+    world: World,
 ) -> None:
     for depth in DEPTHS:
-        result.found[depth].append(_recall(question, order[:depth], level))
+        credits_ = dict.fromkeys(order[:depth], 1.0)
+        result.found[depth].append(_worth(question, level, world, credits_))
     result.kinds[question.kind].append(result.found[DEPTHS[0]][-1])
+    result.any_found.append(float(result.found[DEPTHS[0]][-1] > 0))
     if level == MESSAGES:
-        result.in_view.append(_recall(question, view, level))
+        sizes = world.sizes
+        credits_ = {
+            one: min(1.0, count / max(1, min(MESSAGE_CHARS, sizes[one])))
+            for one, count in view.items()
+        }
+        shown = _worth(question, level, world, credits_)
+        result.in_view.append(shown)
+        result.kinds_in_view[question.kind].append(shown)
 
 
 # Speed
@@ -600,7 +667,9 @@ def _grown(texts: Sequence[str], size: int, chance: random.Random) -> Memory:
 # The page
 
 
-def page(sets: Sequence[str], embedder: Embedder | None, *, tuned_only: bool) -> str:
+def page(
+    sets: Sequence[str], embedder: Embedder | None, *, tuned_only: bool, sample: int | None
+) -> str:
     lines = [
         "# Memory search, measured",
         "",
@@ -610,7 +679,7 @@ def page(sets: Sequence[str], embedder: Embedder | None, *, tuned_only: bool) ->
         *(f"- {name}: {value}" for name, value in _about().items()),
     ]
     for name in sets:
-        for level, results in judged(name, embedder, tuned_only=tuned_only).items():
+        for level, results in judged(name, embedder, tuned_only=tuned_only, sample=sample).items():
             lines += ["", f"## {name}, {level}", "", *_table(results), "", *_kinds(results)]
     return "\n".join(lines) + "\n"
 
@@ -620,11 +689,13 @@ def _table(results: dict[str, dict[str, Result]]) -> Iterator[str]:
     halves = [half for half in ("judged", "tuned", "all") if half in floor]
     has_view = bool(floor[halves[0]].in_view)
     names = [f"{half} @{depth}" for half in halves for depth in DEPTHS]
+    names += [f"{half} any @{DEPTHS[0]}" for half in halves]
     names += [f"{half} in view" for half in halves if has_view]
     yield "| | " + " | ".join(names) + " |"
     yield "| --- |" + " ---: |" * len(names)
     for system, found in results.items():
         cells = [f"{found[half].mean(depth):.3f}" for half in halves for depth in DEPTHS]
+        cells += [f"{statistics.fmean(found[half].any_found):.3f}" for half in halves]
         cells += [f"{statistics.fmean(found[half].in_view):.3f}" for half in halves if has_view]
         yield f"| {system} | {' | '.join(cells)} |"
     counts = ", ".join(f"{len(floor[half].found[5])} {half}" for half in halves)
@@ -641,13 +712,19 @@ def _kinds(results: dict[str, dict[str, Result]]) -> Iterator[str]:
     counts = {kind: len(found) for kind, found in results["plain BM25"]["all"].kinds.items()}
     if len(counts) < 2:
         return
-    yield "Recall@5 by kind of question (how many), all halves above:"
-    yield ""
-    yield "| | " + " | ".join(f"{kind} ({counts[kind]})" for kind in sorted(counts)) + " |"
-    yield "| --- |" + " ---: |" * len(counts)
-    for system, found in results.items():
-        cells = [f"{statistics.fmean(found['all'].kinds[kind]):.3f}" for kind in sorted(counts)]
-        yield f"| {system} | {' | '.join(cells)} |"
+    tables = {f"Recall@{DEPTHS[0]}": "kinds", "In view": "kinds_in_view"}
+    for title, name in tables.items():
+        if not getattr(results["plain BM25"]["all"], name):
+            continue
+        yield f"{title} by kind of question (how many), all halves above:"
+        yield ""
+        yield "| | " + " | ".join(f"{kind} ({counts[kind]})" for kind in sorted(counts)) + " |"
+        yield "| --- |" + " ---: |" * len(counts)
+        for system, found in results.items():
+            of_kind = getattr(found["all"], name)
+            cells = [f"{statistics.fmean(of_kind[kind]):.3f}" for kind in sorted(counts)]
+            yield f"| {system} | {' | '.join(cells)} |"
+        yield ""
 
 
 @cache
@@ -671,6 +748,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", choices=list(SETS), help="only this one")
     parser.add_argument("--no-vectors", action="store_true")
     parser.add_argument("--tuned", action="store_true", help="only the half for tuning")
+    parser.add_argument("--sample", type=int, metavar="N", help="N questions of each set")
     parser.add_argument("--speed", action="store_true", help="query time as memory grows")
     parser.add_argument("--write", type=Path, metavar="PAGE")
     args = parser.parse_args()
@@ -681,7 +759,7 @@ def main() -> None:
         return
     found = None if args.no_vectors else find_embedder()
     kept = Kept(found, CACHE) if found else None
-    text = page(args.set or list(SETS), kept, tuned_only=args.tuned)
+    text = page(args.set or list(SETS), kept, tuned_only=args.tuned, sample=args.sample)
     print(text)
     if args.write:
         args.write.write_text(text)
