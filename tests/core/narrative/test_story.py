@@ -400,6 +400,53 @@ def test_a_summary_that_a_client_goes_on_from_is_kept_by_its_sections() -> None:
     assert all(f"{n}. Section {n}:" in prose_of(again) for n in range(1, 7))
 
 
+def test_of_a_long_result_the_line_that_the_agent_took_up_is_told() -> None:
+    """Nothing marks it: no error field, and the line stands between others."""
+    log = Log({})
+    log.user("Find out why the lamp flickers.")
+    shelf = [f"shelf_{n} = {{part: {n * 7}}}" for n in range(30)]
+    found = "zinc socket oxidised beneath the copper lantern"
+    log.call("inspect", "\n".join([*shelf[:15], found, *shelf[15:]]), place="attic")
+    log.agent("Oxidised zinc below the lantern: I replace that socket.")
+    text = carry_over(log.records, cap_tokens=400, counter=COUNTER).text
+    assert f"• inspect attic → … {found}" in text
+    assert "shelf_" not in text
+
+
+def test_a_list_of_paths_is_told_however_often_there_is_one() -> None:
+    log = Log({})
+    for word in ("ash", "elm", "oak", "fir"):
+        log.call("find", f"Found 2 files\nsrc/{word}_1.go\nsrc/{word}_2.go", word=word)
+    text = carry_over(log.records, cap_tokens=600, counter=COUNTER).text
+    assert "• find elm → src/elm_1.go src/elm_2.go" in text
+
+
+def test_a_plan_is_told_without_its_blocks_of_code() -> None:
+    code = "\n".join(f"    if (part[{n}] != {{}}) {{ return <{n}>; }}" for n in range(60))
+    steps = [f"We move part {n} behind the gate, as the order loses what comes." for n in range(6)]
+    plan = "\n\n".join(f"{step}\n\n```go\n{code}\n```" for step in steps)
+    log = Log({})
+    log.call("keep", "ok", place="/notes/plan.md", body=plan)
+    text = carry_over(log.records, cap_tokens=800, counter=COUNTER).text
+    assert f"Written: {steps[0]}" in text
+    assert steps[5] in text
+    assert "return <5>" not in text
+
+
+def test_an_edit_tells_first_what_it_adds_and_the_newest_tells_most() -> None:
+    log = Log({})
+    for number in range(24):
+        old = "\n".join(f"old line {number} {n} of the wall" for n in range(6))
+        new = "\n".join(f"new line {number} {n} of the gate" for n in range(6))
+        log.call("edit", "ok", path=f"/src/{number}.txt", old=old, new=new)
+    text = carry_over(log.records, cap_tokens=3_000, counter=COUNTER).text
+    edits = [line for line in text.splitlines() if line.startswith("• edit")]
+    assert all(" + new line" in line for line in edits)
+    assert "new line 23 5 of the gate − old line 23 0" in edits[-1]
+    assert len(edits) == 24
+    assert 3 * len(edits[-1]) > 4 * len(edits[0])
+
+
 def test_a_decision_in_the_middle_of_a_long_text_stays() -> None:
     """Sentences whose rare words are used later stay; those that say what is said often go."""
     log = Log({})

@@ -107,7 +107,7 @@ def _common_start(one: str, other: str) -> int:
 
 
 def change_line(old: str, new: str) -> str:
-    """Return what an edit takes away and what it adds."""
+    """Return what an edit adds and what it takes away: the newer state comes first."""
     before, after = _bare_lines(old), _bare_lines(new)
     kept, there = set(after), set(before)
     gone = [line for line in before if line not in kept]
@@ -127,10 +127,10 @@ def _tell_change(gone: Sequence[str], come: Sequence[str]) -> str:
     removed = one_line(" / ".join(line for line in gone if not _TRIVIAL.fullmatch(line)), 4_000)
     added = one_line(" / ".join(line for line in come if not _TRIVIAL.fullmatch(line)), 4_000)
     told = []
-    if removed:
-        told.append(f"− {one_line(removed, _REMOVED_CHARS)}")
     if added:
         told.append(f"+ {one_line(added, _ADDED_CHARS)}")
+    if removed:
+        told.append(f"− {one_line(removed, _REMOVED_CHARS)}")
     return " ".join(told)
 
 

@@ -79,6 +79,7 @@ _RUNS: Final = ("   ", "---", "===", "***", "~~~", "───", "━━━", "�
 """Most texts have none of them, which is known in no time."""
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
 _SIGN: Final = lazy_pattern(r"[^\w\s.,;:!?'\"()*`#…。，、；：！？（）«»¿¡–—-]")
+_FENCES: Final = ("```", "~~~")
 _REPORT_CHARS_MIN: Final = 200
 _PROSE_CHARS: Final = 4_000
 """Of a text that may be prose, from its start."""
@@ -333,11 +334,12 @@ def _with_calls(
 def _prose_in(arguments: Json, command: str | None) -> dict[str, str]:
     """Return the arguments of a call that read as prose, a document or a prompt, by name, and under
     no name the message of a commit: they say what the agent means as much as its own words do."""
-    found = {
-        name: plain(value)
+    texts = {
+        name: _without_blocks(value)
         for name, value in arguments.items()
-        if isinstance(value, str) and len(value) >= _REPORT_CHARS_MIN and reads_as_prose(value)
+        if isinstance(value, str) and len(value) >= _REPORT_CHARS_MIN
     }
+    found = {name: plain(text) for name, text in texts.items() if reads_as_prose(text)}
     if not found and command and (match := _COMMIT.search(command[:4_000])) is not None:
         quoted = _MESSAGE.search(command, match.end(), match.end() + _PROSE_CHARS)
         message = plain(next(filter(None, quoted.groups()), "")) if quoted is not None else ""
@@ -415,6 +417,23 @@ def _count_signs(text: str) -> int:
 @functools.cache
 def _ascii_signs() -> bytes:
     return bytes(code for code in range(128) if _SIGN.match(chr(code)))
+
+
+def _without_blocks(text: str) -> str:
+    """Return a document without its fenced blocks of code: the rest says what they are for."""
+    if not any(fence in text for fence in _FENCES):
+        return text
+    kept: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        start = line.lstrip()[:3]
+        if fence:
+            fence = "" if start == fence else fence
+        elif start in _FENCES:
+            fence = start
+        else:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _without_quotes(text: str) -> str:

@@ -8,9 +8,9 @@ write none between words.
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Counted
 from itertools import chain
-from math import log
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.narrative.digest import words_of
@@ -36,6 +36,8 @@ _PART_CHARS_MIN: Final = 80
 """Of a sentence that does not fit whole, so much is worth having."""
 _LEFT_CHARS: Final = 24
 """Less room holds nothing."""
+_RARE: Final = 1.5
+"""A rare word counts more than as many common ones as its share of the session says."""
 _AGAIN: Final = 2.0
 """A word counts so many times as much where something later uses it again."""
 _AHEAD: Final = 3
@@ -57,8 +59,13 @@ class Worth:
         self._last: dict[str, int] = {}
         for at, words in enumerate(texts):
             self._last.update(dict.fromkeys(words, at))
-        rarity = {count: log((len(texts) + 1) / count) for count in set(counts.values())}
+        rarity = {
+            count: math.pow(math.log((len(texts) + 1) / count), _RARE)
+            for count in set(counts.values())
+        }
         self._rarity = {word: rarity[count] for word, count in counts.items()}
+        self.rarest = math.pow(math.log(max(2, len(texts) + 1) / 2), _RARE)
+        """The worth of a word that two texts have."""
 
     def of(self, words: Iterable[str], at: int) -> float:
         """Return the worth of the words of the text at this place."""

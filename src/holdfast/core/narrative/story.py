@@ -9,6 +9,7 @@ the newest outcome stands.
 from __future__ import annotations
 
 from collections import Counter as Counted
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -93,6 +94,7 @@ _WEIGHTS: Final[dict[str, float]] = {
     "above": 1.0,
     "aside": 0.3,
     "call": 0.05,
+    "new call": 0.3,
     "failed": 0.7,
     "once": 0.35,
     "short": 0.25,
@@ -101,15 +103,19 @@ _WEIGHTS: Final[dict[str, float]] = {
 """Characters that a text may keep for each that a plain text of the agent may keep. `answer` is
 the last word of the agent before the user speaks, `task` a result that tells what the user asked
 about, `current` the newest of these, `aside` a short line before a call, `call` the end of a call
-that is longer than its line. `failed`, `once` (a failure that a later call did not repeat), `short`
-and `long` are outcomes."""
+that is longer than its line, `new call` the addition for the newest. `failed`, `once` (a failure
+that a later call did not repeat), `short` and `long` are outcomes."""
+_NEW_CALLS: Final = 10
+"""After this many calls, that addition is half: the newest edits are the state of the work."""
 _NEAR_BEFORE: Final = 2
 _NEAR_AFTER: Final = 3
 """Lines around a short one that may say the same."""
 _NEWS_CHARS: Final = 20
 _NEWS_CHARS_A_WORD: Final = 4
-_NEWS_MIN: Final = 0.8
+_NEWS_MIN: Final = 1.6
 """Below it, a short line announces what stands beside it and goes first."""
+_USED_MIN: Final = 3.0
+"""Of the rarest words, so many has the agent to take up of a result before that is told."""
 _NO_NEWS: Final = 0.01
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
@@ -212,7 +218,7 @@ def _tell_outcomes(outcomes: Sequence[tuple[StoryLine, CallOutcome]]) -> None:
         for _line, item in outcomes
     ]
     shapes = [[_shape(line) for line in _edges(lines)] for lines in texts]
-    counts = Counted(shape for found in shapes for shape in set(found))
+    counts = Counted(shape for found in shapes for shape in set(found) if set(shape) - {"#", " "})
     for (line, _item), lines, found in zip(outcomes, texts, shapes, strict=True):
         edges = dict(zip(_edges(lines), found, strict=True))
         kept = (text for text in lines if counts[edges.get(text, "")] < _OFTEN)
@@ -317,12 +323,14 @@ def tell(
     spare = max(0, room - min(wanted, rest))
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
     words = [words_of(_text_of(line)) for line in lines]
-    worth = Worth(
-        [
-            said | words_of(line.outcome) if line.outcome else said
-            for said, line in zip(words, lines, strict=True)
-        ]
-    )
+    results = {at: words_of(lines[at].outcome) for at in outcomes}
+    worth = Worth([said | results.get(at, set()) for at, said in enumerate(words)])
+    for at, result in results.items():
+        if len(lines[at].outcome) > _LONG_CHARS and (
+            used := _find_used(lines, at, result, words, worth)
+        ):
+            lines[at] = msgspec.structs.replace(lines[at], outcome=used)
+            outcomes[at] = _estimate(used, counter)
     said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth)
     left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
     told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth)}
@@ -414,10 +422,11 @@ def _tell_others(
     cap, calls = _call_chars(lines, calls, tokens, room)
     kept = set(calls)
     rooms = [item for item in rooms if item.part != "outcome" or item.line in kept]
-    for at in calls:
+    for age, at in enumerate(reversed(calls)):
         line = lines[at]
         if len(line.text) > cap:
-            ends = _room_of(at, line.text, tokens[at], _WEIGHTS["call"], at / last, part="call")
+            weight = _WEIGHTS["call"] + _WEIGHTS["new call"] * 0.5 ** (age / _NEW_CALLS)
+            ends = _room_of(at, line.text, tokens[at], weight, at / last, part="call")
             rooms.append(msgspec.structs.replace(ends, chars=ends.chars - cap))
     aim, told = room, {}
     for _again in range(_TRIES):
@@ -447,6 +456,29 @@ def _share_of_news(text: str, said: Sequence[set[str]], at: int, worth: Worth) -
     news = said[at].difference(*near)
     share = worth.of(news, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
     return min(1.0, share) if share >= _NEWS_MIN else _NO_NEWS
+
+
+def _find_used(
+    lines: Sequence[StoryLine],
+    at: int,
+    result: set[str],
+    words: Sequence[set[str]],
+    worth: Worth,
+) -> str:
+    """Return the lines of a long result that the agent took up at once: what comes next has their
+    rare words, and the call has not."""
+    later = result.intersection(chain.from_iterable(words[at + 1 : at + 1 + _NEAR_AFTER]))
+    later -= words_of(lines[at].text)
+    least = _USED_MIN * worth.rarest
+    if worth.of(later, at) < least:
+        return ""
+    outcome = lines[at].outcome
+    ranked: list[Ranked] = []
+    for start, end in find_spans(outcome):
+        value = worth.of(words_of(outcome[start:end]) & later, at)
+        if value >= least:
+            ranked.append((-value / (end - start + _NEWS_CHARS), (start, end)))
+    return shorten(outcome, _LONG_CHARS, sorted(ranked)) if ranked else ""
 
 
 def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
