@@ -27,6 +27,7 @@ from holdfast.core.extract.file_lists import (
 )
 from holdfast.core.extract.names import identifiers
 from holdfast.core.narrative.digest import digest_record, summary_size
+from holdfast.core.narrative.pieces import ReadTexts
 from holdfast.core.narrative.state import WorkState, read_state
 from holdfast.core.narrative.story import lines_of, read_lines, tell
 from holdfast.core.text.cut import cut
@@ -117,6 +118,7 @@ def carry_digests(
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
     kept: Sequence[Digest] = (),
+    texts: ReadTexts | None = None,
 ) -> CarryOver:
     """Return a carry-over of records that were digested before.
 
@@ -124,7 +126,9 @@ def carry_digests(
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
     small. `kept` are the records that stay behind the carry-over: the state is the one after them.
+    `texts` are those that were read for another cut of the same records.
     """
+    texts = ReadTexts() if texts is None else texts
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     earlier = read_back(previous) if previous else _Earlier()
     state = read_state([*digests, *kept], earlier.state)
@@ -153,7 +157,7 @@ def carry_digests(
     for again in range(6):
         if room <= 0:
             break
-        told, omitted = tell(lines, room, min(rest, room), counter, root)
+        told, omitted = tell(lines, room, min(rest, room), counter, root, texts)
         notes = _notes(root, omitted + earlier.omitted)
         story = _section(STORY, [*notes, *told]) if told else ""
         text = "\n\n".join(filter(None, (start, story, *behind)))

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter as Counted
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.narrative.digest import words_of
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Span = tuple[int, int]
 """A sentence or a line: the places of its first character and behind its last."""
@@ -48,6 +48,65 @@ _KNOWN: Final = 0.2
 """A word that an earlier sentence of the text has counts so much."""
 _COST_CHARS: Final = 20
 """Each sentence costs so much beside its length, so that shreds do not win."""
+_UNIT: Final = 2.0**40
+"""Worth is added up in whole parts of this: a set of words has no order, and sums must not."""
+
+
+class SentenceWords(NamedTuple):
+    """A sentence or a line of a text."""
+
+    span: Span
+    text: str
+    news: set[str]
+    """Its words that none before it in the text has."""
+    known: set[str]
+    """The others."""
+
+
+class ReadText:
+    """A text, and what was found in it."""
+
+    __slots__ = ("_sentences", "_words", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._words: set[str] | None = None
+        self._sentences: list[SentenceWords] | None = None
+
+    @property
+    def words(self) -> set[str]:
+        if self._words is None:
+            self._words = words_of(self.text)
+        return self._words
+
+    @property
+    def sentences(self) -> list[SentenceWords]:
+        if self._sentences is None:
+            self._sentences = []
+            seen: set[str] = set()
+            for start, end in find_spans(self.text):
+                text = self.text[start:end]
+                words = words_of(text)
+                self._sentences.append(
+                    SentenceWords((start, end), text, words - seen, words & seen)
+                )
+                seen |= words
+        return self._sentences
+
+
+class ReadTexts(dict[str, ReadText]):
+    """Texts by themselves: each is read once, however often it is told."""
+
+    def __missing__(self, text: str) -> ReadText:
+        found = self[text] = ReadText(text)
+        return found
+
+
+class _Rarity(dict[str, int]):
+    """The worth of each word; of one that is in no text, nothing."""
+
+    def __missing__(self, word: str) -> int:
+        return 0
 
 
 class Worth:
@@ -56,43 +115,46 @@ class Worth:
     def __init__(self, texts: Sequence[set[str]]) -> None:
         """`texts` are the words of each, in order of time."""
         counts = Counted(chain.from_iterable(texts))
-        self._last: dict[str, int] = {}
-        for at, words in enumerate(texts):
-            self._last.update(dict.fromkeys(words, at))
-        rarity = {
-            count: math.pow(math.log((len(texts) + 1) / count), _RARE)
-            for count in set(counts.values())
-        }
-        self._rarity = {word: rarity[count] for word, count in counts.items()}
-        self.rarest = math.pow(math.log(max(2, len(texts) + 1) / 2), _RARE)
-        """The worth of a word that two texts have."""
 
-    def of(self, words: Iterable[str], at: int) -> float:
-        """Return the worth of the words of the text at this place."""
-        rarity, last = self._rarity, self._last
-        return sum(
-            rarity.get(word, 0.0) * (_AGAIN if last.get(word, 0) > at + _AHEAD else 1.0)
-            for word in words
-        )
+        def weigh(share: float) -> int:
+            return round(math.pow(math.log(share), _RARE) * _UNIT)
+
+        units = {count: weigh((len(texts) + 1) / count) for count in set(counts.values())}
+        self.rarest = weigh(max(2, len(texts) + 1) / 2) / _UNIT
+        """The worth of a word that two texts have."""
+        self._rarity = _Rarity(zip(counts, map(units.__getitem__, counts.values()), strict=True))
+        self._later: list[set[str]] = [set()] * len(texts)
+        """For each text its words that one behind it, and not near it, uses again."""
+        later: set[str] = set()
+        for at in range(len(texts) - _AHEAD - 2, -1, -1):
+            later |= texts[at + _AHEAD + 1]
+            self._later[at] = texts[at] & later
+
+    def of(self, words: set[str], at: int) -> float:
+        """Return the worth of words of the text at this place."""
+        rarity = self._rarity.__getitem__
+        again = words & self._later[at]
+        return (sum(map(rarity, words)) + sum(map(rarity, again)) * (_AGAIN - 1)) / _UNIT
 
 
 def rank_spans(
-    text: str, at: int, worth: Worth, times: Mapping[str, int] | None = None
+    text: ReadText, at: int, worth: Worth, times: Mapping[str, int] | None = None
 ) -> list[Ranked]:
     """Return the sentences and lines of a text, those that say most for their length first; `times`
     says how often each of them is said in all."""
-    spans = find_spans(text)
-    seen: set[str] = set()
+    sentences = text.sentences
+    last = len(sentences) - 1
     found: list[Ranked] = []
-    for number, (start, end) in enumerate(spans):
-        words = words_of(text[start:end])
-        value = worth.of(words - seen, at) + _KNOWN * worth.of(words & seen, at)
-        seen |= words
-        if number in (0, len(spans) - 1):
+    for number, sentence in enumerate(sentences):
+        start, end = sentence.span
+        value = worth.of(sentence.news, at)
+        if sentence.known:
+            value += _KNOWN * worth.of(sentence.known, at)
+        if number in (0, last):
             value *= _EDGE
         if times is not None:
-            value /= times[text[start:end]]
-        found.append((-value / (end - start + _COST_CHARS), (start, end)))
+            value /= times[sentence.text]
+        found.append((-value / (end - start + _COST_CHARS), sentence.span))
     return sorted(found)
 
 

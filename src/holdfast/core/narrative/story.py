@@ -16,8 +16,7 @@ import msgspec
 
 from holdfast.core.extract.fair_share import fair_share
 from holdfast.core.narrative.calls import LINE_CHARS
-from holdfast.core.narrative.digest import words_of
-from holdfast.core.narrative.pieces import Worth, find_spans, rank_spans, shorten
+from holdfast.core.narrative.pieces import ReadTexts, Worth, rank_spans, shorten
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.narrative.digest import CallOutcome, Digest, Kind, Passage
-    from holdfast.core.narrative.pieces import Ranked
+    from holdfast.core.narrative.pieces import Ranked, ReadText
     from holdfast.core.tokens.counting import Counter
 
 MARKS: Final[dict[Kind, str]] = {
@@ -309,10 +308,16 @@ class _Room(msgspec.Struct):
 
 
 def tell(
-    lines: Sequence[StoryLine], room: int, rest: int, counter: Counter, root: str
+    lines: Sequence[StoryLine],
+    room: int,
+    rest: int,
+    counter: Counter,
+    root: str,
+    texts: ReadTexts | None = None,
 ) -> tuple[list[str], int]:
     """The lines as they are told within `room` tokens, and the number of those left out; `rest` is
-    what all but the user's may take."""
+    what all but the user's may take. `texts` are those that were read before."""
+    texts = ReadTexts() if texts is None else texts
     lines = [_below(line, root) for line in lines]
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
@@ -322,33 +327,38 @@ def tell(
     wanted = sum(tokens.values()) + sum(outcomes.values()) + _MARK_TOKENS * len(others)
     spare = max(0, room - min(wanted, rest))
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
-    words = [words_of(_text_of(line)) for line in lines]
-    results = {at: words_of(lines[at].outcome) for at in outcomes}
+    words = [texts[_text_of(line)].words for line in lines]
+    results = {at: texts[lines[at].outcome].words for at in outcomes}
     worth = Worth([said | results.get(at, set()) for at, said in enumerate(words)])
-    for at, result in results.items():
+    for at in results:
         if len(lines[at].outcome) > _LONG_CHARS and (
-            used := _find_used(lines, at, result, words, worth)
+            used := _find_used(lines, at, words, worth, texts)
         ):
             lines[at] = msgspec.structs.replace(lines[at], outcome=used)
             outcomes[at] = _estimate(used, counter)
-    said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth)
+    said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth, texts)
     left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
-    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth)}
+    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth, texts)}
     return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
         lines[at].count for at in told
     )
 
 
 def _tell_users(
-    users: dict[int, StoryLine], sizes: dict[int, int], room: int, counter: Counter, worth: Worth
+    users: dict[int, StoryLine],
+    sizes: dict[int, int],
+    room: int,
+    counter: Counter,
+    worth: Worth,
+    texts: ReadTexts,
 ) -> dict[int, str]:
     """The user's messages: whole where they fit, else the longest shortened first, to the sentences
     that tell most."""
     if sum(sizes.values()) <= room:
         return {at: _mark(line, line.text) for at, line in users.items()}
-    texts = [line.text for line in users.values()]
-    times = Counted(text[start:end] for text in texts for start, end in find_spans(text))
-    orders = {at: rank_spans(line.text, at, worth, times) for at, line in users.items()}
+    said = {at: texts[line.text] for at, line in users.items()}
+    times = Counted(sentence.text for text in said.values() for sentence in text.sentences)
+    orders = {at: rank_spans(text, at, worth, times) for at, text in said.items()}
     least = _that_fit(users, sizes, room, orders)
     # Beyond the least of each, which it has in any case.
     share = fair_share([sizes[at] - size for at, size in least.items()], room - sum(least.values()))
@@ -402,6 +412,7 @@ def _tell_others(
     counter: Counter,
     said: Sequence[set[str]],
     worth: Worth,
+    texts: ReadTexts,
 ) -> dict[int, str]:
     if room <= 0 or not tokens:
         return {}
@@ -432,7 +443,7 @@ def _tell_others(
     for _again in range(_TRIES):
         taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
         level = _level(rooms, aim - taken)
-        told = _write(lines, calls, rooms, cap, level, worth)
+        told = _write(lines, calls, rooms, cap, level, worth, texts)
         size = sum(counter.count(text) + 1 for text in told.values())
         if size > room:  # counts of pieces are not quite those of the whole
             aim = min(aim - 1, int(aim * room / size * 0.98))
@@ -461,24 +472,24 @@ def _share_of_news(text: str, said: Sequence[set[str]], at: int, worth: Worth) -
 def _find_used(
     lines: Sequence[StoryLine],
     at: int,
-    result: set[str],
     words: Sequence[set[str]],
     worth: Worth,
+    texts: ReadTexts,
 ) -> str:
     """Return the lines of a long result that the agent took up at once: what comes next has their
     rare words, and the call has not."""
-    later = result.intersection(chain.from_iterable(words[at + 1 : at + 1 + _NEAR_AFTER]))
-    later -= words_of(lines[at].text)
+    result = texts[lines[at].outcome]
+    later = result.words.intersection(chain.from_iterable(words[at + 1 : at + 1 + _NEAR_AFTER]))
+    later -= texts[lines[at].text].words
     least = _USED_MIN * worth.rarest
     if worth.of(later, at) < least:
         return ""
-    outcome = lines[at].outcome
     ranked: list[Ranked] = []
-    for start, end in find_spans(outcome):
-        value = worth.of(words_of(outcome[start:end]) & later, at)
+    for (start, end), _text, news, known in result.sentences:
+        value = worth.of((news | known) & later, at)
         if value >= least:
             ranked.append((-value / (end - start + _NEWS_CHARS), (start, end)))
-    return shorten(outcome, _LONG_CHARS, sorted(ranked)) if ranked else ""
+    return shorten(result.text, _LONG_CHARS, sorted(ranked)) if ranked else ""
 
 
 def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
@@ -547,8 +558,9 @@ def _call_tokens(line: StoryLine, tokens: int, chars: int) -> int:
 def _level(rooms: Sequence[_Room], room: float) -> float:
     """The characters for each unit of weight at which all of them fill the room."""
     active = list(rooms)
+    by_fill = sorted(active, key=lambda item: item.chars / item.weight)
     while active:
-        level = _water(active, room - 4.0 * len(active))
+        level = _water(active, by_fill, room - 4.0 * len(active))
         dropped = [item for item in active if item.weight * level < item.least]
         if not dropped:
             return level
@@ -556,14 +568,16 @@ def _level(rooms: Sequence[_Room], room: float) -> float:
         dropped.sort(key=lambda item: item.weight)
         gone = set(map(id, dropped[: max(1, len(dropped) // 4)]))
         active = [item for item in active if id(item) not in gone]
+        by_fill = [item for item in by_fill if id(item) not in gone]
     return 0.0
 
 
-def _water(rooms: Sequence[_Room], room: float) -> float:
-    if sum(item.chars * item.per_char for item in rooms) <= room:
+def _water(rooms: Sequence[_Room], by_fill: Sequence[_Room], room: float) -> float:
+    """`by_fill` are the same rooms, those first that are full first."""
+    if sum([item.chars * item.per_char for item in rooms]) <= room:
         return float("inf")
-    slope = sum(item.weight * item.per_char for item in rooms)
-    for item in sorted(rooms, key=lambda item: item.chars / item.weight):
+    slope = sum([item.weight * item.per_char for item in rooms])
+    for item in by_fill:
         if slope <= 0 or item.chars / item.weight * slope >= room:
             break
         room -= item.chars * item.per_char
@@ -578,6 +592,7 @@ def _write(
     cap: int,
     level: float,
     worth: Worth,
+    texts: ReadTexts,
 ) -> dict[int, str]:
     told: dict[int, str] = {}
     outcomes: dict[int, str] = {}
@@ -588,11 +603,11 @@ def _write(
         if chars < item.least:
             continue
         if item.part == "outcome":
-            outcomes[item.line] = _short(_outcome(line), chars, item, worth)
+            outcomes[item.line] = _short(texts[_outcome(line)], chars, item, worth)
         elif item.part == "call":
             more[item.line] = chars
         else:
-            told[item.line] = _mark(line, _short(line.text, chars, item, worth))
+            told[item.line] = _mark(line, _short(texts[line.text], chars, item, worth))
     for at in calls:
         line = lines[at]
         text = cut(line.text, cap + more.get(at, 0), keep="head", marker=ellipsis).text
@@ -603,12 +618,12 @@ def _write(
     return told
 
 
-def _short(text: str, chars: int, item: _Room, worth: Worth) -> str:
-    if len(text) > chars:
-        if item.order is None:
-            item.order = rank_spans(text, item.line, worth)
-        text = shorten(text, chars, item.order)
-    return text
+def _short(text: ReadText, chars: int, item: _Room, worth: Worth) -> str:
+    if len(text.text) <= chars:
+        return text.text
+    if item.order is None:
+        item.order = rank_spans(text, item.line, worth)
+    return shorten(text.text, chars, item.order)
 
 
 def _tell_outcome(line: StoryLine, text: str) -> str:
@@ -643,14 +658,14 @@ def read_lines(texts: Iterable[str]) -> list[StoryLine]:
     """The lines that `tell` made, as lines that can be shortened further."""
     lines: list[StoryLine] = []
     for text in texts:
-        mark = next((mark for mark in _KINDS if text.startswith(mark)), None)
-        if mark is None:
+        # All marks but that of calls end with a colon and a space, and have no other.
+        mark = MARKS["call"] if text[:2] == MARKS["call"] else text[: text.find(": ") + 2]
+        kind = _KINDS.get(mark)
+        if kind is None:
             if lines:
                 lines[-1].text += f"\n{text}"
-            continue
-        kind = _KINDS[mark]
-        if kind != "below":
-            lines.append(StoryLine(kind, text.removeprefix(mark), role=_role(kind)))
+        elif kind != "below":
+            lines.append(StoryLine(kind, text[len(mark) :], role=_role(kind)))
     for line in lines:
         line.key = line.text
         if line.kind == "call" and line.text.endswith(_REFUSAL):

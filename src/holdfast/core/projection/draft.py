@@ -34,6 +34,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.narrative.carryover import carry_digests
 from holdfast.core.narrative.digest import arguments_text
+from holdfast.core.narrative.pieces import ReadTexts
 from holdfast.core.projection.policy import StepSize
 from holdfast.core.projection.prune import as_shown, can_clear, can_trim
 from holdfast.core.projection.units import (
@@ -92,6 +93,7 @@ class Past:
         self._budget = budget
         self._made: tuple[Sequence[ContextUnit], tuple[object, ...], str] | None = None
         self._cut: tuple[Sequence[ContextUnit], int, tuple[set[str], int]] | None = None
+        self._texts = ReadTexts()
 
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
@@ -125,6 +127,7 @@ class Past:
             rest_tokens=self._rest_tokens(units, start, rest),
             kept=self._digests_kept(units, start),
             counter=self._scale.counter,
+            texts=self._texts,
         ).text
         self._made = (units, made, text or LEAST_SUMMARY)
         return self._made[2]
