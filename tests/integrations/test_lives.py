@@ -18,7 +18,7 @@ import holdfast.integrations
 pytest.importorskip("httpx2")
 
 from tests.lives.adapted import DRIVERS, Adapted
-from tests.lives.lives import Life, Say, lives
+from tests.lives.lives import Life, Resume, Say, lives
 
 from holdfast.integrations.common import bounded
 from holdfast.integrations.common.bounded import ListBounds
@@ -87,6 +87,25 @@ def grown(dialect: str) -> Life:
     return Life(dialect, 0, 16_000, streams=False, thinking=True, steps=STEPS)
 
 
+KEEPING = [case for case in CASES if not DRIVERS[case[0]].edits_history]
+
+
+@pytest.mark.parametrize(("name", "dialect"), KEEPING)
+def test_a_restart_goes_on_from_the_cut(
+    name: str, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process finds the decisions where the framework keeps the replies."""
+    peers.needs(DRIVERS[name].package)
+    steps = tuple(step for said in STEPS for step in (said, Resume()))
+    life = grown(dialect)._replace(steps=(*steps, Say(5)))
+    known = Adapted(life, name)
+    assert known.run() == []
+    assert known.epochs
+    monkeypatch.setattr(ListBounds, "take_up", lambda *_args: None)
+    forgotten = Adapted(life, name).run()
+    assert "an epoch was forgotten" in {fault.law for fault in forgotten}
+
+
 BOUND = [case for case in CASES if case[1] in ("anthropic", "openai-responses")]
 
 
@@ -95,7 +114,7 @@ def test_an_adapter_that_keeps_stale_reasoning_is_caught(
     name: str, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peers.needs(DRIVERS[name].package)
-    monkeypatch.setattr(ListBounds, "_find_stale", lambda *_args: set())
+    monkeypatch.setattr(bounded, "_find_stale", lambda *_args: set())
     assert Adapted(grown(dialect), name).run() != []
 
 
@@ -116,5 +135,5 @@ def test_a_cut_stays_until_the_window_is_full_again(
     assert faults == 0
     assert 0 < share < 50
     if not DRIVERS[name].edits_history:
-        monkeypatch.setattr(bounded, "_insert", lambda records, *_rest: (list(records), []))
+        monkeypatch.setattr(bounded, "_standing", lambda *_args: [])
         assert count()[1] > 60

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.lives.lives import FAULTS, MODELS, Fail, Fork, Life, Pause, Resume, Rewind, Say, Switch
 from tests.lives.living import Provider, fetch, words
-from tests.lives.oracle import FORGOTTEN, Fault, Sent, epochs_of, judge
+from tests.lives.oracle import Fault, Sent, epochs_of, judge
 
 from holdfast.integrations.common.bounded import BoundedView, ListBounds
 
@@ -189,9 +189,19 @@ class OpenAIAgent(AsyncDriver):
         from holdfast.integrations.openai_agents import BoundedInput
 
         bounded: Any = BoundedInput
-        filters = {"call_model_input_filter": bounded(self.model, window=self.window)}
+        bounds = bounded(self.model, window=self.window, session=self.session())
+        filters = {"call_model_input_filter": bounds}
         self.config = agents.RunConfig(**(filters if self.window else {}))
         return model
+
+    def session(self) -> Any:
+        """The session that keeps the cuts; the driver hands the items over itself."""
+        from holdfast.integrations.openai_agents import HoldfastSession
+        from holdfast.stores.in_memory import MemoryStore
+
+        if not hasattr(self, "store"):
+            self.store = MemoryStore()
+        return HoldfastSession("life", store=self.store)
 
     async def turn(self, text: str) -> None:
         import agents
@@ -210,7 +220,9 @@ class RecoveringOpenAIAgent(OpenAIAgent):
         from holdfast.integrations.openai_agents import recover_overflow
 
         self.config = agents.RunConfig()
-        return recover_overflow(model, window=self.window) if self.window else model
+        if not self.window:
+            return model
+        return recover_overflow(model, window=self.window, session=self.session())
 
 
 class PydanticAgent(AsyncDriver):
@@ -390,7 +402,6 @@ class Adapted:
         self.is_direct = is_direct
         self.kind = DRIVERS[name]
         self.turns = 0
-        self.opened = 0
         self.epochs: tuple[str, ...] = ()
         """Those of the view that was made last."""
         self.states: list[Any] = []
@@ -431,11 +442,10 @@ class Adapted:
         def watched(bounds: ListBounds, *args: Any, **options: Any) -> BoundedView:
             view = fit(bounds, *args, **options)
             self.views.append(view)
-            standing = epochs_of([*view.plan.records, *view.plan.decisions])
-            found = tuple(f"{self.opened} {name}" for name in standing)
+            standing = epochs_of(bounds._decisions_about(view.plan)[1])
             if not self.kind.edits_history:
-                self.epochs = (*found, *(["new"] if len(found) and not found[-1] else []))
-            elif found:
+                self.epochs = standing
+            elif standing:
                 self.epochs = (*self.epochs, f"edit {len(self.views)}")
             return view
 
@@ -464,28 +474,20 @@ class Adapted:
                 self._restore(before)
                 self.states = states
             case Resume():
-                self._open()
+                self.driver.open()
             case Switch() if self.life.dialect == "gemini" or not self.kind.can_switch:
                 pass  # a client that keeps another model's signatures is refused without us
             case Switch(model=place):
                 reasons = _reasons(self.driver.model)
                 models = [one for one in MODELS[self.life.dialect] if _reasons(one) == reasons]
                 self.driver.model = models[place % len(models)]
-                self._open()
+                self.driver.open()
             case Pause(seconds=seconds):
                 self.provider.now += seconds
             case Fail(name=name):
                 self.provider.loopback.fail_next(FAULTS[name])
             case _:
                 pass  # what no framework lets its user do
-
-    def _open(self) -> None:
-        """Make the adapter again. One that fits no request before it is refused has forgotten then
-        which replies were made behind a cut."""
-        self.opened += 1
-        if self.epochs and not self.kind.edits_history:
-            self.epochs = (FORGOTTEN,)
-        self.driver.open()
 
     def _say(self, step: Say) -> None:
         self.turns += 1

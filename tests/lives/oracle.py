@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback import Received
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
-FORGOTTEN = "forgotten"
-"""The epoch of a conversation whose cuts were forgotten with the process that made them."""
 
 
 def epoch_cause(record: Record) -> str | None:
@@ -73,7 +71,7 @@ def judge(sent: Sequence[Sent]) -> list[Fault]:
         faults += [
             Fault("dropped for its prefix", f"{where}: {item.path}")
             for item in reasoning.dropped
-            if item.reason == "prefix_binding_mismatch" and FORGOTTEN not in one.epochs
+            if item.reason == "prefix_binding_mismatch"
         ]
         if one.is_side:
             continue
@@ -92,6 +90,8 @@ def _judge_growth(sent: Sequence[Sent], at: int, where: str) -> list[Fault]:
     if one.base is None:
         return []
     base = sent[one.base]
+    if base.epochs != one.epochs[: len(base.epochs)]:
+        return [Fault("an epoch was forgotten", f"{where}: {base.epochs} → {one.epochs}")]
     if base.epochs != one.epochs or not one.received.body or not base.received.body:
         return []
     before, after = base.received, one.received

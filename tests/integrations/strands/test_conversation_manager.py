@@ -13,6 +13,7 @@ from holdfast.stores import open_store
 from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 WINDOW = 8_000
@@ -156,25 +157,27 @@ def test_a_session_goes_on_after_a_cut(tmp_path: Path) -> None:
         assert second.conversation_manager.plan.tokens.total <= WINDOW
 
 
-def test_a_session_that_was_cut_goes_on_at_a_model_that_checks(tmp_path: Path) -> None:
-    """The session has its messages whole: their reasoning is bound to what was sent instead."""
+def run_agents(folder: Path, runs: Sequence[int]) -> tuple[set[str], list[int]]:
+    """What a provider that checks prefixes refused to agents, each of so many turns, and which
+    requests do not go on from the one before."""
     import asyncio
 
     from strands import Agent, tool
     from strands.models.anthropic import AnthropicModel
     from strands.session.repository_session_manager import RepositorySessionManager
     from tests.lives.living import fetch
+    from tests.lives.oracle import read_request
 
     def brain(asked: Any) -> Any:
         if asked.results:
             return Answer("Seen.")
         tag = f"t{len(asked.messages)}"
-        return Answer("Let me look.", (Call("fetch", {"words": 1_500, "tag": tag}),))
+        return Answer("Let me look.", (Call("fetch", {"words": 700, "tag": tag}),))
 
     made: Any = tool
-    with Loopback(brain, limit=WINDOW * 2) as provider, open_store(tmp_path / "store") as store:
+    with Loopback(brain, limit=WINDOW * 2) as provider, open_store(folder) as store:
 
-        async def run(turns: int) -> int:
+        async def run(turns: int, first: int) -> None:
             model = AnthropicModel(
                 client_args={"api_key": "any", "base_url": provider.url, "max_retries": 0},
                 model_id="claude-fable-5-2",
@@ -189,12 +192,27 @@ def test_a_session_that_was_cut_goes_on_at_a_model_that_checks(tmp_path: Path) -
                 session_manager=RepositorySessionManager("thread-1", repository),
                 callback_handler=None,
             )
-            for number in range(turns):
+            for number in range(first, first + turns):
                 await agent.invoke_async(f"Look at {number}.")
             await model.client.close()
-            return int(agent.conversation_manager.removed_message_count)
 
-        assert asyncio.run(run(8)) > 0
-        asyncio.run(run(3))
-        assert {request.status for request in provider.requests} == {200}
-        assert provider.reasoning.refused == 0
+        for place, turns in enumerate(runs):
+            asyncio.run(run(turns, sum(runs[:place])))
+        said = {request.said for request in provider.requests}
+        items = [read_request("anthropic", request.body)[1] for request in provider.requests]
+    pairs = enumerate(pairwise(items), 1)
+    return said - {""}, [at for at, (old, new) in pairs if new[: len(old)] != old]
+
+
+def test_a_restart_changes_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent a turn sends what one agent sends: the session has its messages whole, and the
+    manager says how they were sent."""
+    refused, changed = run_agents(tmp_path / "one", [16])
+    assert not refused
+    assert len(changed) in range(1, 12)
+    assert run_agents(tmp_path / "many", [1] * 16) == (refused, changed)
+    from holdfast.integrations.strands.conversation_manager import ManagerMethods
+
+    monkeypatch.setattr(ManagerMethods, "_take_up", lambda *_args: None)
+    refused, _changed = run_agents(tmp_path / "forgetful", [1] * 16)
+    assert refused

@@ -2,8 +2,10 @@
 
 The framework sends a growing list; a request must fit. Its messages become records, Holdfast
 projects them, and what is left alone goes out as the framework had it. A cut is remembered while
-the list goes on, so that the prefix of the next request is the same; and so is the request that
-each reply was made from, so that reasoning which is bound to another one is left out.
+the list goes on, so that the prefix of the next request is the same; and so are the system prompt
+and tools, so that reasoning which is bound to another request is left out. What is remembered are
+records. An adapter keeps them beside the reply to the request that they were made for, wherever
+its framework stores that, so that another process goes on from them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,17 @@ import msgspec
 
 from holdfast.core.dialects.registry import target
 from holdfast.core.failures.classify import learned_window
-from holdfast.core.log.records import Assistant, Epoch
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Epoch,
+    Prune,
+    Unknown,
+    encode,
+    from_json,
+    to_json,
+)
 from holdfast.core.models.generation import traits_of
 from holdfast.core.projection.policy import policy_of
 from holdfast.core.projection.project import Plan, project
@@ -39,10 +51,10 @@ from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.failures.classify import Failure
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
     from holdfast.core.projection.policy import Policy, PolicyName
@@ -69,30 +81,18 @@ _LIMIT_MARGIN: Final = 0.9
 
 _NAMED: Final = "m"
 """The beginning of the ids that messages get here."""
-_REQUESTS_MAX: Final = 20_000
-"""Requests that are remembered for the reasoning of their replies. The reasoning of an older one
-goes back while nothing of its conversation is cut."""
-
-
-class _Decision(msgspec.Struct, frozen=True):
-    """A decision about a conversation."""
-
-    after: str
-    """The newest message that it was made for."""
-    digest: str
-    """Of the list up to that message: it is about no other list."""
-    base: str
-    """The decision before it; empty for the first."""
-    record: Record
-
-
-class _Origin(msgspec.Struct, frozen=True):
-    """The request that a reply was made from, as far as its list of messages does not say it."""
-
-    epoch: str
-    """The newest decision about the list; empty where it went out whole."""
-    head: str
-    """A digest of system prompt and tools."""
+_DECIDED: Final = "d"
+"""The beginning of the ids of decisions, made from what they say: what two processes decide alike
+is one decision."""
+_LIST: Final = "list"
+"""The field of a decision with a digest of the list that it was made for: it is about no other."""
+_HEAD: Final = "head"
+"""The field of a decision that says what requests begin with from there on: digests of the system
+prompt and the tools, and of the cuts that a larger window put aside."""
+_FIRST: Final = "peer_origin"
+"""The type of the record with what the first request begins with."""
+DECISIONS_FIELD: Final = "holdfast"
+"""The name under which a framework's own reply keeps decisions."""
 
 
 class BoundsOptions(TypedDict, total=False):
@@ -161,11 +161,8 @@ class ListBounds:
         self.target = target
         self._window = window_argument(window) or window_of(target.model)
         self._policy = policy_of(policy or "balanced")
-        self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
-        self._count = 0
-        """Decisions so far: each has an id of its own."""
-        self._requests: OrderedDict[str, _Origin] = OrderedDict()
-        """The newest requests, by a digest of their lists."""
+        self._decided: OrderedDict[str, list[Record]] = OrderedDict()
+        """Decisions by conversation. Each names the one before it as its parent."""
 
     @property
     def window(self) -> Window:
@@ -186,9 +183,10 @@ class ListBounds:
         `CannotFit`."""
         conversation = records[0].id if records else ""
         digests = _digests(records)
-        path, standing = _insert(records, digests, self._decided.get(conversation, []))
+        places = {digest: place for place, digest in enumerate(digests)}
+        standing = _standing(places, self._decided.get(conversation, []))
         request = ProjectionRequest(
-            records=path,
+            records=_insert(records, places, standing),
             window=self._window,
             target=self.target,
             system=system,
@@ -200,85 +198,82 @@ class ListBounds:
             has_stored_ids=False,
         )
         plan = project(request, cache_for(self.target))
-        standing = [*standing, *self._remember(records, standing, plan.decisions)]
-        epoch = standing[-1].record.id if standing else ""
-        now = _Origin(epoch, _digest_head(system, tools))
-        stale = self._find_stale(records, digests, now, model or self.target.model)
-        stale |= _replies_before_refusal(records, standing)
+        head = _head_record(_head(system, tools, standing, self._window), standing)
+        fresh = plan.decisions if head is None else (head, *plan.decisions)
+        standing = [*standing, *self._remember(records, digests[-1], standing, fresh)]
+        stale = _find_stale(records, places, standing, model or self.target.model)
+        stale |= _replies_before_refusal(records, places, standing)
         return _view(plan, records, frozenset(stale))
+
+    def take_up(self, conversation: str, kept: Iterable[Any]) -> None:
+        """Remember decisions that another process made, as `made_for` returned them there. They
+        come before those of this process: replies were made behind them."""
+        known = self._decided.get(conversation, [])
+        ids = {made.id for made in known}
+        found = [
+            record
+            for value in kept
+            if isinstance(value, dict) and value.get("id") not in ids
+            if not isinstance(record := from_json(value), Flaw) and _list_of(record)
+        ]
+        if found:
+            self._decided[conversation] = [*found, *known]
+
+    def made_for(self, plan: Plan) -> list[Json]:
+        """Return the decisions that were made for the request of a plan and for none before it:
+        what is to be kept beside the reply."""
+        said, standing = self._decisions_about(plan)
+        newest = _digests(said)[-1]
+        return [to_json(made) for made in standing if _list_of(made) == newest]
 
     @property
     def has_decisions(self) -> bool:
         """True where a conversation was cut, or something is left out of one."""
-        return any(self._decided.values())
+        return any(made.kind != _FIRST for known in self._decided.values() for made in known)
 
     def decide(self, plan: Plan, decision: Record) -> None:
         """Remember a decision about the conversation of a plan, behind its newest message."""
-        said, standing = self._standing(plan)
+        said, standing = self._decisions_about(plan)
         if said:
-            self._remember(said, standing, [decision])
+            self._remember(said, _digests(said)[-1], standing, [decision])
 
     def forget(self, plan: Plan, count: int) -> None:
         """Take the newest decisions about the conversation of a plan back."""
-        said, standing = self._standing(plan)
-        refused = [made for made in standing if isinstance(made.record, Epoch)]
+        said, standing = self._decisions_about(plan)
+        refused = [made.id for made in standing if _is_refusal(made)]
         if count and refused:
             known = self._decided.get(said[0].id, [])
-            self._decided[said[0].id] = [made for made in known if made not in refused[-count:]]
+            self._decided[said[0].id] = [made for made in known if made.id not in refused[-count:]]
 
-    def _standing(self, plan: Plan) -> tuple[list[Record], list[_Decision]]:
+    def _decisions_about(self, plan: Plan) -> tuple[list[Record], list[Record]]:
         """Return the messages of a plan, and the decisions about them."""
         said = [record for record in plan.records if record.id.startswith(_NAMED)]
         known = self._decided.get(said[0].id, []) if said else []
-        _path, standing = _insert(said, _digests(said), known)
-        return said, standing
+        return said, _standing(set(_digests(said)), known)
 
     def _remember(
-        self, records: Sequence[Record], standing: Sequence[_Decision], fresh: Sequence[Record]
-    ) -> list[_Decision]:
+        self,
+        records: Sequence[Record],
+        digest: str,
+        standing: Sequence[Record],
+        fresh: Sequence[Record],
+    ) -> list[Record]:
         """Remember decisions about a list; those about other branches of it stay."""
         if not records:
             return []
-        base = standing[-1].record.id if standing else ""
-        after, digest = records[-1].id, _digests(records)[-1]
-        made: list[_Decision] = []
+        base = standing[-1].id if standing else None
+        made: list[Record] = []
         for decision in fresh:
-            self._count += 1
-            named = msgspec.structs.replace(decision, id=f"d{self._count}", ts=1.0)
-            made.append(_Decision(after, digest, base, named))
-            base = named.id
+            about = {**decision.extra, _LIST: digest}
+            named = msgspec.structs.replace(decision, id="", ts=1.0, parent=base, extra=about)
+            base = f"{_DECIDED}{hashlib.sha256(encode(named)).hexdigest()[:20]}"
+            made.append(msgspec.structs.replace(named, id=base))
         conversation = records[0].id
         known = self._decided.pop(conversation, [])  # the newest is last, also amid evictions
         self._decided[conversation] = [*known, *made]
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
         return made
-
-    def _find_stale(
-        self, records: Sequence[Record], digests: Sequence[str], now: _Origin, reader: str
-    ) -> set[str]:
-        """Return the replies whose reasoning is bound to another request than this one, and
-        remember this one.
-
-        A reply was made from the request whose list ends where it begins. One whose request is not
-        known is left alone while the list goes out whole: then it did before, too.
-        """
-        stale: set[str] = set()
-        origin = None
-        for record, digest in zip(records, digests, strict=False):
-            if not isinstance(record, Assistant):
-                origin = None
-            elif (known := self._requests.get(digest)) is not None:
-                origin = known  # else the record goes on with a reply of several
-                self._requests[digest] = self._requests.pop(digest, known)
-            if isinstance(record, Assistant) and _is_bound(record, reader):
-                is_other = bool(now.epoch) if origin is None else origin != now
-                stale |= {record.id} if is_other else set()
-        self._requests.pop(digests[-1], None)
-        self._requests[digests[-1]] = now
-        while len(self._requests) > _REQUESTS_MAX:
-            self._requests.popitem(last=False)
-        return stale
 
 
 class Refusals:
@@ -388,22 +383,88 @@ def _digests(records: Sequence[Record]) -> list[str]:
     return found
 
 
-def _insert(
-    records: Sequence[Record], digests: Sequence[str], known: Sequence[_Decision]
-) -> tuple[list[Record], list[_Decision]]:
-    """Return records with the decisions about them, and these; those about others stay aside."""
-    among = set(digests)
-    standing: list[_Decision] = []
-    base = ""
+def _list_of(decision: Record) -> str:
+    """Return the digest of the list that a decision was made for; empty for another record."""
+    found = decision.extra.get(_LIST)
+    return found if isinstance(found, str) else ""
+
+
+def _standing(among: Container[str], known: Sequence[Record]) -> list[Record]:
+    """Return the decisions about the lists among some, each after the one that it goes on from."""
+    following: dict[str | None, Record] = {}
     for made in known:
-        if made.base == base and made.digest in among:
-            standing.append(made)
-            base = made.record.id
-    path: list[Record] = []
-    for record in records:
-        path.append(record)
-        path += [made.record for made in standing if made.after == record.id]
-    return path, standing
+        if _list_of(made) in among:
+            following.setdefault(made.parent, made)
+    standing: list[Record] = []
+    base = None
+    while (found := following.pop(base, None)) is not None:
+        standing.append(found)
+        base = found.id
+    return standing
+
+
+def _insert(
+    records: Sequence[Record], places: Mapping[str, int], standing: Sequence[Record]
+) -> list[Record]:
+    """Return records with the decisions that a projection reads, each behind its list."""
+    path = list(records)
+    for made in reversed(standing):
+        if _HEAD not in made.extra:
+            path.insert(places[_list_of(made)], made)
+    return path
+
+
+def _head(
+    system: str, tools: Sequence[Tool], standing: Sequence[Record], window: Window
+) -> dict[str, str]:
+    """Return what a request begins with, as digests. A cut made for a smaller window is aside."""
+    listed = [[tool.name, tool.description, tool.parameters] for tool in tools]
+    cuts = (made for made in standing if isinstance(made, Compaction | Prune))
+    aside = [made.id for made in cuts if (made.window or window.tokens) < window.tokens]
+    return {"system": _digest(system), "tools": _digest(listed), "window": _digest(aside)}
+
+
+def _head_record(head: dict[str, str], standing: Sequence[Record]) -> Record | None:
+    """Return the record that says what requests begin with from here on; None where they do."""
+    known = next((made.extra[_HEAD] for made in reversed(standing) if _HEAD in made.extra), None)
+    if known == head:
+        return None
+    if not isinstance(known, dict):
+        return Unknown(type=_FIRST, extra={_HEAD: head})
+    cause = next(name for name, digest in head.items() if known.get(name) != digest)
+    return Epoch(cause=cause, extra={_HEAD: head})
+
+
+def _find_stale(
+    records: Sequence[Record],
+    places: Mapping[str, int],
+    standing: Sequence[Record],
+    reader: str,
+) -> set[str]:
+    """Return the replies whose reasoning is bound to another request than the newest.
+
+    A reply was made from the request whose list ends where it begins. What that began with is not
+    known of a reply before the first record: it is left alone while the list goes out whole.
+    """
+    at: dict[int, list[Record]] = {}
+    for made in standing:
+        at.setdefault(places[_list_of(made)], []).append(made)
+    epoch, head = "", None
+    origins: list[tuple[str, Any]] = []
+    for place in range(len(records) + 1):
+        for made in at.get(place, ()):
+            if _HEAD in made.extra:
+                head = made.extra[_HEAD]
+            else:
+                epoch = made.id
+        origins.append((epoch, head))
+    now = origins[-1]
+    return {
+        record.id
+        for record, (epoch, head) in zip(records, origins, strict=False)
+        if isinstance(record, Assistant) and _is_bound(record, reader)
+        if epoch != now[0] or head not in (None, now[1])
+    }
 
 
 def _is_bound(reply: Assistant, reader: str) -> bool:
@@ -413,22 +474,21 @@ def _is_bound(reply: Assistant, reader: str) -> bool:
     return maker.is_bound or traits_of("", reader).is_bound
 
 
-def _replies_before_refusal(records: Sequence[Record], standing: Sequence[_Decision]) -> set[str]:
+def _is_refusal(decision: Record) -> bool:
+    return isinstance(decision, Epoch) and _HEAD not in decision.extra
+
+
+def _replies_before_refusal(
+    records: Sequence[Record], places: Mapping[str, int], standing: Sequence[Record]
+) -> set[str]:
     """Return the replies whose reasoning a provider refused."""
-    refused = [
-        made.after
-        for made in standing
-        if isinstance(made.record, Epoch) and made.record.drops_reasoning
-    ]
-    if not refused:
-        return set()
-    end = next(place for place, record in enumerate(records) if record.id == refused[-1])
-    return {record.id for record in records[: end + 1] if isinstance(record, Assistant)}
+    refused = (made for made in standing if isinstance(made, Epoch) and made.drops_reasoning)
+    end = max((places[_list_of(made)] for made in refused), default=0)
+    return {record.id for record in records[:end] if isinstance(record, Assistant)}
 
 
-def _digest_head(system: str, tools: Sequence[Tool]) -> str:
-    head = [system, [[tool.name, tool.description, tool.parameters] for tool in tools]]
-    data = msgspec.json.encode(head, order="deterministic", enc_hook=repr)
+def _digest(value: Any) -> str:
+    data = msgspec.json.encode(value, order="deterministic", enc_hook=repr)
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -480,13 +540,21 @@ class BoundedMessages:
         """Held while messages are fitted and their plan is read."""
 
     def view_of(
-        self, records: Sequence[Record], spelled: Sequence[str], size: RequestSize
+        self,
+        records: Sequence[Record],
+        spelled: Sequence[str],
+        size: RequestSize,
+        kept: Iterable[Any] = (),
     ) -> BoundedView:
         """Return a view of the records of messages that fits. Raises `CannotFit`.
 
-        `spelled` has a text for each that is the same in the next request.
+        `spelled` has a text for each that is the same in the next request; `kept` are the
+        decisions about them that the framework keeps.
         """
-        found = self.bounds.fit(name_records(records, spelled), **size)
+        named = name_records(records, spelled)
+        if named:
+            self.bounds.take_up(named[0].id, kept)
+        found = self.bounds.fit(named, **size)
         self.plan = found.plan
         return found
 
@@ -518,6 +586,14 @@ class Attempts:
             found = self._fit(*self._given, self._at_most)
             self._sent = (self._bounded.plan, found)
         return found
+
+    def made(self) -> list[Json]:
+        """Return the decisions to keep beside the reply to the newest request."""
+        plan = None if self._sent is None else self._sent[0]
+        if plan is None:
+            return []
+        with self._bounded.mutex:
+            return self._bounded.bounds.made_for(plan)
 
     def after(self, error: Exception) -> list[Any] | None:
         """Return the messages of the request after a refused one; None where no other one helps."""

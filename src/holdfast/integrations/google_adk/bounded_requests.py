@@ -19,7 +19,12 @@ from holdfast.core.models.messages import (
 )
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.bounded import Attempts, BoundedMessages, write_parts
+from holdfast.integrations.common.bounded import (
+    DECISIONS_FIELD,
+    Attempts,
+    BoundedMessages,
+    write_parts,
+)
 from holdfast.integrations.google_adk.events import standard_parts
 
 if TYPE_CHECKING:
@@ -30,8 +35,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundsOptions, RequestSize
 
-_REQUESTS_MAX: Final = 16
-"""Requests whose contents are kept in case they are refused."""
+_REQUESTS_MAX: Final = 64
+"""Requests that are known until their replies are there."""
 
 
 class PluginMethods(BoundedMessages):
@@ -43,7 +48,8 @@ class PluginMethods(BoundedMessages):
     or cut, a call always with its result, and a carry-over replaces what was cut. A request
     that the provider refuses is sent again, up to five times: smaller, or without the media or
     words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
-    cut. `plan` is the plan of the newest request.
+    cut. The event of a reply keeps the cut that its request began with in its `custom_metadata`,
+    so that another process goes on from it. `plan` is the plan of the newest request.
     """
 
     framework_base: ClassVar = "google.adk.plugins.base_plugin:BasePlugin"
@@ -54,37 +60,51 @@ class PluginMethods(BoundedMessages):
 
     def __init__(self, model: str = "", **bounds: Unpack[BoundsOptions]) -> None:
         super().__init__(model, **bounds)
-        self._given: dict[int, tuple[Any, list[Any]]] = {}
-        """The newest requests, each with its contents as they came."""
+        self._asked: dict[tuple[str, ...], Attempts] = {}
+        """The newest request of each agent of an invocation."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
         """Put contents that fit into a request. Raises `CannotFit`."""
-        del callback_context
-        self._given[id(llm_request)] = (llm_request, list(llm_request.contents))
-        while len(self._given) > _REQUESTS_MAX:
-            self._given.pop(next(iter(self._given)), None)
-        llm_request.contents = await asyncio.to_thread(self.fit, llm_request)
+        output = getattr(llm_request.config, "max_output_tokens", None) or 0
+        events = callback_context.session.events
+        kept = [made for event in events for made in _kept_by(event)]
+        given = (llm_request, list(llm_request.contents), kept)
+        attempts = Attempts(self, self._fit, *given, output_tokens=output)
+        self._asked[_who(callback_context)] = attempts
+        while len(self._asked) > _REQUESTS_MAX:
+            self._asked.pop(next(iter(self._asked)), None)
+        llm_request.contents = await asyncio.to_thread(attempts.fit)
+
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        """Keep the decisions that the request was made with beside its reply."""
+        attempts = self._asked.get(_who(callback_context))
+        if attempts is not None and not llm_response.partial:
+            _keep(llm_response, attempts)
 
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> Any:
         """Return the reply to a smaller request; None where the error is about something else."""
-        _request, given = self._given.pop(id(llm_request), (None, llm_request.contents))
-        output = getattr(llm_request.config, "max_output_tokens", None) or 0
-        attempts = Attempts(self, self._fit, llm_request, given, output_tokens=output)
+        attempts = self._asked.get(_who(callback_context))
+        if attempts is None:
+            return None
         while (contents := await asyncio.to_thread(attempts.after, error)) is not None:
             llm_request.contents = contents
             try:
-                return await _ask_again(callback_context, llm_request)
+                reply = await _ask_again(callback_context, llm_request)
+                _keep(reply, attempts)
+                return reply
             except Exception as again:
                 error = again
         return None
 
     def fit(self, llm_request: Any, at_most: int | None = None) -> list[Any]:
         """Return contents that fit: with `at_most`, into so many tokens for the whole request."""
-        return self._fit(llm_request, llm_request.contents, at_most)
+        return self._fit(llm_request, llm_request.contents, (), at_most)
 
-    def _fit(self, llm_request: Any, contents: list[Any], at_most: int | None) -> list[Any]:
+    def _fit(
+        self, llm_request: Any, contents: list[Any], kept: Sequence[Any], at_most: int | None
+    ) -> list[Any]:
         from google.genai import types
 
         if not contents:
@@ -99,7 +119,7 @@ class PluginMethods(BoundedMessages):
             "at_most": at_most,
             "model": str(llm_request.model or ""),
         }
-        view = self.view_of(records, [encode(record).decode() for record in records], size)
+        view = self.view_of(records, [encode(record).decode() for record in records], size, kept)
         if view.is_unchanged:
             return contents
         return write_parts(
@@ -109,6 +129,24 @@ class PluginMethods(BoundedMessages):
             without_reasoning=_without_reasoning,
             copy=lambda content, parts: types.Content(role=content.role, parts=parts),
         )
+
+
+def _who(callback_context: Any) -> tuple[str, ...]:
+    """Return a name of the request that an agent waits for: it has one at a time."""
+    invocation = callback_context._invocation_context
+    return (invocation.invocation_id, callback_context.agent_name, invocation.branch or "")
+
+
+def _keep(reply: Any, attempts: Attempts) -> None:
+    made = attempts.made()
+    if made:
+        reply.custom_metadata = {**(reply.custom_metadata or {}), DECISIONS_FIELD: made}
+
+
+def _kept_by(event: Any) -> list[Any]:
+    """Return the decisions that an event keeps."""
+    found = (event.custom_metadata or {}).get(DECISIONS_FIELD)
+    return found if isinstance(found, list) else []
 
 
 async def _ask_again(callback_context: Any, llm_request: Any) -> Any:

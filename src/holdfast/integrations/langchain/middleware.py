@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects.common.block_atoms import THINKING
 from holdfast.core.dialects.common.writing import SILENT, data_uri
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Tool, ToolAnswer, ToolCall, text_of_blocks
-from holdfast.integrations.common.bounded import Attempts, BoundedMessages
+from holdfast.integrations.common.bounded import DECISIONS_FIELD, Attempts, BoundedMessages
 from holdfast.integrations.common.langchain_messages import record_from_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.messages import Block
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import RequestSize
@@ -31,7 +32,8 @@ class MiddlewareMethods(BoundedMessages):
     Messages that fit are passed on untouched; the state of the agent keeps all of them. A request
     that the provider refuses is sent again, up to five times: smaller, or without the media or
     words that it refuses. Reasoning that a model binds to what stood before it is left out behind a
-    cut. `plan` is the plan of the newest request.
+    cut. A reply keeps the cut that its request began with in its `response_metadata`, so that
+    another process goes on from it. `plan` is the plan of the newest request.
     """
 
     framework_base: ClassVar = "langchain.agents.middleware:AgentMiddleware"
@@ -42,7 +44,7 @@ class MiddlewareMethods(BoundedMessages):
         messages: list[Any] | None = attempts.fit()
         while True:
             try:
-                return handler(request.override(messages=messages))
+                return _keep(handler(request.override(messages=messages)), attempts.made())
             except Exception as error:
                 messages = attempts.after(error)
                 if messages is None:
@@ -54,7 +56,8 @@ class MiddlewareMethods(BoundedMessages):
         messages: list[Any] | None = await asyncio.to_thread(attempts.fit)
         while True:
             try:
-                return await handler(request.override(messages=messages))
+                reply = await handler(request.override(messages=messages))
+                return _keep(reply, attempts.made())
             except Exception as error:
                 messages = await asyncio.to_thread(attempts.after, error)
                 if messages is None:
@@ -67,7 +70,8 @@ class MiddlewareMethods(BoundedMessages):
         found = [record_from_message(message) for message in messages]
         records = [Unknown(type="peer_item") if record is None else record for record in found]
         spelled = [_spell(message, record) for message, record in zip(messages, found, strict=True)]
-        view = self.view_of(records, spelled, size)
+        kept = [made for message in messages for made in _kept_by(message)]
+        view = self.view_of(records, spelled, size, kept)
         if view.is_unchanged:
             return list(messages)
         sent = [message for unit in view.opening for message in _messages(unit.parts)]
@@ -89,6 +93,25 @@ class MiddlewareMethods(BoundedMessages):
             at_most=at_most,
             model=_name_of(request.model),
         )
+
+
+def _keep(response: Any, decisions: list[Json]) -> Any:
+    """Return the response of a model with decisions beside its reply."""
+    messages: list[Any] = list(getattr(response, "result", None) or ())
+    replies = (place for place, each in enumerate(messages) if getattr(each, "type", "") == "ai")
+    place = next(replies, None)
+    if not decisions or place is None:
+        return response
+    about = {**messages[place].response_metadata, DECISIONS_FIELD: decisions}
+    messages[place] = messages[place].model_copy(update={"response_metadata": about})
+    return dataclasses.replace(response, result=messages)
+
+
+def _kept_by(message: Any) -> list[Any]:
+    """Return the decisions that a message of the state keeps."""
+    about = getattr(message, "response_metadata", None)
+    found = about.get(DECISIONS_FIELD) if isinstance(about, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:

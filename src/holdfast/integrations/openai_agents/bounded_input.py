@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.integrations.common.bounded import BoundsOptions, RequestSize
+    from holdfast.integrations.openai_agents.session import HoldfastSession
 
 
 _ITEMS: Final = ResponsesItems()
@@ -40,10 +41,23 @@ class BoundedInput(BoundedMessages):
     result, and a carry-over replaces what was cut; reasoning that a model binds to what stood
     before it is left out behind it. The session keeps everything. `plan` is the
     plan of the newest request, with a ledger of every item.
+
+    The items of the SDK have no room for more. A `HoldfastSession` that is passed as `session`
+    keeps the cuts, so that another process goes on from them.
     """
 
     dialect: ClassVar = openai_responses.ENTRY.own.name
     provider: ClassVar = "openai"
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        session: HoldfastSession | None = None,
+        **bounds: Unpack[BoundsOptions],
+    ) -> None:
+        super().__init__(model, **bounds)
+        self._session = session
 
     async def __call__(self, data: Any) -> Any:
         """Return the input of a model call, within the window. Raises `CannotFit`."""
@@ -54,16 +68,35 @@ class BoundedInput(BoundedMessages):
         system = given.instructions or ""
         model = getattr(data.agent, "model", None)
         name = model if isinstance(model, str) else getattr(model, "model", None)
-        items = await asyncio.to_thread(
-            self.fit, given.input, system=system, tools=tools, model=name or ""
-        )
+        about: RequestSize = {"system": system, "tools": tools, "model": name or ""}
+        items = await asyncio.to_thread(self._fit_and_keep, given.input, about)
         return ModelInputData(input=items, instructions=given.instructions)
+
+    def _fit_and_keep(self, items: Sequence[Any], about: RequestSize) -> list[Any]:
+        attempts = Attempts(self, lambda _at_most: self.fit(items, **about))
+        sent = attempts.fit()
+        self.keep(attempts)
+        return sent
+
+    def keep(self, attempts: Attempts) -> None:
+        """Store the decisions that a request was made with, where there is a session."""
+        if self._session is not None:
+            self._session.keep(attempts.made())
+
+    @property
+    def has_decisions(self) -> bool:
+        """True where a conversation was cut, or something is left out of one."""
+        return self.bounds.has_decisions or bool(self._kept())
+
+    def _kept(self) -> list[Any]:
+        return [] if self._session is None else self._session.decisions()
 
     def fit(self, items: Sequence[Any], **size: Unpack[RequestSize]) -> list[Any]:
         """Return items that fit: with `at_most`, into so many tokens for the whole request."""
         if not items:
             return []
-        view = self.view_of(records_from_items(items), [spell_item(item) for item in items], size)
+        spelled = [spell_item(item) for item in items]
+        view = self.view_of(records_from_items(items), spelled, size, self._kept())
         if view.is_unchanged:
             return list(items)
         start = view.start
@@ -117,6 +150,8 @@ _INPUT: Final = 1
 
 def recover_overflow(
     model: Any,
+    *,
+    session: HoldfastSession | None = None,
     **bounds: Unpack[BoundsOptions],
 ) -> Any:
     """Return a model that sends a request again when the provider refuses it: smaller, or without
@@ -127,9 +162,10 @@ def recover_overflow(
     At most five times; then, or where nothing smaller can be sent, the provider's own error is
     raised. A stream is sent again only while nothing of it was delivered. Conversations that the
     provider keeps (`conversation_id`, `previous_response_id`) are passed through as they are.
+    `session` keeps the cuts for another process, as it does for `BoundedInput`.
     """
     require("openai_agents")
-    return _model_class()(model, BoundedInput(_name_of(model), **bounds))
+    return _model_class()(model, BoundedInput(_name_of(model), session=session, **bounds))
 
 
 class Retry:
@@ -150,9 +186,13 @@ class Retry:
     async def begin(self) -> None:
         """Make the first request as earlier ones were: cut where they were cut, and without what
         was refused in them."""
-        if self._can_shrink and self._bounds.bounds.has_decisions:
+        if self._can_shrink and await asyncio.to_thread(lambda: self._bounds.has_decisions):
             with suppress(CannotFit):  # the provider says so in its own words
                 self._take(await asyncio.to_thread(self._attempts.fit))
+
+    async def end(self) -> None:
+        """Keep the decisions that the request was made with: it has a reply."""
+        await asyncio.to_thread(self._bounds.keep, self._attempts)
 
     async def shrink(self, error: Exception) -> bool:
         """Make the request smaller; False where that would not help, or is impossible."""
@@ -204,10 +244,13 @@ def _model_class() -> type:
             await retry.begin()
             while True:
                 try:
-                    return await self._model.get_response(*retry.arguments, **options)
+                    reply = await self._model.get_response(*retry.arguments, **options)
                 except Exception as error:
                     if not await retry.shrink(error):
                         raise
+                else:
+                    await retry.end()
+                    return reply
 
         async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
             retry = Retry(self._bounds, *_arguments(args, options))
@@ -216,7 +259,9 @@ def _model_class() -> type:
                 has_begun = False
                 try:
                     async for event in self._model.stream_response(*retry.arguments, **options):
-                        has_begun = True
+                        if not has_begun:
+                            has_begun = True
+                            await retry.end()
                         yield event
                     return
                 except Exception as error:

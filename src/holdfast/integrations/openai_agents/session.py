@@ -6,8 +6,9 @@ An item of the SDK is a record of the log, and comes back exactly as it went in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from holdfast.core.log.records import Unknown
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.home import (
     StoreAdapter,
@@ -17,7 +18,7 @@ from holdfast.integrations.common.home import (
     read_in_thread,
     write_in_thread,
 )
-from holdfast.integrations.common.originals import ITEM_TYPE, MessageLine
+from holdfast.integrations.common.originals import ITEM_TYPE, MessageLine, StoredLine
 from holdfast.integrations.common.responses_items import (
     items_from_line,
     items_from_record,
@@ -25,10 +26,21 @@ from holdfast.integrations.common.responses_items import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
+
+
+DECISION_TYPE: Final = "peer_decision"
+"""The type of a record with a cut, or another decision about requests, in its field `decision`."""
+_DECISION: Final = "decision"
+
+
+class DecisionLine(StoredLine, gc=False):
+    """A line with the decision that it keeps."""
+
+    decision: Any = None
 
 
 class HoldfastSession(StoreAdapter):
@@ -105,6 +117,23 @@ class HoldfastSession(StoreAdapter):
             return await write_in_thread(lambda: self._replace(expected, records))
 
         return _CompactionSnapshot(items, len(newest) <= limit, replace_suffix)
+
+    def decisions(self) -> list[Any]:
+        """Return the cuts that were made for requests of this session."""
+        if not self._home.exists(self.key, is_read_whole=True):
+            return []
+        lines = self._home.lines(self.key, DecisionLine)
+        return [
+            line.decision if isinstance(line, DecisionLine) else line.extra.get(_DECISION)
+            for line in lines
+            if (line.type if isinstance(line, DecisionLine) else line.kind) == DECISION_TYPE
+        ]
+
+    def keep(self, decisions: Sequence[Json]) -> None:
+        """Store cuts that were made for requests of this session."""
+        if decisions:
+            records = [Unknown(type=DECISION_TYPE, extra={_DECISION: each}) for each in decisions]
+            self._home.append(self._name, records)
 
     def _read(self, limit: int | None) -> list[Any]:
         store, key = self._home.store, self.key

@@ -15,7 +15,12 @@ from holdfast.core.dialects.common.writing import SILENT, media_type
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Text, Tool, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.engine.adapters import require
-from holdfast.integrations.common.bounded import Attempts, BoundedMessages, write_parts
+from holdfast.integrations.common.bounded import (
+    DECISIONS_FIELD,
+    Attempts,
+    BoundedMessages,
+    write_parts,
+)
 from holdfast.integrations.pydantic_ai.messages import records_with_parts
 
 if TYPE_CHECKING:
@@ -59,7 +64,8 @@ class BoundedHistory(BoundedMessages):
                 records.append(record)
                 owners.append((place, parts))
         size["system"] = _instructions(messages)
-        view = self.view_of(records, [repr(record) for record in records], size)
+        kept = [made for message in messages for made in _kept_by(message)]
+        view = self.view_of(records, [repr(record) for record in records], size, kept)
         if view.is_unchanged:
             return messages
         return write_parts(
@@ -69,6 +75,12 @@ class BoundedHistory(BoundedMessages):
             without_reasoning=_without_reasoning,
             copy=lambda message, parts: dataclasses.replace(message, parts=parts),
         )
+
+
+def _kept_by(message: Any) -> list[Any]:
+    """Return the decisions that a message of the run keeps."""
+    found = (getattr(message, "metadata", None) or {}).get(DECISIONS_FIELD)
+    return found if isinstance(found, list) else []
 
 
 @cache
@@ -177,8 +189,9 @@ class RequestBounds:
 
     It bounds as `BoundedHistory` does, and changes the request alone: the messages of the run, and
     so the conversation that is saved, stay whole. A request that the provider refuses is sent
-    again, up to five times: smaller, or without the media or words that it refuses. `plan` is the
-    plan of the newest request.
+    again, up to five times: smaller, or without the media or words that it refuses. A response
+    keeps the cut that its request began with in its `metadata`, so that another process goes on
+    from it. `plan` is the plan of the newest request.
     """
 
     framework_base: ClassVar = "pydantic_ai.capabilities:AbstractCapability"
@@ -203,6 +216,15 @@ class RequestBounds:
         given = (list(request_context.messages), read_tools(ctx), read_model(ctx))
         request_context.messages = list(await asyncio.to_thread(attempts.fit, *given))
         return request_context
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        """Keep the decisions that the request was made with beside its response."""
+        del request_context
+        attempts = self._attempts.get((ctx.run_id, ctx.run_step))
+        made = [] if attempts is None else attempts.made()
+        if made:
+            response.metadata = {**(response.metadata or {}), DECISIONS_FIELD: made}
+        return response
 
     async def on_model_request_error(
         self, ctx: Any, *, request_context: Any, error: Exception

@@ -56,10 +56,12 @@ class ManagerMethods(BoundedMessages):
         super().__init__(model, **bounds)
         self._opening: list[Any] = []
         """The messages at the beginning that stand for those that were removed."""
-        self._is_edited = False
-        """True once messages were changed, which a session keeps as they were."""
+        self._edited: dict[str, Any] = {}
+        """Messages that were changed, which a session keeps as they were, by their places there."""
+        self._is_apart = False
+        """True once the messages are no longer those of a session one by one."""
         self._is_resumed = False
-        """True while such messages of a session wait for their first request."""
+        """True while the messages of a session wait for their first request."""
         self._given: list[Any] | None = None
         """The messages as they were before the newest request."""
         self._refused: tuple[Refusals, list[Any]] | None = None
@@ -112,15 +114,24 @@ class ManagerMethods(BoundedMessages):
             raise e
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state that a session keeps: what was removed, and what stands for it."""
+        """Return the state that a session keeps: what was removed, what stands for it, and which
+        messages were changed."""
         state: dict[str, Any] = super().get_state()  # type: ignore[misc]
-        return {**state, "opening": self._opening, "edited": self._is_edited}
+        return {
+            **state,
+            "opening": self._opening,
+            "edited": copy.deepcopy(self._edited),
+            "apart": self._is_apart,
+        }
 
     def restore_from_session(self, state: dict[str, Any]) -> list[Any] | None:
         """Take a state up again; returns the messages that stand for removed ones."""
         super().restore_from_session(state)  # type: ignore[misc]
         self._opening = list(state.get("opening") or [])
-        self._is_edited = self._is_resumed = bool(self._opening or state.get("edited"))
+        edited = state.get("edited")
+        self._edited = dict(edited) if isinstance(edited, dict) else {}
+        self._is_apart = bool(state.get("apart", self._opening or edited))  # as 0.1 had it
+        self._is_resumed = bool(self._edited or self._is_apart)
         return copy.deepcopy(self._opening) or None
 
     def _next_size(self, error: Exception | None, plan: Plan) -> int:
@@ -137,12 +148,7 @@ class ManagerMethods(BoundedMessages):
         if not messages:
             return
         if self._is_resumed:
-            # The session has what stood before them whole, and their reasoning is bound to less.
-            reader = _model_of(agent)
-            messages[:] = [
-                _without_reasoning(message) if _is_bound(message, reader) else message
-                for message in messages
-            ]
+            self._take_up(messages, _model_of(agent))
             self._is_resumed = False
         self._given = list(messages)
         owners: list[int] = []
@@ -161,8 +167,20 @@ class ManagerMethods(BoundedMessages):
         if not view.is_unchanged:
             self._write(messages, owners, view)
 
+    def _take_up(self, messages: list[Any], reader: str) -> None:
+        """Change the messages of a session as they were changed before the restart."""
+        for place, message in enumerate(messages):
+            messages[place] = self._edited.get(self._place_in_session(place), message)
+        if self._is_apart:  # reasoning is bound to another list
+            messages[:] = [
+                _without_reasoning(message) if _is_bound(message, reader) else message
+                for message in messages
+            ]
+
+    def _place_in_session(self, place: int) -> str:
+        return str(self.removed_message_count + place - len(self._opening))
+
     def _write(self, messages: list[Any], owners: Sequence[int], view: BoundedView) -> None:
-        self._is_edited = True
         ids = view.ids
         start = owners[view.start] if view.start < len(owners) else len(messages)
         changed = {
@@ -173,13 +191,17 @@ class ManagerMethods(BoundedMessages):
         stale = {place for name, place in zip(ids, owners, strict=True) if name in view.stale}
         kept: list[Any] = []
         for place in range(start, len(messages)):
+            made = [messages[place]]
             if place in changed:
                 own = [name for name, owner in zip(ids, owners, strict=True) if owner == place]
-                kept += _rebuild(messages[place], own, view)
+                made = _rebuild(messages[place], own, view)
             elif place in stale:
-                kept.append(_without_reasoning(messages[place]))
-            else:
-                kept.append(messages[place])
+                made = [_without_reasoning(messages[place])]
+            if len(made) != 1:
+                self._is_apart = True
+            elif made[0] is not messages[place]:
+                self._edited[self._place_in_session(place)] = made[0]
+            kept += made
         if start:
             opening = [part for unit in view.opening for part in unit.parts]
             removed = max(0, start - len(self._opening))
@@ -188,6 +210,8 @@ class ManagerMethods(BoundedMessages):
             if self._opening and kept and self._opening[-1]["role"] == kept[0]["role"] == "user":
                 # Bedrock refuses two messages of one role in a row.
                 self._opening.append({"role": "assistant", "content": [{"text": _READ}]})
+            first = self.removed_message_count
+            self._edited = {at: one for at, one in self._edited.items() if int(at) >= first}
             kept = [*copy.deepcopy(self._opening), *kept]
         messages[:] = kept
 
