@@ -206,7 +206,7 @@ class ListBounds:
         return _view(plan, records, frozenset(stale))
 
     def take_up(self, conversation: str, kept: Iterable[Any]) -> None:
-        """Remember decisions that another process made, as `made_for` returned them there. They
+        """Remember decisions of another process, as `decisions_for` returned them there. They
         come before those of this process: replies were made behind them."""
         known = self._decided.get(conversation, [])
         ids = {made.id for made in known}
@@ -219,7 +219,7 @@ class ListBounds:
         if found:
             self._decided[conversation] = [*found, *known]
 
-    def made_for(self, plan: Plan) -> list[Json]:
+    def decisions_for(self, plan: Plan) -> list[Json]:
         """Return the decisions that were made for the request of a plan and for none before it:
         what is to be kept beside the reply."""
         said, standing = self._decisions_about(plan)
@@ -587,13 +587,13 @@ class Attempts:
             self._sent = (self._bounded.plan, found)
         return found
 
-    def made(self) -> list[Json]:
+    def decisions(self) -> list[Json]:
         """Return the decisions to keep beside the reply to the newest request."""
         plan = None if self._sent is None else self._sent[0]
         if plan is None:
             return []
         with self._bounded.mutex:
-            return self._bounded.bounds.made_for(plan)
+            return self._bounded.bounds.decisions_for(plan)
 
     def after(self, error: Exception) -> list[Any] | None:
         """Return the messages of the request after a refused one; None where no other one helps."""

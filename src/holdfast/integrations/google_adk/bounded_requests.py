@@ -67,7 +67,7 @@ class PluginMethods(BoundedMessages):
         """Put contents that fit into a request. Raises `CannotFit`."""
         output = getattr(llm_request.config, "max_output_tokens", None) or 0
         events = callback_context.session.events
-        kept = [made for event in events for made in _kept_by(event)]
+        kept = [made for event in events for made in _decisions_of(event)]
         given = (llm_request, list(llm_request.contents), kept)
         attempts = Attempts(self, self._fit, *given, output_tokens=output)
         self._asked[_who(callback_context)] = attempts
@@ -138,12 +138,12 @@ def _who(callback_context: Any) -> tuple[str, ...]:
 
 
 def _keep(reply: Any, attempts: Attempts) -> None:
-    made = attempts.made()
+    made = attempts.decisions()
     if made:
         reply.custom_metadata = {**(reply.custom_metadata or {}), DECISIONS_FIELD: made}
 
 
-def _kept_by(event: Any) -> list[Any]:
+def _decisions_of(event: Any) -> list[Any]:
     """Return the decisions that an event keeps."""
     found = (event.custom_metadata or {}).get(DECISIONS_FIELD)
     return found if isinstance(found, list) else []

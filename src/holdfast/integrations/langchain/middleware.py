@@ -44,7 +44,7 @@ class MiddlewareMethods(BoundedMessages):
         messages: list[Any] | None = attempts.fit()
         while True:
             try:
-                return _keep(handler(request.override(messages=messages)), attempts.made())
+                return _keep(handler(request.override(messages=messages)), attempts.decisions())
             except Exception as error:
                 messages = attempts.after(error)
                 if messages is None:
@@ -57,7 +57,7 @@ class MiddlewareMethods(BoundedMessages):
         while True:
             try:
                 reply = await handler(request.override(messages=messages))
-                return _keep(reply, attempts.made())
+                return _keep(reply, attempts.decisions())
             except Exception as error:
                 messages = await asyncio.to_thread(attempts.after, error)
                 if messages is None:
@@ -70,7 +70,7 @@ class MiddlewareMethods(BoundedMessages):
         found = [record_from_message(message) for message in messages]
         records = [Unknown(type="peer_item") if record is None else record for record in found]
         spelled = [_spell(message, record) for message, record in zip(messages, found, strict=True)]
-        kept = [made for message in messages for made in _kept_by(message)]
+        kept = [made for message in messages for made in _decisions_of(message)]
         view = self.view_of(records, spelled, size, kept)
         if view.is_unchanged:
             return list(messages)
@@ -107,7 +107,7 @@ def _keep(response: Any, decisions: list[Json]) -> Any:
     return dataclasses.replace(response, result=messages)
 
 
-def _kept_by(message: Any) -> list[Any]:
+def _decisions_of(message: Any) -> list[Any]:
     """Return the decisions that a message of the state keeps."""
     about = getattr(message, "response_metadata", None)
     found = about.get(DECISIONS_FIELD) if isinstance(about, dict) else None

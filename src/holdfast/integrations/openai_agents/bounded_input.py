@@ -81,14 +81,14 @@ class BoundedInput(BoundedMessages):
     def keep(self, attempts: Attempts) -> None:
         """Store the decisions that a request was made with, where there is a session."""
         if self._session is not None:
-            self._session.keep(attempts.made())
+            self._session.keep(attempts.decisions())
 
     @property
     def has_decisions(self) -> bool:
         """True where a conversation was cut, or something is left out of one."""
-        return self.bounds.has_decisions or bool(self._kept())
+        return self.bounds.has_decisions or bool(self._read_decisions())
 
-    def _kept(self) -> list[Any]:
+    def _read_decisions(self) -> list[Any]:
         return [] if self._session is None else self._session.decisions()
 
     def fit(self, items: Sequence[Any], **size: Unpack[RequestSize]) -> list[Any]:
@@ -96,7 +96,7 @@ class BoundedInput(BoundedMessages):
         if not items:
             return []
         spelled = [spell_item(item) for item in items]
-        view = self.view_of(records_from_items(items), spelled, size, self._kept())
+        view = self.view_of(records_from_items(items), spelled, size, self._read_decisions())
         if view.is_unchanged:
             return list(items)
         start = view.start

@@ -64,7 +64,7 @@ class BoundedHistory(BoundedMessages):
                 records.append(record)
                 owners.append((place, parts))
         size["system"] = _instructions(messages)
-        kept = [made for message in messages for made in _kept_by(message)]
+        kept = [made for message in messages for made in _decisions_of(message)]
         view = self.view_of(records, [repr(record) for record in records], size, kept)
         if view.is_unchanged:
             return messages
@@ -77,7 +77,7 @@ class BoundedHistory(BoundedMessages):
         )
 
 
-def _kept_by(message: Any) -> list[Any]:
+def _decisions_of(message: Any) -> list[Any]:
     """Return the decisions that a message of the run keeps."""
     found = (getattr(message, "metadata", None) or {}).get(DECISIONS_FIELD)
     return found if isinstance(found, list) else []
@@ -221,7 +221,7 @@ class RequestBounds:
         """Keep the decisions that the request was made with beside its response."""
         del request_context
         attempts = self._attempts.get((ctx.run_id, ctx.run_step))
-        made = [] if attempts is None else attempts.made()
+        made = [] if attempts is None else attempts.decisions()
         if made:
             response.metadata = {**(response.metadata or {}), DECISIONS_FIELD: made}
         return response
