@@ -183,13 +183,13 @@ SIDECAR_BYTES_MAX: Final = 1024 * 1024
 
 PASSAGE_CHARS_MAX: Final = 1_000
 """Characters of a passage: about 250 tokens, all of which the offline embeddings can read."""
-RECALL_LIMIT: Final = 6
+RECALL_LIMIT: Final = 20
 RECALL_LIMIT_MAX: Final = 100
 """Hits of a search: the default, and the most."""
 RECALL_TURNS_MAX: Final = 2
 """Turns shown on either side of a hit: the other speaker's, and the next one of the same."""
 RECALL_TURN_CHARS_MAX: Final = 400
-"""Of a turn beside a hit: a question, or the beginning of an answer."""
+"""Of a hit in a prompt, and of a turn beside it: a question, or the beginning of an answer."""
 RECALL_QUERY_CHARS_MAX: Final = 8_000
 """Of a query; the rest of a longer one is not looked for."""
 RECALL_CANDIDATES_MAX: Final = 400

@@ -16,6 +16,7 @@ from holdfast.core.memory.hits import (
     RecordCitation,
     cite_note,
     cite_record,
+    find_focus,
     injection,
     listing,
     read_citation,
@@ -166,3 +167,27 @@ def test_citations_are_read_as_they_are_written() -> None:
 def test_what_cites_nothing_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="cites nothing"):
         read_citation(text)
+
+
+def test_a_hit_says_on_which_day_it_was_said() -> None:
+    hit = Hit(1.0, "main/one#b", "See you next week.", "user", ts=1_778_000_000.0)
+
+    assert listing([hit], 200) == "[User main/one#b, 2026-05-05]\nSee you next week."
+    unknown = msgspec.structs.replace(hit, ts=None)
+    assert listing([unknown], 200) == "[User main/one#b]\nSee you next week."
+
+
+def test_of_a_long_hit_the_sentences_are_shown_that_were_asked_for() -> None:
+    filler = "The weather was fine, and nothing came of it. " * 12
+    text = f"{filler}The boiler takes type C valves. {filler}"
+    hit = Hit(1.0, "main/one#b", text, "user", focus=find_focus(text, {"valv": 1.0}, 400))
+    shown = listing([hit, _hit("Another.")], 4_000)
+
+    assert "type C valves" in shown
+    assert len(shown) < 500
+    assert find_focus("Short, and valves are in it.", {"valv": 1.0}, 400) == 0
+
+
+@given(st.text(alphabet="ab. !\n", max_size=900), st.integers(1, 400))
+def test_a_focus_is_a_place_in_the_text(text: str, chars_max: int) -> None:
+    assert 0 <= find_focus(text, {"a": 1.0, "ab": 2.0}, chars_max) <= len(text)

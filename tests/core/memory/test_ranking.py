@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.memory.ranking import (
+    NOTE_WEIGHTS,
     Alike,
     Candidate,
     Weights,
@@ -128,10 +129,18 @@ def test_what_stands_beside_a_match_counts() -> None:
     """The neighbour of the best passage goes before a stranger of the same weight."""
     best = Candidate(1, source=1, place=4, words=5.0)
     beside = Candidate(2, source=1, place=5, words=1.0)
-    stranger = Candidate(3, source=2, place=0, words=1.0)
+    stranger = Candidate(3, source=2, place=2, words=1.0)
     order = rank([stranger, beside, best], {}, weights=Weights(again=1.0))
 
     assert [one.id for one in order] == [1, 2, 3]
+
+
+def test_the_words_that_a_session_begins_with_count_more() -> None:
+    opening = Candidate(1, source=1, place=0, words=1.0)
+    later = Candidate(2, source=2, place=1, words=1.0)  # of equals the one written later is first
+
+    assert [one.id for one in rank([opening, later], {})] == [1, 2]
+    assert [one.id for one in rank([opening, later], {}, weights=NOTE_WEIGHTS)] == [2, 1]
 
 
 @given(st.integers(0, 20), st.integers(-20, 20))

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.extract.statements import same_words
-from holdfast.core.limits import INJECTION_CHARS, PASSAGE_CHARS_MAX, RECALL_TURNS_MAX
+from holdfast.core.limits import (
+    INJECTION_CHARS,
+    PASSAGE_CHARS_MAX,
+    RECALL_TURN_CHARS_MAX,
+    RECALL_TURNS_MAX,
+)
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.memory.search_terms import terms
 from holdfast.core.sentences import sentence_spans
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 def passages(text: str, chars_max: int = PASSAGE_CHARS_MAX) -> list[str]:
@@ -99,6 +106,9 @@ class Hit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The turns after it, the nearest first; notes have none."""
     superseded_by: str | None = None
     """The citation of a later hit that states the same fact anew."""
+    focus: int = 0
+    """The place in the text where the sentences begin that hold the most words of the query: a
+    prompt shows these."""
 
 
 class NoteCitation(msgspec.Struct, frozen=True):
@@ -206,11 +216,35 @@ def _from_near_to_far(
 def _part(hit: Hit, room: int) -> str:
     """A hit under its citation, cut where it does not fit; empty where too little of it would."""
     later = f", superseded by {hit.superseded_by}" if hit.superseded_by else ""
-    head = f"[{hit.role.capitalize()} {hit.citation}{later}]\n"
-    text = escape(hit.text.strip())
-    if room - len(head) < min(_PART_CHARS_MIN, len(text)):
+    day = f", {iso_utc(hit.ts)[:10]}" if hit.ts else ""  # without it nobody knows "last week"
+    head = f"[{hit.role.capitalize()} {hit.citation}{day}{later}]\n"
+    text = escape(hit.text[hit.focus :].strip())
+    room = min(room - len(head), RECALL_TURN_CHARS_MAX)
+    if room < min(_PART_CHARS_MIN, len(text)):
         return ""
-    return head + cut(text, room - len(head), keep="head").text
+    return head + cut(text, room, keep="head").text
+
+
+def find_focus(text: str, worths: Mapping[str, float], chars_max: int) -> int:
+    """Return the start of the sentence from which `chars_max` characters hold the most of the
+    words. A text that fits is shown from its start."""
+    if len(text) <= chars_max:
+        return 0
+    spans = list(sentence_spans(text))
+    found = [worths.keys() & set(terms(text[start:end])) for start, end in spans]
+    best, most, last = 0, 0.0, len(text) - chars_max
+    for place, (start, _end) in enumerate(spans):
+        inside: set[str] = set()
+        for (_start, end), words in zip(spans[place:], found[place:], strict=True):
+            if end > start + chars_max:
+                break
+            inside |= words
+        worth = sum(worths[word] for word in inside)
+        if worth and worth >= most:  # of equals the last: it begins with such a word
+            best, most = start, worth
+        if start >= last:
+            break
+    return best
 
 
 def _is_known(text: str, known: str) -> bool:

@@ -63,8 +63,10 @@ class Weights(msgspec.Struct, frozen=True):
     """The same where there are no vectors."""
     alike_meaning: float = 2.0
     """Of how near it comes to them in meaning."""
-    user: float = 0.5
+    user: float = 1.0
     """For what a person said, against long replies to it."""
+    opening: float = 0.5
+    """For the words a session begins with: they say what it is about."""
     named_time: float = 0.6
     """For what was said at a time that the question names."""
     recency: float = 1.0
@@ -74,7 +76,7 @@ class Weights(msgspec.Struct, frozen=True):
     """After how many days it is half of that."""
     identifier: float = 0.3
     """For holding the rare names and numbers of the query."""
-    again: float = 0.8
+    again: float = 0.9
     """The factor on a score for each hit from the same source that ranks before it."""
 
 
@@ -92,6 +94,7 @@ NOTE_WEIGHTS: Final = Weights(
     recency=0.1,
     again=0.97,
     user=0.05,
+    opening=0.0,
 )
 """A file of notes is no conversation: what stands beside a note says little about it."""
 
@@ -262,6 +265,7 @@ def _worths(
         score = own[item.id] + neighbour * beside[item.id]
         score *= 1 + weights.user * item.is_user
         score += whole.get(item.source, 0.0)
+        score += weights.opening * (item.place == 0)
         score += weights.identifier * item.identifiers
         score += weights.named_time * item.is_at_named_time
         if item.ts is not None:
@@ -277,10 +281,10 @@ def _most(weights: Weights, *, has_meaning: bool) -> float:
     own = (1 + weights.similarity * has_meaning) * (1 + neighbour) * (1 + weights.user)
     if not has_meaning:
         whole = weights.source_alone + weights.alike_words_alone
-        return own + whole + weights.identifier + weights.recency_alone
+        return own + whole + weights.opening + weights.identifier + weights.recency_alone
     whole = weights.source + weights.source_best + weights.source_mean
     whole += weights.alike_words + weights.alike_meaning
-    return own + whole + weights.identifier + weights.recency
+    return own + whole + weights.opening + weights.identifier + weights.recency
 
 
 def _whole(

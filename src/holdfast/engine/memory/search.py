@@ -24,6 +24,7 @@ from holdfast.core.limits import (
     RECALL_LIMIT,
     RECALL_LIMIT_MAX,
     RECALL_QUERY_CHARS_MAX,
+    RECALL_TURN_CHARS_MAX,
 )
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.replay import assistant_text, user_text
@@ -33,9 +34,11 @@ from holdfast.core.memory.hits import (
     RecordCitation,
     cite_note,
     cite_record,
+    find_focus,
     injection,
     read_citation,
 )
+from holdfast.core.memory.ranking import query_terms
 from holdfast.core.owners import NO_OWNER, owner_argument, owner_of, owner_text
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, scrub
@@ -266,7 +269,10 @@ class Memory:
         ranked = list(newest_first(ranked, replaced))[:limit]
         said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
         beside = Neighbours(self._index, said, before, self.redactor)
-        hits = {row.id: self._hit(rank, row, sources[row.source], beside) for rank, row in ranked}
+        asked = query_terms(query)
+        hits = {
+            row.id: self._hit(rank, row, sources[row.source], beside, asked) for rank, row in ranked
+        }
         marked = [
             msgspec.structs.replace(hit, superseded_by=hits[replaced[id_]].citation)
             if replaced.get(id_) in hits
@@ -329,10 +335,18 @@ class Memory:
             len(sources), passages, self._vectors.count([source.id for source in sources])
         )
 
-    def _hit(self, rank: Ranked, row: FoundPassage, source: IndexSource, beside: Neighbours) -> Hit:
+    def _hit(
+        self,
+        rank: Ranked,
+        row: FoundPassage,
+        source: IndexSource,
+        beside: Neighbours,
+        asked: Mapping[str, float],
+    ) -> Hit:
         mask = self.redactor.text
         text, name = mask(row.text), mask(source.name)
         score = round(rank.score, 4)
+        focus = find_focus(text, asked, RECALL_TURN_CHARS_MAX)
         if source.kind == "session":
             return Hit(
                 score,
@@ -344,6 +358,7 @@ class Memory:
                 ts=row.ts,
                 turns_before=beside.before(row, name),
                 turns_after=beside.after(row, name),
+                focus=focus,
             )
         path = mask(source.name.removeprefix(self._indexer.prefix))
         session, _, record = row.record.partition(" ")
@@ -357,6 +372,7 @@ class Memory:
             path,
             (row.first_line, row.last_line),
             row.ts,
+            focus=focus,
         )
 
 
