@@ -132,7 +132,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
-        *("status", "state", "reading", "rewinding", "lifecycle", "base", "own_loop", "session"),
+        *("status", "state", "reading", "rewinding", "lifecycle", "base", "handles", "session"),
         "async_session",
     ),
     "surfaces": (

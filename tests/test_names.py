@@ -12,7 +12,7 @@ from scripts import house
 
 CROWDED_MODULES: dict[str, int] = {
     "core/flow/events.py": 29,
-    "core/log/records.py": 30,
+    "core/log/records.py": 31,
     "errors.py": 37,
 }
 """Modules with more than 400 lines, and how many they have; words of fields do not count."""
@@ -25,8 +25,8 @@ WIDE_CLASSES: dict[str, int] = {
     "core/projection/draft.py:ViewDraft": 30,
     "core/projection/steps.py:Thread": 25,
     "importers/common/base.py:Draft": 17,
-    "engine/session/async_session.py:AsyncSession": 21,
-    "engine/session/session.py:Session": 22,
+    "engine/session/async_session.py:AsyncSession": 22,
+    "engine/session/session.py:Session": 23,
     "testing/loopback/exchange.py:Exchange": 30,
     "testing/loopback/faults.py:Fault": 30,
     "testing/loopback/server.py:Loopback": 20,

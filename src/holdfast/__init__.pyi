@@ -6,7 +6,10 @@ from holdfast.core.history.access import (
     Caller as Caller,
     OPERATOR as OPERATOR,
 )
-from holdfast.core.log.ids import SessionKey as SessionKey
+from holdfast.core.log.ids import (
+    CallKey as CallKey,
+    SessionKey as SessionKey,
+)
 from holdfast.core.log.records import (
     Assistant as Assistant,
     Record as Record,
@@ -42,6 +45,7 @@ from holdfast.engine.session.options import SessionOptions as SessionOptions
 from holdfast.engine.session.session import Session as Session
 from holdfast.engine.session.status import Status as Status
 from holdfast.engine.tool_values import ToolOutput as ToolOutput
+from holdfast.engine.tools import tool as tool
 from holdfast.errors import (
     HoldfastError as HoldfastError,
     ModelError as ModelError,

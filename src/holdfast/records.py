@@ -6,6 +6,7 @@
 # isort: skip_file
 from holdfast.core.log.records import (
     CallFailure as CallFailure,
+    CallState as CallState,
     Checkpoint as Checkpoint,
     Compaction as Compaction,
     Flush as Flush,

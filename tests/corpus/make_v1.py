@@ -16,6 +16,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,
     CallFailure,
+    CallState,
     Checkpoint,
     Compaction,
     Epoch,
@@ -365,12 +366,52 @@ def added(root: Path) -> None:
     made.store.close()
 
 
+def parked(root: Path) -> None:
+    """Added with the record type `call` and the fields `pending` and `key` of results."""
+    made = Maker(root, "parked")
+    made.store.create(made.key)
+    made.append(User(content="Refund 80 to Ada."))
+    call = {"type": "tool_use", "id": "toolu_1", "name": "refund", "input": {"amount": 80}}
+    (reply,) = made.append(Assistant(content=[call], stop_reason="tool_use"))
+    key = f"0123456789abcdef-0-{reply}"
+    about = {"key": key, "call": "toolu_1", "reply": reply, "name": "refund"}
+    made.append(
+        CallState(
+            **about,
+            state="parked",
+            arguments={"amount": 80},
+            reason="above 50",
+            until=1_763_086_400.0,
+        )
+    )
+    made.append(
+        ToolResult(tool_use_id="toolu_1", content="[It waits.]", name="refund", pending=True),
+        User(content="And meanwhile?"),
+    )
+    made.append(Assistant(content="It waits for a person."))
+    made.append(CallState(**about, state="parked", arguments={"amount": 80}, is_told=True))
+    made.append(
+        CallState(
+            **about,
+            state="approved",
+            by="ops",
+            reason="half of it",
+            arguments={"amount": 40},
+            scope="session",
+        )
+    )
+    made.append(CallState(**about, state="started"))
+    made.append(ToolResult(tool_use_id="toolu_1", content="refunded 40", name="refund", key=key))
+    made.append(Assistant(content="Ada got 40."))
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
     made = (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed)
-    for make in (*made, failed, renewed, added):
+    for make in (*made, failed, renewed, added, parked):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

@@ -46,6 +46,8 @@ a484cb5c99ecec8b6b3191ffc13d940a809f4fdd2b83000cd04e39bdcd8f247d  v1/informed.ex
 27eeb24653b78b05140141782c391374c92f29c09c8a21ae919785d9dcf619b4  v1/informed.jsonl
 f9e6b5d1113797fbfefe4326cae9180d6685599b152989532d46f4f68bd73995  v1/owned.expected.json
 9200632361af4d79ba55fef89644d4a784b03cd422e5a6256dfa716fa8f99399  v1/owned.jsonl
+bd6136db8974b8e9e1b6d0e38a31cf367b1ac00b254ea07c97a3d16b1c59bbff  v1/parked.expected.json
+1346c692f51362ad177eee661a41b850756621ceb4c45a28b13829da06cbab9f  v1/parked.jsonl
 ecfa407a7bf05186b138296890f2f5a193f4b29e828b5d19b6626c626ac753c1  v1/renewed.expected.json
 cba0464e87fd56253d6007ab4792467f84cb061587b14315ba248f646eaa1581  v1/renewed.jsonl
 07bf2505461483a42cceb4dc044eb2ed8c97ee4403d035444e79d0cb754eb225  v1/torn.expected.json
@@ -160,7 +162,7 @@ def test_corpus_of_the_current_version_has_every_record_type(
 ) -> None:
     """A new record type comes with a frozen log that holds it."""
     every = store.verify(placed(tmp_path, CORPUS / "v1" / "every-type.jsonl"))
-    names = ("undone", "continued", "informed", "failed", "renewed", "added")
+    names = ("undone", "continued", "informed", "failed", "renewed", "added", "parked")
     later = [CORPUS / "v1" / f"{name}.jsonl" for name in names]
     lines = [line for path in later for line in path.read_text().splitlines()]
     types = {json.loads(line)["type"] for line in lines}

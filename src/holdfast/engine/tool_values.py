@@ -41,6 +41,9 @@ class ToolOutput(msgspec.Struct, frozen=True):
     """True where the tool failed."""
     details: Any = None
     """For programs; the model does not see it."""
+    pending: bool = False
+    """True where the result is not known yet: `content` stands in its place, and the result follows
+    by the key of the call."""
 
 
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
@@ -51,7 +54,14 @@ def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
     try:
         if isinstance(value, ToolOutput):
             content, details = _content(value.content), _storable(value.details)
-            return Outcome(call_id, content, bool(value.is_error), details, seconds)
+            return Outcome(
+                call_id,
+                content,
+                bool(value.is_error),
+                details,
+                seconds,
+                pending=bool(value.pending),
+            )
         return Outcome(call_id, _content(value), seconds=seconds)
     except KeyboardInterrupt:
         raise

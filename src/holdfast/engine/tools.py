@@ -7,11 +7,12 @@ import inspect
 import re
 import typing
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from holdfast.core.flow.effects import Outcome
+from holdfast.core.log.ids import CallKey
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut
@@ -34,13 +35,67 @@ _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
 
 
+Retry = Literal["never", "safe"]
+_MARK: Final = "__holdfast_tool__"
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+NO_KEY: Final = CallKey("")
+"""Of a call that is in no log."""
+
+
+class ToolRules(msgspec.Struct, frozen=True):
+    """The ways in which the calls of a function are run, as `tool` states them."""
+
+    retry: Retry = "never"
+    """`safe` where a call whose outcome is unknown may be run again."""
+
+
+NO_RULES: Final = ToolRules()
+
+
+def tool(*, retry: Retry = "never") -> Callable[[F], F]:
+    """Say of a function how its calls are run, as a decorator; it stays the function it is.
+
+    With `retry="safe"`, a call whose process died is run again, with the same `CallKey`. By default
+    it is not, and the model learns that its outcome is unknown.
+    """
+    if retry not in get_args(Retry):
+        known = " or ".join(f'"{word}"' for word in get_args(Retry))
+        raise BadSetting(f"`retry` cannot be {show(retry)}", hint=f"pass {known}")
+    rules = ToolRules(retry)
+
+    def mark(function: F) -> F:
+        try:
+            setattr(function, _MARK, rules)
+        except AttributeError as error:
+            raise BadSetting(
+                f"`{cut(show(function), _SHOWN_CHARS).text}` cannot be marked as a tool",
+                hint="decorate the function, or the function of a method",
+            ) from error
+        return function
+
+    return mark
+
+
 class ToolFunction:
     """A function that the model can call."""
 
-    def __init__(self, function: Callable[..., Any], tool: Tool, arguments: type) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        tool: Tool,
+        arguments: type,
+        *,
+        rules: ToolRules = NO_RULES,
+        key_parameter: str = "",
+    ) -> None:
+        """`key_parameter` is the one that gets the key of the call; the model does not see it."""
         self.function = function
         self.tool = tool
+        self.rules = rules
         self._arguments = arguments
+        self.key_parameter = key_parameter
         self.is_async = inspect.iscoroutinefunction(function)
 
     def bind(self, call: ToolCall) -> dict[str, Any]:
@@ -90,7 +145,15 @@ class Toolbox:
     def function(self, name: str) -> ToolFunction | None:
         return self._functions.get(name)
 
-    def prepare(self, call: ToolCall) -> tuple[ToolFunction, dict[str, Any]] | Outcome:
+    @property
+    def safe_to_retry(self) -> frozenset[str]:
+        """The tools whose calls may be run again where their outcome is unknown."""
+        named = self._functions.items()
+        return frozenset(name for name, function in named if function.rules.retry == "safe")
+
+    def prepare(
+        self, call: ToolCall, key: CallKey = NO_KEY
+    ) -> tuple[ToolFunction, dict[str, Any]] | Outcome:
         """Return the function and its arguments for a call, or the error to answer it with."""
         found = self._functions.get(call.name)
         if found is None:
@@ -99,7 +162,8 @@ class Toolbox:
             return Outcome(call.id, text, is_error=True)
         try:
             arguments = self._vault.resolve(call.arguments, call.name)
-            return found, found.bind(msgspec.structs.replace(call, arguments=arguments))
+            bound = found.bind(msgspec.structs.replace(call, arguments=arguments))
+            return found, {**bound, **({found.key_parameter: key} if found.key_parameter else {})}
         except Exception as error:  # a type of the caller's may refuse with any of its own
             text = f"The arguments of `{call.name}` are invalid: {show(error)}"
             return Outcome(call.id, text, is_error=True)
@@ -123,8 +187,21 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
         )
     description, parameters = _read_docstring(inspect.getdoc(function) or "")
     fields = _fields(function, name, parameters)
-    arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
-    return ToolFunction(function, Tool(name, description, _schema(arguments, name)), arguments)
+    keyed = [field[0] for field in fields if field[1] is CallKey]
+    if len(keyed) > 1:
+        raise BadSetting(
+            f"the tool `{name}` takes the key of its call as `{keyed[0]}` and as `{keyed[1]}`",
+            hint="a call has one key: keep one of the parameters",
+        )
+    shown = [field for field in fields if field[0] not in keyed]
+    arguments = msgspec.defstruct(name, shown, forbid_unknown_fields=True, kw_only=True)
+    return ToolFunction(
+        function,
+        Tool(name, description, _schema(arguments, name)),
+        arguments,
+        rules=getattr(function, _MARK, NO_RULES),
+        key_parameter=keyed[0] if keyed else "",
+    )
 
 
 def make_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
@@ -157,6 +234,9 @@ def _fields(function: Callable[..., Any], name: str, descriptions: dict[str, str
                 hint="remove the `/` from its signature",
             )
         kind = hints.get(parameter.name, Any)
+        if kind is CallKey:
+            fields.append((parameter.name, kind))
+            continue
         if parameter.name in descriptions:
             kind = typing.Annotated[kind, msgspec.Meta(description=descriptions[parameter.name])]
         if parameter.default is parameter.empty:

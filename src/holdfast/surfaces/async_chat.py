@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.owners import OwnerFilter
+    from holdfast.engine.session.handles.own_loop import AsyncOwnLoop
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.engine.session.own_loop import AsyncOwnLoop
     from holdfast.engine.session.session import Session
     from holdfast.ports import AsyncModel, Clock, SessionStore
     from holdfast.surfaces.answers import CommandAnswer

@@ -18,10 +18,11 @@ from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.flow.effects import Effect, Flow, Outcome
     from holdfast.core.flow.events import Event
+    from holdfast.core.log.ids import CallKey
     from holdfast.core.models.messages import ToolCall
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.ports import Model, OnDelta
@@ -113,7 +114,7 @@ class Simulated(BlockingDriver):
     def __init__(self, simulation: Simulation, *args: Any) -> None:
         super().__init__(*args)
         self._simulation = simulation
-        self._started: list[ToolCall] = []
+        self._started: list[tuple[ToolCall, CallKey]] = []
         self._outcomes: list[Outcome] = []
 
     def run(self, flow: Flow[T]) -> T:
@@ -128,7 +129,7 @@ class Simulated(BlockingDriver):
         simulation.begin(effect)
         match effect:
             case StartTools():
-                self._begin(effect.calls)
+                self._begin(effect)
                 value = None
             case NextToolResult():
                 value = self._next()
@@ -146,17 +147,17 @@ class Simulated(BlockingDriver):
             raise raised
         return super().error_for_flow(raised)
 
-    def _begin(self, calls: Sequence[ToolCall]) -> None:
-        shuffled = list(calls)
+    def _begin(self, started: StartTools) -> None:
+        shuffled = list(zip(started.calls, started.keys, strict=True))
         self._simulation.random.shuffle(shuffled)
         self._started += shuffled
         if self._simulation.is_eager:
-            self._outcomes += [self._run(call) for call in shuffled]
+            self._outcomes += [self._run(*call) for call in shuffled]
             self._started.clear()
 
     def _next(self) -> Outcome:
         if not self._outcomes:
-            self._outcomes.append(self._run(self._started.pop(0)))
+            self._outcomes.append(self._run(*self._started.pop(0)))
         return self._outcomes.pop(0)
 
 

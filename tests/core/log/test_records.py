@@ -136,6 +136,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "mode": {"type": "mode", "mode": "fresh"},
     "epoch": {"type": "epoch", "cause": "system"},
     "tools": {"type": "tools", "tools": [{"name": "look"}]},
+    "call": {"type": "call", "key": "k", "state": "started", "call": "c", "reply": "r"},
     "novel": {"type": "novel"},
 }
 

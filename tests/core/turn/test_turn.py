@@ -82,7 +82,7 @@ def test_calls_of_a_running_turn_are_not_interrupted() -> None:
 )
 def test_which_calls_have_no_result(records: list[Any], open_calls: list[str]) -> None:
     """Of the newest reply; results in a provider's own shape count."""
-    assert [call.id for call in calls_left(said(records))] == open_calls
+    assert [found.call.id for found in calls_left(said(records))] == open_calls
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.turn.compact import was_cut
 from holdfast.core.turn.options import Limits, Summary
 from holdfast.core.window import Window
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
@@ -130,9 +132,9 @@ def test_a_cut_of_others_stops_a_cut_of_ours() -> None:
     seen = log.read(Window(32_000))[-1].id
     ours = Compaction(summary="ours")
     store.append(key, [Compaction(summary="theirs")], expect=None)
-    assert log.append([ours], unless_cut=True, since=seen) is None
+    assert log.append([ours], unless=partial(was_cut, seen)) is None
     log.read(Window(32_000))
-    assert log.append([ours], unless_cut=True, since=seen) is None
+    assert log.append([ours], unless=partial(was_cut, seen)) is None
     assert [one.summary for one in boundaries(list(store.read(key)))] == ["theirs"]
 
 
@@ -142,7 +144,7 @@ def test_a_message_of_others_does_not_stop_a_cut_of_ours() -> None:
     store.append(key, [User(content="one")], expect=None)
     seen = log.read(Window(32_000))[-1].id
     store.append(key, [User(content="two")], expect=None)
-    assert log.append([Compaction(summary="ours")], unless_cut=True, since=seen) is not None
+    assert log.append([Compaction(summary="ours")], unless=partial(was_cut, seen)) is not None
 
 
 def test_a_head_that_was_moved_elsewhere_is_a_conflict_once() -> None:

@@ -21,6 +21,7 @@ from holdfast.core.log.records import (
     BY_TYPE,
     Assistant,
     CallFailure,
+    CallState,
     Checkpoint,
     Compaction,
     Epoch,
@@ -93,6 +94,7 @@ UNSENT: dict[str, Record] = {
     "failure": CallFailure(cause=WORD),
     "mode": Mode(mode="continue", continued_in=WORD),
     "epoch": Epoch(cause=WORD, detail=WORD),
+    "call": CallState(key=WORD, state=WORD, call=WORD, reply=WORD, name=WORD, reason=WORD),
     "tools": ToolsAdded(tools=[{"name": WORD}]),  # the caller declares them, or they are gone
     "": Unknown(type="novel", extra={"text": WORD}),
 }

@@ -15,8 +15,8 @@ from holdfast.core.log.records import Assistant
 from holdfast.core.models.prices import Price
 from holdfast.core.owners import ANY_OWNER
 from holdfast.engine.session.async_session import AsyncSession
+from holdfast.engine.session.handles.own_loop import AsyncOwnLoop, OwnLoop
 from holdfast.engine.session.options import _GONE_OPTIONS, OptionKeywords, SessionOptions
-from holdfast.engine.session.own_loop import AsyncOwnLoop, OwnLoop
 from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, UsageError
 from holdfast.providers.models import model

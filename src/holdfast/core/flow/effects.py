@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.events import Event, Purpose
+    from holdfast.core.log.ids import CallKey
     from holdfast.core.log.records import Assistant, Content, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt, ToolCall
@@ -38,19 +39,24 @@ class Read(msgspec.Struct, frozen=True):
     window: Window
 
 
+class ReadSince(msgspec.Struct, frozen=True):
+    """Returns the records of the path from this one on, however old it is; none where it is not on
+    the path."""
+
+    record: str
+
+
 class Append(msgspec.Struct, frozen=True):
     """Makes records durable, all or none, and returns them with their ids.
 
     Records that another writer appended meanwhile come before them. A run that has lost the
-    session's turn writes nothing: `LeaseLost` is raised. With `unless_cut`, nothing is
-    appended and None is returned where the view was cut, or its branch left, after the record
-    `since`.
+    session's turn writes nothing: `LeaseLost` is raised. With `unless`, nothing is
+    appended and None is returned where its branch was left, or where that is true of the records
+    of the view as they are then.
     """
 
     records: Sequence[Record]
-    unless_cut: bool = False
-    since: str = ""
-    """The newest record that the flow has read."""
+    unless: Callable[[Sequence[Record]], bool] | None = None
     unless_key: str = ""
     """With a key, nothing is appended and None is returned where a message has it already."""
 
@@ -153,6 +159,8 @@ class StartTools(msgspec.Struct, frozen=True):
     """Starts tools in parallel. Returns nothing."""
 
     calls: Sequence[ToolCall]
+    keys: Sequence[CallKey]
+    """The key of each call."""
 
 
 class NextToolResult(msgspec.Struct, frozen=True):
@@ -169,6 +177,8 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     refused: str | None = None
     """The reason for which it was not run; None where it was."""
+    pending: bool = False
+    """True where the result comes later, by the key of the call."""
 
 
 class Sleep(msgspec.Struct, frozen=True):
@@ -202,6 +212,7 @@ class RunBlocking(msgspec.Struct, frozen=True):
 
 StoreEffect: TypeAlias = (
     Read
+    | ReadSince
     | Append
     | FindMessage
     | AcquireTurn

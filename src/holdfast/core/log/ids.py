@@ -5,8 +5,9 @@ A caller that repeats a message under the same key means the first one.
 
 from __future__ import annotations
 
+import hashlib
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
 
 import msgspec
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # are as many, it sorts as text like the number it stands for.
 _RANDOM_BITS = 28
 _OWN_ID = lazy_pattern("[0-9a-f]{18}")
+_DIGEST_CHARS = 16  # of a session, in the keys of its calls
 
 _NAME_RULE = (
     f"letters, digits, `-` and `_`, starting with a letter or digit, at most {ID_CHARS_MAX}"
@@ -47,6 +49,42 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.agent}/{self.session}"
+
+
+CallKey = NewType("CallKey", str)
+"""The key of one tool call, the same however often the call is tried: give it to whoever carries
+the effect out, as its idempotency key. A parameter of a tool that is annotated with it gets the key
+of the call; the model does not see that parameter."""
+
+
+def call_key(key: str, reply: str, place: int) -> CallKey:
+    """Return the key of the call at a place of a reply, in the session `agent/id`.
+
+    It tells the record of the reply, and not the name of the session, which may be a person's.
+    """
+    return CallKey(f"{_digest(key)}-{place}-{reply}")
+
+
+class CallPlace(msgspec.Struct, frozen=True):
+    """The place of a call in a session."""
+
+    reply: str
+    """The record of the reply that made it."""
+    place: int
+    """Its index among the calls of the reply."""
+
+
+def place_of(key: str, call: str) -> CallPlace | None:
+    """Return the place that a call key names; None where it is none of the session `agent/id`."""
+    digest, _, rest = call.partition("-")
+    place, _, reply = rest.partition("-")
+    if digest != _digest(key) or not (place.isascii() and place.isdecimal()) or not reply:
+        return None
+    return CallPlace(reply, int(place))
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS]
 
 
 def check_name(kind: str, value: str) -> None:

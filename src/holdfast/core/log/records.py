@@ -166,6 +166,11 @@ class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
     """A value for programs; no model sees it."""
     output_ref: OutputRef | None = None
     """The address of the whole result, where it was moved out of the log."""
+    pending: bool = False
+    """True where the result was not known yet: this stands in its place, and it may follow."""
+    key: str | None = None
+    """The key of the call, in a result that came after a request had gone out without it. It is
+    told as news and takes nobody's place."""
 
 
 class ToolUse(_Record, frozen=True, tag="tool_use", kw_only=True):
@@ -262,6 +267,36 @@ class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """The provider that refused it."""
     model: str | None = None
     """The model that it is not sent to again; none means every model."""
+
+
+class CallState(_Record, frozen=True, tag="call", kw_only=True):
+    """The state of a tool call, beside its result. The newest one of a key counts."""
+
+    key: str
+    """The key of the call, unique in its session."""
+    state: str
+    """`parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: nobody
+    did in time. `withdrawn`: the session went on elsewhere. `started`: it was run, and its outcome
+    is unknown until a result follows."""
+    call: str
+    """The id of the call in the reply."""
+    reply: str
+    """The record of the reply that made it."""
+    name: str = ""
+    """The name of the tool."""
+    arguments: Json | None = None
+    """The arguments of the call: as the model gave them where it was parked, and others that it was
+    approved with."""
+    reason: str = ""
+    """Why it was parked, or the words of the person who decided."""
+    by: str = ""
+    """Who decided."""
+    until: float | None = None
+    """The time after which nobody may decide, in seconds since 1970."""
+    scope: str = ""
+    """`session` where the approval holds for later calls of the tool, too."""
+    is_told: bool = False
+    """True where a request had gone out with something else in the place of its result."""
 
 
 class ToolsAdded(_Record, frozen=True, tag="tools", kw_only=True):
@@ -381,6 +416,7 @@ _Known: TypeAlias = (
     | Mode
     | Epoch
     | ToolsAdded
+    | CallState
 )
 Record: TypeAlias = _Known | Unknown
 """A line of a session's log. The classes of this union are all there are."""

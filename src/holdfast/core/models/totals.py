@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.log.records import (
     Assistant,
     CallFailure,
+    CallState,
     Checkpoint,
     Compaction,
     Epoch,
@@ -183,7 +184,7 @@ class SessionTotals(msgspec.Struct):
                 pass  # costs nothing
             case ModelChange() | CallFailure() | Mode() | InjectedContext() | Epoch() | Unknown():
                 pass  # costs nothing
-            case ToolsAdded():
+            case ToolsAdded() | CallState():
                 pass  # costs nothing
             case _:
                 assert_never(record)

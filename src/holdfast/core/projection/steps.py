@@ -145,7 +145,7 @@ class Thread:
         """The number of times each call id was given out."""
         self._answered: set[str] = set()
         self._interrupted: set[str] = set()
-        """Calls whose result says only that they were interrupted."""
+        """Calls whose result only stands in the place of one that was not known."""
 
     def feed(self, record: Record) -> None:
         self._order[record.id] = len(self._order)
@@ -268,7 +268,7 @@ class Thread:
 
     def _take_result(self, record: ToolResult) -> None:
         step = self._step
-        if step is None or not step.takes(record):
+        if record.key is not None or step is None or not step.takes(record):
             self._take_stray(record)
             return
         content = self._lift_payloads(record, read_pieces(record.content))
@@ -281,14 +281,20 @@ class Thread:
             self._repair("moved-result", record, "came after a user message")
         call = step.answer(record, content)
         self._answered.add(record.tool_use_id)
-        if record.content == INTERRUPTED:
+        if _stands_in(record):
             self._interrupted.add(record.tool_use_id)
         if call.id != record.tool_use_id and not record.tool_use_id.strip():
             self._repair("blank-id", record, f"taken for the answer to `{call.name}`")
 
     def _take_stray(self, record: ToolResult) -> None:
         """A result that the open step did not ask for."""
-        if record.tool_use_id in self._interrupted and record.content != INTERRUPTED:
+        if record.key is not None:  # it says itself whose it is, once
+            if record.key not in self._answered:
+                self._answered.add(record.key)
+                self._tell_late(record)
+            else:
+                self._repair("duplicate-result", record, record.tool_use_id)
+        elif record.tool_use_id in self._interrupted and not _stands_in(record):
             # Somebody took it for interrupted while it ran.
             self._interrupted.discard(record.tool_use_id)
             self._repair("late-result", record, record.tool_use_id)
@@ -303,10 +309,15 @@ class Thread:
 
     def _tell_late(self, record: ToolResult) -> None:
         """The model was told that the call was interrupted; that stays, and this is news."""
-        self._answered.add(record.tool_use_id)
         content = self._lift_payloads(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
-        label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
-        self._add_said(MessagePart(record.id, "tool_result", "user", (label, *content)))
+        if record.key is None:
+            self._answered.add(record.tool_use_id)
+            name = record.tool_use_id
+            content = (
+                Text(f"[The result of the interrupted call `{name}` arrived late:]"),
+                *content,
+            )
+        self._add_said(MessagePart(record.id, "tool_result", "user", content))
 
     def _add_said(self, part: MessagePart) -> None:
         waiting = self._closed if self._step is None else self._waiting
@@ -535,6 +546,10 @@ def _strip_signature(block: Block) -> Block:
             return msgspec.structs.replace(block, signature="")
         case _:
             return block  # nothing else is signed apart from thinking
+
+
+def _stands_in(record: ToolResult) -> bool:
+    return record.pending or record.content == INTERRUPTED  # what versions before 0.2 stored
 
 
 def _is_answer(block: Block) -> bool:

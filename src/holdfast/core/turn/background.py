@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.flow.effects import Emit, Now, Read
 from holdfast.core.flow.events import BackgroundSummary
 from holdfast.core.log.records import MESSAGES, Assistant
+from holdfast.core.turn.calls import open_calls
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import (
     POOR_SUMMARIES_MAX,
@@ -20,7 +21,6 @@ from holdfast.core.turn.run import (
     newest_cut,
 )
 from holdfast.core.turn.summarise import Summariser
-from holdfast.core.turn.tool_results import open_calls
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from holdfast.core.flow.events import (
     Pruned,
     PruneStarted,
 )
-from holdfast.core.log.records import MESSAGES, Compaction, Prune, User
+from holdfast.core.log.records import MESSAGES, Compaction, Prune, Undo, User
 from holdfast.core.log.replay import Boundaries
 from holdfast.core.models.usage import add_up
 from holdfast.core.projection.view import turn_records
@@ -226,7 +226,9 @@ class _CompactionRun:
         decisions += run.boundary_records(self._records, turn_records(made))
         newest = self._records[-1].id if self._records else ""
         is_last = round_ >= _ROUNDS_MAX - 1
-        stored = yield Append(decisions, unless_cut=not is_last, since=newest)
+        stored = yield Append(
+            decisions, unless=None if is_last else functools.partial(was_cut, newest)
+        )
         if stored is None:
             detail = "another compaction came first"
             self.finished = CompactionFinished("skipped", self._reason, detail)
@@ -424,3 +426,13 @@ def _finish_event(
         cost=cost,
         protected=plan.protected_cut,
     )
+
+
+def was_cut(since: str, records: Sequence[Record]) -> bool:
+    """Return whether a record after `since` changed the view before it."""
+    for record in reversed(records):
+        if record.id == since:
+            return False
+        if isinstance(record, Compaction | Undo):
+            return True
+    return bool(since)  # the record is not on the path any more

@@ -24,6 +24,7 @@ from holdfast.core.refusals import (
 )
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
+from holdfast.core.turn.calls import NO_HOME
 from holdfast.core.turn.options import RunOptions
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
@@ -53,6 +54,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     options: RunOptions = RunOptions()
     tools: tuple[Tool, ...] = ()
+    safe_to_retry: frozenset[str] = frozenset()
+    """The tools whose calls may be run again where their outcome is unknown."""
     context_tool: Tool | None = None
     """Reads back what was moved out of the log or cut."""
     floor: int = WINDOW_FLOOR_TOKENS
@@ -125,6 +128,8 @@ class RunState:
         self.is_fresh = False
         """The next request after a reply goes to a session of its own (fresh mode)."""
         self._learned: Window | None = None
+        self.home = NO_HOME
+        """The session, and which of the calls in its log it made."""
         self.vault = Vault({})
         """Secrets that are stored as handles."""
         self.secret_watch = SecretWatch(self.vault)

@@ -18,74 +18,96 @@ from holdfast.core.flow.effects import (
 )
 from holdfast.core.flow.events import Interrupted, SecretFound, ToolFinished, ToolStarted
 from holdfast.core.limits import RESULT_CHARS_MAX
-from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
-from holdfast.core.models.messages import INTERRUPTED, ToolCall, read_blocks
+from holdfast.core.log.records import ToolResult, text_of
+from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
+from holdfast.core.turn.calls import STARTED, open_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.ids import CallKey
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.core.models.messages import ToolCall
     from holdfast.core.secrets.found import SecretFinding
     from holdfast.core.turn.run import RunState
 
 
-def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
-    """Run tools in parallel. Each result is in the log before the model is called again."""
+def run_tools(run: RunState, calls: Sequence[tuple[ToolCall, CallKey]]) -> Flow[list[Outcome]]:
+    """Run calls, each with its key, in parallel. Each result is in the log before the model is
+    called again."""
     allowed, outcomes = [], []
-    for call in calls:
+    for call, key in calls:
         denied = yield Emit(ToolStarted(call))
         if isinstance(denied, Deny):
             refusal = f"[Not run: {denied.reason}]"
             outcomes.append(Outcome(call.id, refusal, is_error=True, refused=denied.reason))
             yield from _finish(run, call, outcomes[-1])
         else:
-            allowed.append(call)
+            allowed.append((call, key))
     done: list[tuple[ToolCall, Outcome]] = []
     while allowed:
         # Where two calls share an id, the second waits: their results could not be told apart.
-        by_id = {call.id: call for call in reversed(allowed)}
-        yield StartTools(tuple(by_id.values())[::-1])
+        by_id = {pair[0].id: pair for pair in reversed(allowed)}
+        started = tuple(by_id.values())[::-1]
+        yield StartTools(tuple(call for call, _ in started), tuple(key for _, key in started))
         for _ in range(len(by_id)):
             outcome: Outcome = yield NextToolResult()
-            done.append((by_id[outcome.call_id], outcome))
+            done.append((by_id[outcome.call_id][0], outcome))
             yield from _finish(run, *done[-1])
-        allowed = [call for call in allowed if by_id[call.id] is not call]
-        for call in list(allowed):
-            same = next((outcome for other, outcome in done if other == call), None)
+        allowed = [pair for pair in allowed if pair not in started]
+        for pair in list(allowed):
+            same = next((outcome for other, outcome in done if other == pair[0]), None)
             if same is not None:  # an exact repetition: run it once
-                yield from _finish(run, call, same)
-                allowed.remove(call)
+                yield from _finish(run, pair[0], same)
+                allowed.remove(pair)
     return outcomes + [outcome for _call, outcome in done]
 
 
-def close_open_calls(run: RunState) -> Flow[list[ToolResult]]:
+def run_again(run: RunState) -> Flow[None]:
+    """Run the calls again that a run left open and that may be: with the same keys, so that whoever
+    carries an effect out knows it again."""
+    found = open_calls((yield Read(run.window)), run.home)
+    again = [each for each in found if each.may_run_again(run.settings.safe_to_retry)]
+    if again:
+        yield Append([each.state(STARTED) for each in again])
+        yield from run_tools(run, [(each.call, each.key) for each in again])
+
+
+def close_open_calls(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolResult]]:
     """Store results for calls that were left open: what a request says of them is in the log, and
-    stays as it was sent when the real result arrives."""
-    left = yield from interruptions(run)
+    stays as it was sent when the real result arrives. Where the caller `runs_again` what may be,
+    those stay open."""
+    left = yield from interruptions(run, runs_again=runs_again)
     if left:
         yield Append(left)
         yield Emit(Interrupted(tuple(result.tool_use_id for result in left)))
     return left
 
 
-def interruptions(run: RunState) -> Flow[list[ToolResult]]:
+def interruptions(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolResult]]:
     """Return results for calls that an earlier run left open; those of a running turn are not."""
-    left = open_calls((yield Read(run.window)))
+    left = open_calls((yield Read(run.window)), run.home)
     if left and (yield IsTurnRunning()):
         return []
-    return [error_result(call, INTERRUPTED) for call in left]
+    safe = run.settings.safe_to_retry if runs_again else frozenset()
+    return [error_result(each.call, INTERRUPTED) for each in left if not each.may_run_again(safe)]
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:
-    """Return a result that says why there is no other."""
-    return ToolResult(tool_use_id=call.id, name=call.name, content=text, is_error=True)
+    """Return a result that says why there is no other yet."""
+    return ToolResult(
+        tool_use_id=call.id, name=call.name, content=text, is_error=True, pending=True
+    )
 
 
-def store(run: RunState, result: ToolResult) -> Flow[str]:
-    """Append a result to the log, after its payload if that is large; returns its record id."""
+def store(
+    run: RunState, result: ToolResult, unless: Callable[[Sequence[Record]], bool] | None = None
+) -> Flow[str]:
+    """Append a result to the log, after its payload if that is large; returns its record id, which
+    is empty where `unless` says so of the records at hand."""
     result, hidden = run.secret_watch.hide(result)  # before any payload of it is stored
     if run.keeps_outputs:
         pictures = run.settings.target.dialect
@@ -93,28 +115,12 @@ def store(run: RunState, result: ToolResult) -> Flow[str]:
     result = msgspec.structs.replace(
         result, content=_bound_content(result.content), details=_bound_details(result.details)
     )
-    stored = yield Append((result,))
+    stored = yield Append((result,), unless=unless)
+    if stored is None:
+        return ""
     yield from report_secrets(run, stored[0], hidden)
     record: str = stored[0].id
     return record
-
-
-def open_calls(records: Sequence[Record]) -> list[ToolCall]:
-    """The tool calls of the newest assistant message that have no result yet."""
-    answered: set[str] = set()
-    alone: list[ToolCall] = []
-    for record in reversed(records):
-        if isinstance(record, ToolResult):
-            answered.add(record.tool_use_id)
-        elif isinstance(record, ToolUse):
-            alone.append(ToolCall(record.tool_use_id, record.name, {}))
-        elif isinstance(record, User):
-            answered |= _result_ids_in(record)
-        elif isinstance(record, Assistant):
-            blocks = read_blocks(record.content)
-            calls = [block for block in blocks if isinstance(block, ToolCall)]
-            return [call for call in (*calls, *alone[::-1]) if call.id not in answered]
-    return []
 
 
 def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:
@@ -125,6 +131,7 @@ def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:
         is_error=outcome.is_error,
         refused=outcome.refused,
         details=outcome.details,
+        pending=outcome.pending,
     )
     record = yield from store(run, result)
     chars = len(text_of(outcome.content))
@@ -163,12 +170,6 @@ def _json_size(value: Any) -> int:
         return len(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
         return 0  # the store raises the better error
-
-
-def _result_ids_in(record: User) -> set[str]:
-    """The ids of the calls that a message in a provider's own shape answers."""
-    blocks = record.content if isinstance(record.content, list) else []
-    return {str(raw.get("tool_use_id")) for raw in blocks if raw.get("type") == "tool_result"}
 
 
 def append_one(run: RunState, record: Record) -> Flow[str]:

@@ -8,6 +8,7 @@ continues: calls that never got a result are answered as interrupted, once, and 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from holdfast.core.flow.effects import (
     FindMessage,
     Outcome,
     Read,
+    ReadSince,
     SearchMemory,
     Sleep,
     StoredMessage,
@@ -37,6 +39,7 @@ from holdfast.core.flow.effects import (
 from holdfast.core.flow.events import (
     Interrupted,
     MemoryRecalled,
+    ToolFinished,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -44,9 +47,17 @@ from holdfast.core.flow.events import (
     TurnWaiting,
 )
 from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX, MESSAGE_KEY_CHARS_MAX
+from holdfast.core.log.ids import place_of
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, User, text_of
 from holdfast.core.log.views import MESSAGE_KEY, key_of
 from holdfast.core.outputs.offload import offload_content
+from holdfast.core.turn.calls import (
+    calls_of,
+    name_call,
+    open_calls,
+    outcome_in,
+    with_note,
+)
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.run import newest_cut
@@ -55,12 +66,12 @@ from holdfast.core.turn.tool_results import (
     close_open_calls,
     error_result,
     interruptions,
-    open_calls,
     report_secrets,
+    run_again,
     run_tools,
     store,
 )
-from holdfast.errors import HoldfastError, ToolLoop, TurnInProgress, UsageError
+from holdfast.errors import HoldfastError, LogConflict, ToolLoop, TurnInProgress, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,6 +81,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
+    from holdfast.core.turn.calls import ResultSeen
     from holdfast.core.turn.run import RunState
 
 
@@ -110,6 +122,7 @@ _CALLS_WATCHED: Final = 6
 that the model is going round in circles."""
 _OWN_FIELDS: Final = frozenset((*User.__struct_encode_fields__, "type", MESSAGE_KEY))
 """Fields of a message that a caller's `extra` must not replace."""
+_NEWS: Final = "[This is the result of your call of {}, which had none so far.]"
 _CANCELLED: Final = "[Cancelled by the user while it ran: the outcome is unknown.]"
 _STOPPED: Final = "[Stopped while it ran, not by the user: the outcome is unknown.]"
 
@@ -121,13 +134,13 @@ def turn(
     message = _user_record(content, key=key, extra=extra)
     stored = yield from _find_stored(run, message)
     if stored is None:
-        yield from _add_user(run, message)
+        yield from _add_user(run, message, runs_again=True)
     elif stored.answer is not None:
         reply = reply_of(stored.answer)
         yield Emit(TurnFinished(reply, 0))
         return reply
     else:
-        yield from close_open_calls(run)
+        yield from close_open_calls(run, runs_again=True)
         yield Emit(TurnStarted(stored.record))
     return (yield from answer(run))
 
@@ -157,12 +170,12 @@ def _find_stored(run: RunState, message: User) -> Flow[StoredMessage | None]:
     return (yield FindMessage(key)) if key else None
 
 
-def _add_user(run: RunState, message: User) -> Flow[str]:
+def _add_user(run: RunState, message: User, *, runs_again: bool = False) -> Flow[str]:
     message, hidden = run.secret_watch.hide(message)
     content, key = message.content, key_of(message)
     if run.keeps_outputs:
         content = yield from offload_content(content, "", run.settings.target.dialect)
-    interrupted = yield from interruptions(run)
+    interrupted = yield from interruptions(run, runs_again=runs_again)
     hits = yield from _search_memory(run, content)
     message = msgspec.structs.replace(message, content=content)
     stored = yield Append((*interrupted, *hits, message), unless_key=key)
@@ -240,9 +253,9 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
 
 def resume(run: RunState) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None if there is none."""
-    yield from close_open_calls(run)
+    yield from close_open_calls(run, runs_again=True)
     records = yield Read(run.window)
-    if not is_unanswered(records):
+    if not is_unanswered(records) and not open_calls(records, run.home):
         return None
     return (yield from answer(run))
 
@@ -274,13 +287,15 @@ def _to_its_end(run: RunState, flow: Flow[Reply]) -> Flow[Reply]:
 
 
 def _answer(run: RunState) -> Flow[Reply]:
+    yield from run_again(run)
     loops = _LoopWatch((yield Read(run.window)))
     for steps in range(1, run.options.limits.steps + 1):
         reply, seen = yield from ask(run)
         records = yield Read(run.window)
         loops.look(records)
         if reply.calls:
-            loops.add(reply.calls, (yield from run_tools(run, reply.calls)))
+            keyed = calls_of(reply.content, reply.record, run.home)
+            loops.add(reply.calls, (yield from run_tools(run, keyed)))
         elif not _has_user_message_since(records, seen):
             yield Emit(TurnFinished(reply, steps))
             return reply
@@ -305,7 +320,7 @@ def add_result(
     check_content(content)
     check_flag("is_error", is_error)
     records = yield Read(run.window)
-    waiting = open_calls(records)
+    waiting = [found.call for found in open_calls(records, run.home)]
     if call_id not in {call.id for call in waiting}:
         has_result = any(
             isinstance(record, ToolResult) and record.tool_use_id == call_id for record in records
@@ -321,6 +336,64 @@ def add_result(
     return (yield from store(run, result))
 
 
+_DELIVERY_TRIES: Final = 5
+"""Writers that may come between the look at a call and its result."""
+
+
+def deliver(
+    run: RunState, key: str, content: Content, *, is_error: bool = False, details: Any = None
+) -> Flow[str]:
+    """Store the result of a call by its key, once; returns the record of the result.
+
+    It is the result of the call where no request has gone out without it, and news to the model
+    where one has. Raises `UsageError` where the call is not on the session's path."""
+    check_text("key", key)
+    check_content(content)
+    check_flag("is_error", is_error)
+    place = place_of(run.home.session, key)
+    if place is None:
+        raise UsageError(
+            f"`{shorten(key)}` is the key of no call of this session",
+            hint="nothing was stored; open the session in which the call was made",
+        )
+    for _ in range(_DELIVERY_TRIES):
+        records = yield ReadSince(place.reply)
+        made = getattr(records[0], "content", None) if records else None
+        calls = calls_of(made, place.reply, run.home)
+        call = next((call for call, known in calls if known == key), None)
+        if call is None:
+            raise UsageError(
+                f"the call `{key}` is not on the session's path",
+                hint="nothing was stored; it was taken back by a rewind, or erased",
+            )
+        seen = outcome_in(records, place.reply, call.id, key)
+        if seen.result:
+            return seen.result
+        result = ToolResult(
+            tool_use_id=call.id,
+            name=call.name,
+            content=with_note(_NEWS.format(name_call(call)), content) if seen.is_told else content,
+            is_error=is_error,
+            details=details,
+            key=key if seen.is_told else None,
+        )
+        record = yield from store(
+            run, result, partial(_has_changed, seen, place.reply, call.id, key)
+        )
+        if record:
+            yield Emit(ToolFinished(call, record, is_error, len(text_of(content)), 0.0))
+            return record
+    raise LogConflict(run.home.session, place.reply, "", "several")
+
+
+def _has_changed(
+    seen: ResultSeen, reply: str, call_id: str, key: str, records: Sequence[Record]
+) -> bool:
+    """Return whether records say more of a call's result than was seen."""
+    now = outcome_in(records, reply, call_id, key)
+    return bool(now.result) or (now.is_told and not seen.is_told)
+
+
 def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
     """Leave a sound session behind: the partial reply, and results for running tools."""
     partial = cancelled.partial
@@ -329,7 +402,7 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
         sent = run.last_sent
         yield from append_one(run, assistant_record(partial, target.provider, target.model, sent))
     records = yield Read(run.window)
-    running = open_calls(records)
+    running = [found.call for found in open_calls(records, run.home)]
     if running:
         text = _CANCELLED if cancelled.is_by_user else _STOPPED
         yield Append([error_result(call, text) for call in running])

@@ -14,6 +14,7 @@ from holdfast.core.turn.compact import compact as compact
 from holdfast.core.turn.turn import add_result as add_result
 from holdfast.core.turn.turn import add_user as add_user
 from holdfast.core.turn.turn import answer_once as answer_once
+from holdfast.core.turn.turn import deliver as deliver
 from holdfast.core.turn.turn import emit as emit
 from holdfast.core.turn.turn import hold_turn as hold_turn
 from holdfast.core.turn.turn import inject_context as inject_context
@@ -26,6 +27,10 @@ from holdfast.engine.session.drivers.background import ThreadWriter as ThreadWri
 from holdfast.engine.session.drivers.blocking import BlockingDriver as BlockingDriver
 from holdfast.engine.session.drivers.lease import TurnScope as TurnScope
 from holdfast.engine.session.drivers.world import Listeners as Listeners
+from holdfast.engine.session.handles.own_loop import AsyncOwnLoop as AsyncOwnLoop
+from holdfast.engine.session.handles.own_loop import OwnLoop as OwnLoop
+from holdfast.engine.session.handles.tool_calls import AsyncToolCalls as AsyncToolCalls
+from holdfast.engine.session.handles.tool_calls import ToolCalls as ToolCalls
 from holdfast.engine.session.lifecycle import checkpoint as checkpoint
 from holdfast.engine.session.lifecycle import checkpoint_on_close as checkpoint_on_close
 from holdfast.engine.session.lifecycle import rename as rename
@@ -44,8 +49,6 @@ from holdfast.engine.session.options import check_on_delta as check_on_delta
 from holdfast.engine.session.options import check_window as check_window
 from holdfast.engine.session.options import find_summariser as find_summariser
 from holdfast.engine.session.options import read_options as read_options
-from holdfast.engine.session.own_loop import AsyncOwnLoop as AsyncOwnLoop
-from holdfast.engine.session.own_loop import OwnLoop as OwnLoop
 from holdfast.engine.session.prepare import render_plan as render_plan
 from holdfast.engine.session.reading import answer_context as answer_context
 from holdfast.engine.session.reading import read_messages as read_messages

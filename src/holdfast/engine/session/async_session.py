@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from holdfast.core.owners import OwnerFilter
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.lease import TurnScope
+    from holdfast.engine.session.handles.own_loop import AsyncOwnLoop
+    from holdfast.engine.session.handles.tool_calls import AsyncToolCalls
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
-    from holdfast.engine.session.own_loop import AsyncOwnLoop
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import AsyncModel, Clock, OnDelta, SessionStore
@@ -169,6 +170,10 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 await asyncio.wait([task])
 
     # Context and log
+
+    @property
+    def calls(self) -> AsyncToolCalls:
+        return parts.AsyncToolCalls(lambda: self._state, self._run)
 
     @property
     def own_loop(self) -> AsyncOwnLoop:

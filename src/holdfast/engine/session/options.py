@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy, PolicyName
     from holdfast.core.secrets.vault import Secret
     from holdfast.engine.memory.search import Memory
-    from holdfast.engine.tools import ToolFunction
+    from holdfast.engine.tools import Toolbox, ToolFunction
     from holdfast.ports import AsyncModel, Model, OnDelta
 
 
@@ -176,7 +176,7 @@ def run_settings(
     options: SessionOptions,
     model: Model | AsyncModel,
     summariser: Model | AsyncModel | None,
-    tools: tuple[Tool, ...],
+    toolbox: Toolbox,
     context_tool: Tool | None,
 ) -> RunSettings:
     """The settings of a run with these options and models."""
@@ -186,7 +186,8 @@ def run_settings(
         target=model.target,
         window=window,
         options=options,
-        tools=tools,
+        tools=toolbox.tools,
+        safe_to_retry=toolbox.safe_to_retry,
         context_tool=context_tool,
         floor=floor,
         price=price or price_of(model.target.model, model.target.provider),

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.drivers.blocking import BlockingDriver
     from holdfast.engine.session.drivers.lease import TurnScope
+    from holdfast.engine.session.handles.own_loop import OwnLoop
+    from holdfast.engine.session.handles.tool_calls import ToolCalls
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
-    from holdfast.engine.session.own_loop import OwnLoop
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import Clock, Model, OnDelta, SessionStore
@@ -187,6 +188,11 @@ class Session(ClosedOnExit, SessionBase):
     def own_loop(self) -> OwnLoop:
         """The same for a loop of your own: you make the calls and run the tools."""
         return parts.OwnLoop(lambda: self._state, self._run, self._run_turn)
+
+    @property
+    def calls(self) -> ToolCalls:
+        """The tool calls whose last word was not said: deliver results that come late."""
+        return parts.ToolCalls(lambda: self._state, self._run)
 
     def compact(
         self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS

@@ -96,12 +96,19 @@ class SessionLog:
                 self._load(window)
             return tuple(self._records)
 
+    def since(self, record: str) -> tuple[Record, ...]:
+        """The records of the path from this one on; none where it is not on the path."""
+        try:
+            found = tuple(self.store.read(self.key, start=record))
+        except NoSuchRecord:
+            return ()
+        return found if found and found[0].id == record else ()
+
     def append(
         self,
         records: Sequence[Record],
         *,
-        unless_cut: bool = False,
-        since: str = "",
+        unless: Callable[[Sequence[Record]], bool] | None = None,
         unless_key: str = "",
         token: int | None = None,
     ) -> tuple[Record, ...] | None:
@@ -113,7 +120,7 @@ class SessionLog:
             sealed = map(self._vault.mask_record, records)
             ready = [msgspec.structs.replace(rec, ts=rec.ts or now) for rec in sealed]
             for _ in range(_RACES_MAX):
-                if unless_cut and self._was_cut(since):
+                if unless is not None and unless(self._records):
                     return None
                 if unless_key and self.find_message(unless_key) is not None:
                     return None
@@ -123,7 +130,7 @@ class SessionLog:
                     if self._catch_up() is not None:
                         continue
                     self._head = ""  # another branch: the next call starts from there
-                    if unless_cut:
+                    if unless is not None:
                         return None
                     raise
                 pairs = zip(ready, done.ids, strict=True)
@@ -144,15 +151,6 @@ class SessionLog:
             written = (entry.record for entry in self.store.read_all(self.key))
             answer = find_answer(dropwhile(lambda record: record.id != found.id, written))
             return None if answer is None else StoredMessage(found.id, answer)
-
-    def _was_cut(self, since: str) -> bool:
-        """True if a record after `since` changed the view before it."""
-        for record in reversed(self._records):
-            if record.id == since:
-                return False
-            if isinstance(record, Compaction | Undo):
-                return True
-        return bool(since)  # the record is not on the path any more
 
     def _is_current(self) -> bool:
         """True if nothing is missing, after taking over the records of other writers."""

@@ -16,6 +16,7 @@ from holdfast.core.models.totals import bill_for
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import CONTEXT_TOOL, room_for
 from holdfast.core.owners import UNKNOWN_OWNER, owner_of
+from holdfast.core.turn.calls import SessionCalls
 from holdfast.core.turn.run import RunState
 from holdfast.engine.session.drivers.world import World
 from holdfast.engine.session.opening import have_one_owner
@@ -140,11 +141,12 @@ class SessionState:
             clock=clock,
         )
         settings = run_settings(
-            options, model, summariser, toolbox.tools, reader.tool if reader else None
+            options, model, summariser, toolbox, reader.tool if reader else None
         )
         whom = msgspec.structs.replace(settings.target, cache_key=_cache_key(key))
         settings = msgspec.structs.replace(settings, target=whom)
         self.run = RunState(settings, lambda: _make_cache(self.run.settings.target))
+        self.run.home = _home_of(store, key)
         self.run.vault = vault
         self.run.secret_watch = secret_watch
         self.run.searches_memory = options.memory is not None
@@ -300,6 +302,16 @@ def _owner_of(store: SessionStore, key: SessionKey) -> FoundOwner:
         return owner_of(store.header(key).owner)
     except StoreError:
         return UNKNOWN_OWNER
+
+
+def _home_of(store: SessionStore, key: SessionKey) -> SessionCalls:
+    """The session as its calls know it. With a damaged header, all of them count as copied: none
+    is run again."""
+    try:
+        header = store.header(key)
+    except StoreError:
+        return SessionCalls(str(key), created=float("inf"))
+    return SessionCalls(str(key), copied_to=header.parent_record or "", created=header.ts)
 
 
 def _mode_in(records: Sequence[Record]) -> str:

@@ -104,6 +104,8 @@ class RecordView:
             case kinds.ToolsAdded(tools=tools):
                 names = ", ".join(str(tool.get("name")) for tool in tools)
                 yield Part(text=f"tools added: {self._gist(names, 200)}")
+            case kinds.CallState(name=name, state=state):
+                yield Part(text=f"{self._gist(name, 80)}: {self._gist(state, 80)}")
             case kinds.Undo(target=target):
                 yield Part(text="undid ")
                 yield Part("link", text=target, address=self._address(target))

@@ -36,10 +36,11 @@ from holdfast.errors import BadSetting
 from holdfast.providers.replies import keep_partial, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from holdfast.core.flow.effects import Effect, FailedCall, Flow
     from holdfast.core.flow.events import Event
+    from holdfast.core.log.ids import CallKey
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.drivers.world import World
@@ -139,7 +140,7 @@ class AwaitingDriver:
             case CallModel():
                 return await self._call(effect)
             case StartTools():
-                return self._start(effect.calls)
+                return self._start(effect)
             case NextToolResult():
                 return await self._unless_cancelled(self._done.get())
             case Now():
@@ -201,22 +202,22 @@ class AwaitingDriver:
                 keep_partial(error, partial)
             raise
 
-    def _start(self, calls: Sequence[ToolCall]) -> None:
+    def _start(self, started: StartTools) -> None:
         self._world.on_wait()
         free = asyncio.Semaphore(TOOLS_AT_ONCE)
 
-        async def work(call: ToolCall) -> None:
+        async def work(call: ToolCall, key: CallKey) -> None:
             async with free:
                 await self._check()  # this tool may have waited for others
-                self._done.put_nowait(await self._run(call))
+                self._done.put_nowait(await self._run(call, key))
 
-        for call in calls:
-            task = asyncio.create_task(work(call))
+        for call, key in zip(started.calls, started.keys, strict=True):
+            task = asyncio.create_task(work(call, key))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _run(self, call: ToolCall) -> Outcome:
-        found = self._world.toolbox.prepare(call)
+    async def _run(self, call: ToolCall, key: CallKey) -> Outcome:
+        found = self._world.toolbox.prepare(call, key)
         if isinstance(found, Outcome):
             return found
         tool, arguments = found

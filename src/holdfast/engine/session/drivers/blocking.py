@@ -34,10 +34,11 @@ from holdfast.errors import BadSetting
 from holdfast.providers.replies import keep_partial, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.flow.effects import Effect, FailedCall, Flow
     from holdfast.core.flow.events import Event
+    from holdfast.core.log.ids import CallKey
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.drivers.world import World
@@ -100,7 +101,7 @@ class BlockingDriver:
             case CallModel():
                 return self._call(effect)
             case StartTools():
-                return self._start(effect.calls)
+                return self._start(effect)
             case NextToolResult():
                 return _take(self._done, None, scope)
             case Now():
@@ -136,29 +137,30 @@ class BlockingDriver:
         except Exception as error:
             return self._world.failed_call(error, call)
 
-    def _start(self, calls: Sequence[ToolCall]) -> None:
+    def _start(self, started: StartTools) -> None:
         self._world.on_wait()
+        calls = list(zip(started.calls, started.keys, strict=True))
         if len(calls) == 1:
-            self._done.put(self._run(calls[0]))  # so that an interrupt reaches the tool itself
+            self._done.put(self._run(*calls[0]))  # so that an interrupt reaches the tool itself
             return
         free = threading.Semaphore(TOOLS_AT_ONCE)
 
-        def work(call: ToolCall) -> None:
+        def work(call: ToolCall, key: CallKey) -> None:
             with free:
                 try:
-                    outcome = self._run(call)
+                    outcome = self._run(call, key)
                 except BaseException as error:  # or the turn would wait for it forever
                     outcome = outcome_of_error(call.id, error, 0.0)
                 self._done.put(outcome)
 
-        for call in calls:
+        for call, key in calls:
             context = contextvars.copy_context()
-            thread = threading.Thread(target=context.run, args=(work, call), daemon=True)
+            thread = threading.Thread(target=context.run, args=(work, call, key), daemon=True)
             thread.start()
 
-    def _run(self, call: ToolCall) -> Outcome:
+    def _run(self, call: ToolCall, key: CallKey) -> Outcome:
         self._scope.check_running()  # this tool may have waited for others
-        found = self._world.toolbox.prepare(call)
+        found = self._world.toolbox.prepare(call, key)
         if isinstance(found, Outcome):
             return found
         tool, arguments = found

@@ -20,6 +20,7 @@ from holdfast.core.flow.effects import (
     Now,
     PutBlob,
     Read,
+    ReadSince,
     RunBlocking,
     SaveCheckpoint,
     ScalePicture,
@@ -123,11 +124,12 @@ class World(msgspec.Struct, kw_only=True):
         match effect:
             case Read():
                 return self.log.read(effect.window, is_known=scope.is_log_known)
+            case ReadSince():
+                return self.log.since(effect.record)
             case Append():
                 return self.log.append(
                     effect.records,
-                    unless_cut=effect.unless_cut,
-                    since=effect.since,
+                    unless=effect.unless,
                     unless_key=effect.unless_key,
                     token=scope.token,
                 )

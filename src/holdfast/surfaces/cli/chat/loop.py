@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.log.listing import title_of
-from holdfast.core.turn.tool_results import open_calls
+from holdfast.core.turn.calls import open_calls
 from holdfast.core.turn.turn import is_unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
@@ -208,9 +208,10 @@ def interruption(chat: ChatContext) -> list[StyledLine]:
         since = f"{held.holder}, since {local_time(held.since)}"
         return [line(Cell(f"  Another turn of this session is running: {since}", "warn"))]
     records = session.messages(_LOOK_BACK)
-    if not is_unanswered(records) and not open_calls(records):
+    left = open_calls(records)
+    if not is_unanswered(records) and not left:
         return []
-    names = ", ".join(call.name for call in open_calls(records))
+    names = ", ".join(each.call.name for each in left)
     what = f"while {names} ran" if names else "before it was answered"
     return [
         line(
