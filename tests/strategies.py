@@ -269,7 +269,6 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "reason": clean_texts(),
         "by": words(),
         "until": _maybe(times()),
-        "scope": words(),
         "is_told": st.booleans(),
     },
     ToolsAdded: {"tools": st.lists(objects(), max_size=3)},

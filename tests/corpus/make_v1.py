@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
@@ -374,7 +374,7 @@ def parked(root: Path) -> None:
     call = {"type": "tool_use", "id": "toolu_1", "name": "refund", "input": {"amount": 80}}
     (reply,) = made.append(Assistant(content=[call], stop_reason="tool_use"))
     key = f"0123456789abcdef-0-{reply}"
-    about = {"key": key, "call": "toolu_1", "reply": reply, "name": "refund"}
+    about: Any = {"key": key, "call": "toolu_1", "reply": reply, "name": "refund"}
     made.append(
         CallState(
             **about,
@@ -397,8 +397,8 @@ def parked(root: Path) -> None:
             by="ops",
             reason="half of it",
             arguments={"amount": 40},
-            scope="session",
-        )
+        ),
+        CallState(**about, state="allowed", by="ops", reason="above 50"),
     )
     made.append(CallState(**about, state="started"))
     made.append(ToolResult(tool_use_id="toolu_1", content="refunded 40", name="refund", key=key))

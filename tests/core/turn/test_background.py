@@ -9,7 +9,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.turn.background import whole_steps
-from holdfast.core.turn.tool_results import open_calls
+from holdfast.core.turn.calls import open_calls
 
 CALL = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
 SECOND = {"type": "tool_use", "id": "t2", "name": "look", "input": {}}

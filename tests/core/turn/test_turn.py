@@ -18,7 +18,7 @@ from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Reply
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.turn import turn
-from holdfast.core.turn.tool_results import open_calls as calls_left
+from holdfast.core.turn.calls import open_calls as calls_left
 from holdfast.errors import UsageError
 
 

@@ -347,7 +347,7 @@ def test_a_cache_sees_a_checkpoint_that_comes_before_the_first_message() -> None
     """Projections that go on from one another give what reading everything gives."""
     cache = ProjectionCache()
     records: list[Record] = [Header(id="s")]
-    late = Checkpoint(id="c", state=SENT["checkpoint"][0].state)  # type: ignore[union-attr]
+    late = Checkpoint(id="c", state=SENT["checkpoint"][0].state)  # type: ignore[union-attr, arg-type]
     for record in (Label(id="l", label="x"), late, User(id="u", content="Hello.")):
         records.append(record)
         request = ProjectionRequest(tuple(records), Window(64_000, "test"), TARGETS[0])

@@ -82,7 +82,7 @@ def test_a_tool_takes_the_key_of_its_call(bench: Bench) -> None:
 def test_an_id_that_is_used_again_is_another_call(bench: Bench) -> None:
     """Models repeat ids, within a reply and in later ones; keys do not repeat."""
     receiver = Receiver()
-    again = [calls(("c", "charge", PAID), ("c", "charge", {"amount": 6})), "one"]
+    again: list[Any] = [calls(("c", "charge", PAID), ("c", "charge", {"amount": 6})), "one"]
     model = ScriptedModel([*again, *again])
     session = bench.open(model, tools=[receiver.charge])
     bench.say(session, "pay")

@@ -277,7 +277,8 @@ class CallState(_Record, frozen=True, tag="call", kw_only=True):
     state: str
     """`parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: nobody
     did in time. `withdrawn`: the session went on elsewhere. `started`: it was run, and its outcome
-    is unknown until a result follows."""
+    is unknown until a result follows. `allowed`: from here on the tool needs no approval for the
+    same reason."""
     call: str
     """The id of the call in the reply."""
     reply: str
@@ -293,8 +294,6 @@ class CallState(_Record, frozen=True, tag="call", kw_only=True):
     """Who decided."""
     until: float | None = None
     """The time after which nobody may decide, in seconds since 1970."""
-    scope: str = ""
-    """`session` where the approval holds for later calls of the tool, too."""
     is_told: bool = False
     """True where a request had gone out with something else in the place of its result."""
 
