@@ -154,9 +154,8 @@ class Digest(msgspec.Struct, frozen=True):
     """The summary of its own that a client goes on from."""
 
 
-def digest_record(record: Record, *, with_story: bool = True) -> Digest | None:
-    """Return what a record can add to a narrative, or to the state alone; None for records that no
-    model sees."""
+def digest_record(record: Record) -> Digest | None:
+    """Return what a record can add to a narrative; None for records that no model sees."""
     match record:
         case User():
             return _digest_user(record)
@@ -164,15 +163,10 @@ def digest_record(record: Record, *, with_story: bool = True) -> Digest | None:
             text = one_line(record.text, _PROGRAM_CHARS)
             return Digest(record.id, (Passage("program", text),) if text else ())
         case Assistant():
-            return _digest_reply(record, with_story=with_story)
+            return _digest_reply(record)
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
-            return _with_calls(
-                Digest(record.id),
-                [(record.tool_use_id, record.name, arguments)],
-                [],
-                with_story=with_story,
-            )
+            return _with_calls(Digest(record.id), [(record.tool_use_id, record.name, arguments)])
         case ToolResult():
             return _digest_result(record)
         case Compaction(covers=None, summary=summary) if summary.strip():
@@ -239,7 +233,7 @@ def summary_size(text: str) -> str:
     return f"{len(text.strip()):,} characters"
 
 
-def _digest_reply(record: Assistant, *, with_story: bool) -> Digest:
+def _digest_reply(record: Assistant) -> Digest:
     blocks = read_blocks(record.content)
     summaries = [block.words for block in blocks if isinstance(block, Other)]
     texts = [*filter(None, summaries), *(block.text for block in blocks if isinstance(block, Text))]
@@ -248,17 +242,15 @@ def _digest_reply(record: Assistant, *, with_story: bool) -> Digest:
         (block.id, block.name, block.arguments) for block in blocks if isinstance(block, ToolCall)
     ]
     boxes = tasks.checkboxes("\n".join(texts))
-    passages: list[Passage] = []
-    if with_story:
-        passages = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
+    said = _speech(plain("\n".join(thoughts)), plain("\n".join(texts)), is_last=not calls)
     digest = Digest(
         record.id,
-        passages=tuple(passages),
+        passages=tuple(said),
         # Ticked boxes alone are no list: they report on tasks that were listed before.
         listed=tuple(boxes) if tasks.open_texts(boxes) else None,
         done=tuple(box.text for box in boxes if box.status == "done"),
     )
-    return _with_calls(digest, calls, passages, with_story=with_story)
+    return _with_calls(digest, calls)
 
 
 def _speech(thought: str, text: str, *, is_last: bool) -> list[Passage]:
@@ -292,11 +284,8 @@ def _is_line(text: str) -> bool:
 def _with_calls(
     digest: Digest,
     calls: Iterable[tuple[str, str, Json]],
-    passages: list[Passage],
-    *,
-    with_story: bool,
 ) -> Digest:
-    told = list(passages)
+    told = list(digest.passages)
     touched: list[tuple[str, tuple[Touch, ...]]] = []
     commands: list[tuple[str, str]] = []
     changes: list[tuple[str, tasks.Change]] = []
@@ -313,8 +302,6 @@ def _with_calls(
         change = tasks.entry_change(tool, arguments) if written is None else None
         if change is not None:
             changes.append((call_id, change))
-        if not with_story:
-            continue
         key = same_command(command) or " ".join(scrub(arguments_text(arguments)).split())
         prose = _prose_in(arguments, command) if written is None else {}
         short = {name: one_line(value, _START_CHARS) for name, value in prose.items() if name}

@@ -50,8 +50,9 @@ _UNSAFE_LINE: Final = lazy_pattern(
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
-_TIME: Final = lazy_pattern(r"\d+(?:\.\d+)? ?[mµn]?s\b|\d\d:\d\d(?::\d\d)?")
-"""Durations and times of day: they differ between two runs with the same outcome."""
+_TIME: Final = lazy_pattern(r"\d(?:\d*(?:\.\d+)? ?[mµn]?s\b|\d:\d\d(?::\d\d)?)")
+"""Durations and times of day: they differ between two runs with the same outcome. The digit stands
+before what may follow it, so that a search stops at digits alone."""
 _EDGE_LINES: Final = 3
 """Lines at the ends of a result that a program may repeat in every one."""
 

@@ -212,7 +212,7 @@ class Past:
         """Return the digests of the records that stay, oldest first."""
         gone, end = self._find_cut(units, start)
         stays = (rec for rec in self._records[end:] if rec.id not in gone)
-        return self._scale.digests(stays, with_story=False)
+        return self._scale.digests(stays)
 
     def _words_beside(self) -> list[User | InjectedContext]:
         """The user's messages, and context, that stood beside the summary of the cut before."""

@@ -95,14 +95,10 @@ class Scale:
             found = self._names[id(record)] = (record, _names_of(record))
         return found[1]
 
-    def digests(self, records: Iterable[Record], *, with_story: bool = True) -> list[Digest]:
-        """The digests of records that add to a carry-over; without a story, for the state after
-        them alone."""
+    def digests(self, records: Iterable[Record]) -> list[Digest]:
+        """The digests of records that add to a carry-over."""
         known, none = self._digests.get, ()
-        found = (
-            (known(id(rec), none) or (rec, self._digest(rec, with_story=with_story)))[1]
-            for rec in records
-        )
+        found = ((known(id(rec), none) or (rec, self._digest(rec)))[1] for rec in records)
         return [item for item in found if item is not None]
 
     def part(self, part: MessagePart) -> Weight:
@@ -168,10 +164,9 @@ class Scale:
         """Return the starting correction for a model."""
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
 
-    def _digest(self, record: Record, *, with_story: bool) -> Digest | None:
-        made = digest_record(record, with_story=with_story)
-        if with_story:
-            self._digests[id(record)] = (record, made)
+    def _digest(self, record: Record) -> Digest | None:
+        made = digest_record(record)
+        self._digests[id(record)] = (record, made)
         return made
 
     def _weigh(self, blocks: tuple[Block, ...]) -> Weight:

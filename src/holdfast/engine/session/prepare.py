@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Message, Prompt
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import ProjectionRequest
+
+_MARK_BYTES: Final = 64
+"""More than a mark of the prompt cache takes on a message."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -81,6 +84,8 @@ class RequestWriter:
         """The ids in them."""
         self._media = 0
         """The number of files in them."""
+        self._bytes = 0
+        """At least as many bytes as they have in the body."""
 
     def write(self, prompt: Prompt, target: Target) -> Json:
         """Return a request body that its provider will accept; raises where it would not."""
@@ -105,9 +110,11 @@ class RequestWriter:
         new = prompt.messages[known:]
         ids = [name for message in new for name in _ids_in(message)]
         media = self._media + sum(map(_count_media, new))
+        size = self._bytes + sum(_bytes_in(item) for item in items[known:])
         is_apart = len(set(ids)) == len(ids) and self._ids.isdisjoint(ids)
         broken: Sequence[Violation] | None = None
-        if known > 2 and is_apart and _is_within(request, target.dialect, field, media):
+        limits = target.dialect
+        if known > 2 and is_apart and _is_within(request, limits, field, media, frame[1], size):
             start = len(request[field]) - sum(map(len, items[1:]))
             end = start + sum(map(len, items[1 : known - 2]))
             judged = [*request[field][:start], *request[field][end:]]
@@ -115,18 +122,32 @@ class RequestWriter:
         if broken is None or broken:
             broken = validate(request, target)
         if not broken:
-            self._frame, self._valid, self._media = frame, prompt.messages, media
+            self._frame, self._valid = frame, prompt.messages
+            self._media, self._bytes = media, size
             self._ids.update(ids)
         return broken
 
 
-def _is_within(request: Json, dialect: DialectVariant, field: str, media: int) -> bool:
-    """Return whether a request is within the limits for the whole of it."""
+def _bytes_in(items: Sequence[Json]) -> int:
+    """Return at least as many bytes as items have in a body, with marks of the cache on them."""
+    written: int = len(msgspec.json.encode(items))
+    return written + len(items) * _MARK_BYTES
+
+
+def _is_within(
+    request: Json, dialect: DialectVariant, field: str, media: int, frame: Json, size: int
+) -> bool:
+    """Return whether a request is within the limits for the whole of it. Its messages have at most
+    `size` bytes: where that is few enough, they are not written out to count them."""
     files = [most for most in (dialect.images_max, dialect.many_images) if most]
     return (
         (not files or media <= min(files))
         and (not dialect.messages_max or len(request[field]) <= dialect.messages_max)
-        and (not dialect.body_bytes or len(msgspec.json.encode(request)) <= dialect.body_bytes)
+        and (
+            not dialect.body_bytes
+            or len(msgspec.json.encode(frame)) + size <= dialect.body_bytes
+            or len(msgspec.json.encode(request)) <= dialect.body_bytes
+        )
     )
 
 
