@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.ports.side_stores import IndexPassage, NewSource
 
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _WAIT_SECONDS: Final = 5.0
 """Another process may be indexing a long session; a search after this goes on in memory."""
 _TABLES: Final = ("sources", "passages", "places", "vocabulary", "instances", "vectors", "facts")

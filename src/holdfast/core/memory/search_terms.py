@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 JOINER: Final = "_"
 """Between the parts of an identifier that counts whole, whatever joined them in the text."""
-HYPHEN: Final = "-"
-"""Between the parts of a word that has hyphens, which is no identifier."""
 TERM_CHARS_MAX: Final = 64
 """Nobody asks for longer ones; their parts still count."""
 
@@ -119,10 +117,12 @@ def _segment(segment: str) -> Iterator[str]:
 
 
 def _whole(token: str) -> Iterator[str]:
-    joiner = HYPHEN if _HYPHENATED.fullmatch(token) else JOINER
+    """A name whole; and a word with hyphens as it is written without them: people do both."""
+    is_word = _HYPHENATED.fullmatch(token) is not None
+    joiner = "" if is_word else JOINER
     name = joiner.join(_fold(_without_apostrophes(part)) for part in _JOINTS.split(token))
     if len(name) <= TERM_CHARS_MAX:
-        yield name
+        yield stem(name) if is_word else name
 
 
 def _is_number(token: str) -> bool:
