@@ -308,6 +308,16 @@ def test_the_last_check_says_the_end_of_its_output_and_claims_no_success() -> No
     assert check.endswith("2 of 90 broken")
 
 
+def test_a_push_that_was_made_before_is_no_check() -> None:
+    log = Log({})
+    for said in ("3 passed", "4 passed"):
+        log.call("run", said, command="make test")
+        log.call("run", "done", command="git push origin main")
+    assert read_back(carry_over(log.records, cap_tokens=600, counter=COUNTER).text).state.check == (
+        "`make test`: 4 passed"
+    )
+
+
 def test_a_check_is_known_by_its_parts() -> None:
     """`lint && test` is the last check where the parts were run before; what only shows something
     is none, however often it is run."""

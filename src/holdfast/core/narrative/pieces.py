@@ -30,6 +30,9 @@ _PLAIN_END: Final = lazy_pattern(r"[.!?;\n](?:(?<=\n)|\s+)")
 """The same for a text without the signs below, found in a tenth of the time."""
 _OTHER_ENDS: Final = "…。！？；"
 _GAP: Final = " … "
+_LEADS: Final = (":", "：")
+_LEAD: Final = 0.5
+"""A line that only leads to the next ones counts so much."""
 _SENTENCE_CHARS_MIN: Final = 40
 """A shorter sentence belongs to the next one of its line."""
 _PART_CHARS_MIN: Final = 80
@@ -38,6 +41,8 @@ _LEFT_CHARS: Final = 24
 """Less room holds nothing."""
 _RARE: Final = 1.5
 """A rare word counts more than as many common ones as its share of the session says."""
+_COMMON: Final = 0.35
+"""A word that is no rarer, as a share of the rarest, tells nothing by itself."""
 _AGAIN: Final = 2.0
 """A word counts so many times as much where something later uses it again."""
 _AHEAD: Final = 3
@@ -136,6 +141,12 @@ class Worth:
         again = words & self._later[at]
         return (sum(map(rarity, words)) + sum(map(rarity, again)) * (_AGAIN - 1)) / _UNIT
 
+    def count_rare(self, words: set[str]) -> float:
+        """Return how many rare words these are, in words as rare as any."""
+        floor = int(_COMMON * self.rarest * _UNIT)
+        rare = sum(max(0, self._rarity[word] - floor) for word in words)
+        return rare / (self.rarest * _UNIT or 1.0)
+
 
 def rank_spans(
     text: ReadText, at: int, worth: Worth, times: Mapping[str, int] | None = None
@@ -152,6 +163,8 @@ def rank_spans(
             value += _KNOWN * worth.of(sentence.known, at)
         if number in (0, last):
             value *= _EDGE
+        if sentence.text.endswith(_LEADS):
+            value *= _LEAD
         if times is not None:
             value /= times[sentence.text]
         found.append((-value / (end - start + _COST_CHARS), sentence.span))

@@ -26,6 +26,7 @@ _RESULT_CHARS: Final = 300
 """Of its outcome, from the end: the line that says it, and what comes before."""
 _FOLDER: Final = lazy_pattern(r"(?:\bcd|\s-C|--cwd|--repository)[ =]+[\"']?(/[^\s\"';&|]{1,400})")
 """The folder that a command works in."""
+_VERSIONING: Final = lazy_pattern(r"\s*(?:git|hg|jj|svn)\s")
 _JOINED: Final = lazy_pattern(r"&&|;")
 _GROUPING: Final = lazy_pattern(r"['\"`({\n]|<<")
 """Signs of a command whose parts cannot be told by what joins them."""
@@ -107,10 +108,14 @@ def read_state(digests: Sequence[Digest], earlier: WorkState) -> WorkState:
 
 def _parts_of(command: str) -> list[str]:
     """The keys of the commands that a line joins, as `lint && test`, without those that only show
-    something."""
+    something, and those of a version control system, which store and share but check nothing."""
     is_whole = _GROUPING.search(command) is not None
     parts = [command] if is_whole else _JOINED.split(command)
-    return [same_command(part) for part in parts if part.strip() and not is_look(part)]
+    return [
+        same_command(part)
+        for part in parts
+        if part.strip() and not is_look(part) and not _VERSIONING.match(part)
+    ]
 
 
 def _files_in_commit(command: str, paths: Iterable[str]) -> list[str]:

@@ -110,10 +110,8 @@ _NEW_CALLS: Final = 10
 _NEAR_BEFORE: Final = 2
 _NEAR_AFTER: Final = 3
 """Lines around a short one that may say the same."""
-_NEWS_CHARS: Final = 20
-_NEWS_CHARS_A_WORD: Final = 4
-_NEWS_MIN: Final = 1.6
-"""Below it, a short line announces what stands beside it and goes first."""
+_NEWS_MIN: Final = 1.2
+"""A short line with fewer rare words of its own announces what stands beside it and goes first."""
 _USED_MIN: Final = 3.0
 """Of the rarest words, so many has the agent to take up of a result before that is told."""
 _NO_NEWS: Final = 0.01
@@ -425,8 +423,14 @@ def _tell_others(
         line = lines[at]
         weight = _WEIGHTS[line.role]
         if line.role == "aside":
-            weight *= _share_of_news(line.text, said, at, worth)
-        rooms.append(_room_of(at, line.text, tokens[at], weight, at / last))
+            weight *= _share_of_news(said, at, worth)
+        room_of = _room_of(at, line.text, tokens[at], weight, at / last)
+        # A part of what a program said tells nothing.
+        rooms.append(
+            msgspec.structs.replace(room_of, least=room_of.chars)
+            if line.kind == "program"
+            else room_of
+        )
     for at in calls:
         if outcome := _outcome(lines[at]):
             weight = _WEIGHTS[_outcome_role(lines[at])]
@@ -461,13 +465,12 @@ def _text_of(line: StoryLine) -> str:
     return line.text[:_CALL_CHARS].partition(" ")[2]
 
 
-def _share_of_news(text: str, said: Sequence[set[str]], at: int, worth: Worth) -> float:
+def _share_of_news(said: Sequence[set[str]], at: int, worth: Worth) -> float:
     """The share of its weight that a short line keeps: of one that mostly says what its neighbours
     say, as an announced call, next to nothing."""
     near = [*said[max(0, at - _NEAR_BEFORE) : at], *said[at + 1 : at + 1 + _NEAR_AFTER]]
     news = said[at].difference(*near)
-    share = worth.of(news, at) / (len(text) + _NEWS_CHARS) * _NEWS_CHARS_A_WORD
-    return min(1.0, share) if share >= _NEWS_MIN else _NO_NEWS
+    return 1.0 if worth.count_rare(news) >= _NEWS_MIN else _NO_NEWS
 
 
 def _find_used(
@@ -489,7 +492,7 @@ def _find_used(
     for (start, end), _text, news, known in result.sentences:
         value = worth.of((news | known) & later, at)
         if value >= least:
-            ranked.append((-value / (end - start + _NEWS_CHARS), (start, end)))
+            ranked.append((-value / (end - start), (start, end)))
     return shorten(result.text, _LONG_CHARS, sorted(ranked)) if ranked else ""
 
 
