@@ -75,7 +75,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "narrative",
         ),
         *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),
-        "queues",
+        *("queues", "timers"),
         *("turn", "proxy"),
     ),
     "core.dialects": (
@@ -127,7 +127,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "simulation",
             "memory",
         ),
-        *("adoption", "history", "erasing", "session", "gateway", "workspace"),
+        *("adoption", "history", "erasing", "session", "gateway", "timers", "workspace"),
         *("operations", "adapters", "proxy"),
     ),
     "engine.session": (
@@ -218,8 +218,10 @@ CORE_LIBRARY = frozenset(
 """What the core may use from outside: nothing that has a clock, a file, a socket or luck."""
 CORE_EXCEPTIONS = {
     "holdfast.core.text.typed": frozenset({"threading", "weakref"}),
+    "holdfast.core.timers": frozenset({"datetime", "zoneinfo", "cronsim"}),
 }
-"""A lock decides nothing: it keeps msgspec from a type that another thread has half read."""
+"""A lock decides nothing: it keeps msgspec from a type that another thread has half read. A
+calendar is arithmetic over the rules of a zone, which are data; it is given the time."""
 
 CLOCKS = frozenset(
     (

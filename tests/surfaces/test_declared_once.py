@@ -41,6 +41,7 @@ from holdfast.engine.operations.sessions import (
     RemoveSession,
     RewindSession,
 )
+from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
 from holdfast.surfaces.cli.command import SESSION, Command, ResultCommand, _fields_of, _unwrap
 from holdfast.surfaces.cli.help import COMMANDS, command_class
 from holdfast.surfaces.http.server import ROUTES
@@ -72,13 +73,25 @@ OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "history": ReadMessages,
     "memory search": FindPassages,
     "memory get": ReadPassage,
+    "timer add": SetTimer,
+    "timer list": ListTimers,
+    "timer change": ChangeTimer,
+    "timer cancel": CancelTimer,
 }
 """Commands that other doors offer too, and the operation that is theirs."""
 
 COMMAND_ALONE: Final = frozenset(
     (
         *("inspect", "chat", "demo", "doctor", "log", "import", "adopt", "export", "verify"),
-        *("simulate", "memory", "memory add", "memory list", "memory show", "memory index"),
+        *(
+            "simulate",
+            "timer",
+            "memory",
+            "memory add",
+            "memory list",
+            "memory show",
+            "memory index",
+        ),
         *("serve", "proxy", "wrap", "mcp", "telegram", "append", "copy", "audit", "evaluate"),
         *("models", "classify", "disk", "completion"),
     )

@@ -197,6 +197,10 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         ],
         "verify": [["work"], [], ["work", "--repair"]],
         "disk": [[], ["--clean"]],
+        "timer": [
+            *(["list"], ["add", "work", "R/PT1H", VALUE, "--name", "look"], ["cancel", VALUE]),
+            *(["add", "work", VALUE, "hello"], ["change", "look", "--text", VALUE]),
+        ],
         "classify": [["--why"]],
         "completion": [["bash"]],
         "models": [[VALUE], [KEYS["model"], "--provider", VALUE]],

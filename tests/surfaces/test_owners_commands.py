@@ -359,11 +359,11 @@ BREAKS: dict[str, tuple[Any, str, Any]] = {
 @pytest.mark.parametrize("broken", BREAKS)
 def test_the_walk_notices_a_leak(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the code broken in one place, an answer depends on the other owner."""
-    alone, other = stock(has_other=False), stock(has_other=True)
-    given = ["", *arguments(other)[-5:]]
-    wanted = walk(alone, "terminal", "operator", given)
-    monkeypatch.setattr(*BREAKS[broken])
-    assert differences(walk(other, "terminal", "operator", given), wanted) != {}
+    with closing(stock(has_other=False)) as alone, closing(stock(has_other=True)) as other:
+        given = ["", *arguments(other)[-5:]]
+        wanted = walk(alone, "terminal", "operator", given)
+        monkeypatch.setattr(*BREAKS[broken])
+        assert differences(walk(other, "terminal", "operator", given), wanted) != {}
 
 
 def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
@@ -426,7 +426,7 @@ def names(surface: Any, audience: Any) -> list[str]:
 def test_a_messenger_has_the_commands_of_a_bot() -> None:
     wanted = (
         *("start", "menu", "new", "mode", "reset", "status", "context", "compact", "checkpoint"),
-        *("memory", "continue", "cancel", "help"),
+        *("memory", "remind", "timers", "unremind", "continue", "cancel", "help"),
     )
     for audience in ("guest", "owner", "operator"):
         assert names("messenger", audience) == list(wanted)

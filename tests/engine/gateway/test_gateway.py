@@ -21,8 +21,9 @@ from tests.engine.gateway.gateways import (
 from holdfast.core.failures.classify import Failure
 from holdfast.core.limits import LEASE_SECONDS
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.owners import NO_OWNER
+from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.core.queues import LOST_CLAIMS_MAX
+from holdfast.engine.timers import Timers, TimerService
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
@@ -486,3 +487,36 @@ def test_a_turn_is_taken_over_with_its_message(
 
     asyncio.run(scenario())
     assert set(asked) == {lease_seconds}
+
+
+@pytest.mark.parametrize("words", ["NO_REPLY", "Two letters."])
+def test_a_heartbeat_with_nothing_to_say_is_not_delivered(store: SessionStore, words: str) -> None:
+    """A timer sends its message by itself; the log has the turn either way."""
+    heard: list[str] = []
+
+    class Listening:
+        async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
+            heard.append(reply.text)
+
+        async def on_failure(self, message: QueuedMessage, reason: str) -> None:
+            heard.append(reason)
+
+        async def on_reset(self, message: QueuedMessage, reason: ResetReason) -> None:
+            heard.append(reason)
+
+    async def scenario() -> None:
+        model = AnsweringModel(lambda text: words if "Look" in text else "hello")
+        async with running_gateway(store, model, channels={"test": Listening()}) as gateway:
+            await done(gateway, await gateway.submit(A, "hi", channel="test"))
+            Timers(store).set(A, "1s", "Look at the inbox.", owner=NO_OWNER, silent=True)
+            gateway.services.append(service := TimerService(gateway))
+            await service.start()
+            answered: list[QueuedMessage] = []
+            while len(answered) < 2:
+                await asyncio.sleep(0.05)
+                answered = store.queues.messages("inbox", owner=ANY_OWNER, states=("answered",))
+            assert service.status.state == "running"
+
+    asyncio.run(scenario())
+    assert heard == ["hello", *([words] if words != "NO_REPLY" else [])]
+    assert [text for text in said(store, A) if text[0] == "<"] == ["<hello", f"<{words}"]

@@ -60,6 +60,7 @@ Action = Literal[
     "cancel",
     "retry",
     "drop",
+    "timer",
 ]
 
 EVERY: Final = "*"

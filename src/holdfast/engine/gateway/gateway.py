@@ -35,6 +35,7 @@ from holdfast.core.owners import (
     owner_text,
 )
 from holdfast.core.queues import ResetReason, next_try, reason_of, reason_to_set_aside, reset_reason
+from holdfast.core.timers import is_silent
 from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
@@ -226,7 +227,7 @@ class MessageTurns:
                 async with limit:
                     reply = await self._answer(message, key)
                 channel = self._gateway.channels.get(str(message.body.get("channel", "")))
-                if channel is not None:
+                if channel is not None and not is_silent(message.body.get("extra"), reply.text):
                     await channel.on_answer(message, reply)
             await self._finish(message, "answered", record=reply.record)
         except _ClaimLost:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.engine.operations import context, history, inbox, memory, next_request, sessions
+from holdfast.engine.operations import (
+    context,
+    history,
+    inbox,
+    memory,
+    next_request,
+    sessions,
+    timers,
+)
 from holdfast.engine.operations.operation import Operation
 
 if TYPE_CHECKING:
@@ -17,6 +25,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     memory,
     sessions,
     inbox,
+    timers,
 )
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(

@@ -82,6 +82,7 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
         from holdfast.engine.gateway.gateway import Gateway
         from holdfast.engine.session.async_session import AsyncSession
         from holdfast.engine.session.options import SessionOptions, check_window
+        from holdfast.engine.timers import TimerService
         from holdfast.providers.models import async_model
         from holdfast.surfaces.telegram.channel import TelegramChannel
         from holdfast.surfaces.telegram.service import TelegramService
@@ -105,7 +106,7 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
             on_ready=lambda bot: _announce(app, settings, bot),
         )
         service = TelegramService(channel, retry_seconds=None)
-        gateway.services.append(service)
+        gateway.services += [service, TimerService(gateway)]
         await gateway.start(is_alone=store.local_folder is not None)
         ended = asyncio.create_task(service.wait())
         loop = asyncio.get_running_loop()

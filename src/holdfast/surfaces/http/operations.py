@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.text.typed import convert_typed
-from holdfast.engine.operations import context, history, inbox, memory, next_request, sessions
+from holdfast.engine.operations import (
+    context,
+    history,
+    inbox,
+    memory,
+    next_request,
+    sessions,
+    timers,
+)
 from holdfast.engine.operations.operation import LiveOperation
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.http.problems import Problem
@@ -170,6 +178,10 @@ ROUTES: Final = (
     route_of("GET", "/v1/inbox/{message}", inbox.ReadInboxMessage),
     route_of("POST", "/v1/inbox/{message}/retry", inbox.RetryMessage),
     route_of("POST", "/v1/inbox/{message}/drop", inbox.DropMessage),
+    route_of("GET", "/v1/timers", timers.ListTimers),
+    route_of("POST", f"{_SESSION}/timers", timers.SetTimer, status=201),
+    route_of("PATCH", "/v1/timers/{name}", timers.ChangeTimer),
+    route_of("DELETE", "/v1/timers/{name}", timers.CancelTimer),
     route_of("GET", f"{_SESSION}/messages", history.ReadMessages),
     route_of("GET", f"{_SESSION}/status", context.ReadStatus, problems=(422,)),
     route_of("GET", f"{_SESSION}/context", next_request.ReadRequest, problems=(422,)),

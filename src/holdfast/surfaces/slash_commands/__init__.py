@@ -26,7 +26,7 @@ from holdfast.surfaces.answers import (
     refuse,
 )
 from holdfast.surfaces.chat_context import size_text
-from holdfast.surfaces.slash_commands import context, memory, sessions, turns
+from holdfast.surfaces.slash_commands import context, memory, sessions, timers, turns
 from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, for_guest
 
 if TYPE_CHECKING:
@@ -224,6 +224,7 @@ COMMANDS: Final = (
     *sessions.COMMANDS,
     *context.COMMANDS,
     *memory.COMMANDS,
+    *timers.COMMANDS,
     *turns.COMMANDS,
     _help,
     _quit,

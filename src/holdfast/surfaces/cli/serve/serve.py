@@ -204,6 +204,7 @@ def build_server(
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.memory.vectors import VectorWorker, mask_embedder
     from holdfast.engine.redactor import redactor
+    from holdfast.engine.timers import TimerService
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.surfaces.cli.serve.vector_service import VectorService
     from holdfast.surfaces.console.console import console_pages
@@ -246,6 +247,7 @@ def build_server(
     )
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
+    server.gateway.services.append(TimerService(server.gateway))
     if worker is not None:
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))

@@ -1,0 +1,384 @@
+"""Timers of sessions: kept in a queue of the store, sent by whoever runs a gateway over it.
+
+Each time of a timer is a message of the queue with a key of its own, and so is what it sends. So
+nothing is claimed: whatever two processes or a crash do twice is done once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+import msgspec
+
+from holdfast.core.flow.arguments import check_message
+from holdfast.core.owners import ANY_OWNER, owner_of, owner_text
+from holdfast.core.timers import (
+    LATE_SECONDS,
+    Clocks,
+    NotYet,
+    PassOver,
+    SendNow,
+    Timer,
+    check_hours,
+    check_jitter,
+    decide,
+    first_moment,
+    following,
+    read_schedule,
+)
+from holdfast.engine.gateway.gateway import ServiceStatus, session_key
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import HoldfastError, KeyReused, UsageError
+from holdfast.ports import NewMessage
+from holdfast.ports.side_stores import this_boot, uptime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json
+    from holdfast.core.owners import Owner, OwnerFilter
+    from holdfast.core.timers import Missed
+    from holdfast.engine.gateway.gateway import Gateway, ServiceState
+    from holdfast.ports import QueuedMessage, SideStores
+
+QUEUE: Final = "timers"
+TIMERS_MAX: Final = 100
+"""Timers of one owner at a time."""
+LOOK_SECONDS: Final = 5.0
+"""Between two looks at all timers: for those that another process set, and for clocks that were
+set."""
+_PAUSE_SECONDS: Final = 0.05
+"""The shortest pause between two looks."""
+_PAGE: Final = 500
+_SHOWN: Final = 5
+SENT, MISSED = "sent", "missed"
+_CANCELLED, _CHANGED = "cancelled", "changed"
+NAME_CHARS_MAX: Final = 100
+_TRIES: Final = 20
+"""Changes of one timer by others at the same moment."""
+
+log = logging.getLogger(__name__)
+
+
+def read_clocks() -> Clocks:
+    """Return what the clocks of this machine say."""
+    return Clocks(time.time(), uptime(), this_boot())
+
+
+class Timers:
+    """The timers of a store."""
+
+    def __init__(self, store: SideStores, *, clocks: Callable[[], Clocks] = read_clocks) -> None:
+        self._queues = store.queues
+        self._clocks = clocks
+
+    def set(
+        self,
+        session: SessionKey,
+        when: str,
+        text: str,
+        *,
+        owner: Owner,
+        name: str = "",
+        zone: str = "UTC",
+        hours: str = "",
+        missed: Missed = "once",
+        jitter: float = 0.0,
+        silent: bool = False,
+    ) -> Timer:
+        """Send a session a message at a time. The same timer again is the same one."""
+        check_message(text)
+        _check_name(name)
+        clocks = self._clocks()
+        schedule = read_schedule(when, zone, clocks)
+        hours = check_hours(hours, schedule)
+        check_jitter(jitter)
+        channel, about = self._way_back(str(session))
+        wanted = Timer(
+            name=name or secrets.token_hex(4),
+            session=str(session),
+            origin=secrets.token_hex(8),
+            text=text,
+            schedule=schedule,
+            next=first_moment(schedule, hours, zone, clocks),
+            hours=hours,
+            zone=zone,
+            missed=missed,
+            jitter=jitter,
+            silent=silent,
+            channel=channel,
+            about=about,
+        )
+        for _ in range(_TRIES):
+            last = self._last(wanted.name, owner)
+            if last is not None and last.state == "waiting":
+                known = _read(last)
+                if _is_same(known, wanted):
+                    return known
+                raise UsageError(
+                    f"there is a timer `{wanted.name}` already",
+                    hint="change or cancel it, or give this one another name",
+                )
+            ahead = self._queues.counts(QUEUE, owner=owner).get("waiting", 0)
+            if ahead >= TIMERS_MAX:
+                raise UsageError(
+                    f"there are {ahead} timers ahead already, and no room for another",
+                    hint="cancel one, or let one of them repeat",
+                )
+            number = 1 if last is None else _read(last).number + 1
+            with suppress(KeyReused):  # another process was quicker
+                return _read(self._put(msgspec.structs.replace(wanted, number=number), owner))
+        raise _busy(wanted.name)
+
+    def ahead(
+        self, owner: OwnerFilter, *, session: SessionKey | None = None
+    ) -> list[tuple[Owner, Timer]]:
+        """Return the timers ahead, the next one first."""
+        found = [
+            (owner_of(message.owner), _read(message))
+            for message in self._waiting(owner)
+            if session is None or message.session == str(session)
+        ]
+        return sorted(found, key=lambda each: each[1].next.at)
+
+    def find(self, name: str, owner: OwnerFilter) -> tuple[Owner, Timer]:
+        """Return a timer. Raises `UsageError`."""
+        known = self.ahead(owner)
+        found = [each for each in known if each[1].name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                f"{len(found)} owners have a timer `{name[:100]}`", hint="say whose is meant"
+            )
+        names = ", ".join(f"`{timer.name}`" for _owner, timer in known[:_SHOWN])
+        raise UsageError(
+            f"there is no timer `{name[:100]}`",
+            hint=f"the next ones are {names}" if names else "there are none ahead",
+        )
+
+    def change(self, name: str, owner: OwnerFilter, *, when: str = "", text: str = "") -> Timer:
+        """Give a timer another time, other words, or both."""
+        if not when and not text:
+            raise UsageError("nothing is to be changed", hint="give a time or words")
+        whose, timer = self.find(name, owner)
+        if text:
+            check_message(text)
+            timer = msgspec.structs.replace(timer, text=text)
+        if when:
+            clocks = self._clocks()
+            schedule = read_schedule(when, timer.zone, clocks)
+            hours = check_hours(timer.hours, schedule)
+            moment = first_moment(schedule, hours, timer.zone, clocks)
+            timer = msgspec.structs.replace(timer, schedule=schedule, next=moment, hours=hours)
+        for _ in range(_TRIES):
+            if not self._end(name, whose, _CHANGED):
+                break  # its last time came meanwhile, or it was cancelled
+            last = self._last(name, whose)
+            number = timer.number + 1 if last is None else _read(last).number + 1
+            with suppress(KeyReused):  # it went on to its next time, which is ended in turn
+                return _read(self._put(msgspec.structs.replace(timer, number=number), whose))
+        raise _busy(name)
+
+    def cancel(self, name: str, owner: OwnerFilter) -> Timer:
+        """End a timer. What it has sent already stays sent."""
+        whose, timer = self.find(name, owner)
+        while self._end(name, whose, _CANCELLED):
+            pass  # it may have gone on to its next time meanwhile
+        return timer
+
+    def waiting(self) -> list[tuple[QueuedMessage, Timer]]:
+        """Return every timer, with its message in the queue."""
+        return [(message, _read(message)) for message in self._waiting(ANY_OWNER)]
+
+    def decide(self, timer: Timer) -> NotYet | SendNow | PassOver:
+        """Decide what is to be done now."""
+        return decide(timer, self._clocks())
+
+    def go_on(self, message: QueuedMessage, timer: Timer, reason: str) -> None:
+        """Put the next time of a timer, and end this one."""
+        moment = following(timer, self._clocks())
+        after = None
+        if moment is not None:
+            then = msgspec.structs.replace(timer, next=moment, number=timer.number + 1)
+            try:
+                after = self._put(then, owner_of(message.owner))
+            except KeyReused:  # another process put it a moment before
+                after = None
+        if self._queues.drop(message.id, reason) or after is None:
+            return
+        found = self._queues.message(message.id)
+        if found is None or found.reason in (_CANCELLED, _CHANGED):
+            self._queues.drop(after.id, _CANCELLED)  # a person was quicker
+
+    def _put(self, timer: Timer, owner: Owner) -> QueuedMessage:
+        whose = owner_text(owner)
+        return self._queues.put(
+            NewMessage(
+                queue=QUEUE,
+                lane=_lane(timer.name, owner),
+                key=f"{timer.name}\n{timer.number}",
+                body=msgspec.to_builtins(timer),
+                owner=whose,
+                session=timer.session,
+            )
+        )
+
+    def _end(self, name: str, owner: Owner, reason: str) -> bool:
+        """Drop what waits of a timer; returns whether something did."""
+        waiting = self._queues.messages(
+            QUEUE, owner=ANY_OWNER, lane=_lane(name, owner), states=("waiting",)
+        )
+        ended = [self._queues.drop(message.id, reason) for message in waiting]
+        return any(ended)
+
+    def _last(self, name: str, owner: Owner) -> QueuedMessage | None:
+        found = self._queues.messages(QUEUE, owner=ANY_OWNER, lane=_lane(name, owner), limit=1)
+        return found[0] if found else None
+
+    def _waiting(self, owner: OwnerFilter) -> Iterator[QueuedMessage]:
+        before: int | None = None
+        while True:
+            page = self._queues.messages(
+                QUEUE, owner=owner, states=("waiting",), before=before, limit=_PAGE
+            )
+            yield from page
+            if len(page) < _PAGE:
+                return
+            before = page[-1].id
+
+    def _way_back(self, session: str) -> tuple[str, Any]:
+        """Return the channel that the session's newest message came by."""
+        for message in self._queues.messages("inbox", owner=ANY_OWNER, lane=session, limit=20):
+            if channel := message.body.get("channel"):
+                about = dict(message.body.get("about") or {})
+                about.pop("reply_to", None)  # it answers no message
+                return str(channel), about
+        return "", None
+
+
+def _read(message: QueuedMessage) -> Timer:
+    return msgspec.convert(message.body, Timer)
+
+
+def _lane(name: str, owner: Owner) -> str:
+    return f"{owner_text(owner)}\n{name}"
+
+
+def _is_same(known: Timer, wanted: Timer) -> bool:
+    """Return whether a timer that waits is the one that is asked for."""
+    names = ("session", "text", "schedule", "hours", "zone", "missed", "jitter", "silent")
+    return all(getattr(known, name) == getattr(wanted, name) for name in names)
+
+
+def _check_name(name: str) -> None:
+    if not name.isprintable() or len(name) > NAME_CHARS_MAX or name != name.strip():
+        raise UsageError(
+            f"a timer cannot be called {name[:NAME_CHARS_MAX]!r}",
+            hint=f"use at most {NAME_CHARS_MAX} characters that can be printed",
+        )
+
+
+def _busy(name: str) -> UsageError:
+    return UsageError(
+        f"the timer `{name}` was changed by others at the same time",
+        hint="list the timers to see how it is now",
+    )
+
+
+class TimerService:
+    """Sends what is due, for a gateway."""
+
+    def __init__(self, gateway: Gateway, *, clocks: Callable[[], Clocks] = read_clocks) -> None:
+        self._gateway = gateway
+        self._timers = Timers(gateway.store, clocks=clocks)
+        self._status = ServiceStatus("timers", "stopped", since=gateway.now())
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> ServiceStatus:
+        """The state, now."""
+        return self._status
+
+    def wake(self) -> None:
+        """Look at the timers now: one was set."""
+        self._wake.set()
+
+    async def start(self) -> None:
+        self._status = ServiceStatus("timers", "running", since=self._gateway.now())
+        self._task = asyncio.create_task(self._run(), name="holdfast-timers")
+
+    async def stop(self) -> None:
+        """Send nothing more; what is due is sent after the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._status = ServiceStatus("timers", "stopped", since=self._gateway.now())
+
+    async def close(self) -> None:
+        """Do nothing: everything is stored."""
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            seconds = LOOK_SECONDS
+            try:
+                seconds = await self.look()
+            except HoldfastError as error:  # the next look may work
+                log.warning("cannot look at the timers: %s", error)
+                self._set_state("failed", str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(seconds, _PAUSE_SECONDS)):
+                    await self._wake.wait()
+
+    async def look(self) -> float:
+        """Send what is due; returns the seconds until the next is, or the next look."""
+        soonest, failures = LOOK_SECONDS, 0
+        for message, timer in await run_in_thread(self._timers.waiting):
+            try:
+                soonest = min(soonest, await self._tend(message, timer))
+            except HoldfastError as error:  # the others go on
+                failures += 1
+                log.warning("the timer %s of %s waits: %s", timer.name, timer.session, error)
+        detail = f"{failures} of the timers cannot be sent; the log says why" if failures else ""
+        self._set_state("failed" if failures else "running", detail)
+        return soonest
+
+    async def _tend(self, message: QueuedMessage, timer: Timer) -> float:
+        """Send a timer if it is due; returns the seconds until it is."""
+        match self._timers.decide(timer):
+            case NotYet(seconds=seconds):
+                return seconds
+            case SendNow(late=late):
+                await self._send(message, timer, late)
+                await run_in_thread(self._timers.go_on, message, timer, SENT)
+            case PassOver():
+                await run_in_thread(self._timers.go_on, message, timer, MISSED)
+            case _ as other:
+                assert_never(other)
+        return LOOK_SECONDS
+
+    async def _send(self, message: QueuedMessage, timer: Timer, late: float) -> None:
+        about: Json = {"name": timer.name, "at": timer.next.at, "silent": timer.silent}
+        about |= {"late": round(late)} if late > LATE_SECONDS else {}
+        with suppress(KeyReused):  # it was sent before, a moment less late
+            await self._gateway.submit(
+                session_key(message),
+                timer.content,
+                message_key=timer.message_key,
+                owner=owner_of(message.owner),
+                channel=timer.channel,
+                extra={"timer": about},
+                about=timer.about,
+            )
+
+    def _set_state(self, state: ServiceState, detail: str = "") -> None:
+        if (self._status.state, self._status.detail) != (state, detail):
+            self._status = ServiceStatus("timers", state, detail, self._gateway.now())

@@ -1,0 +1,147 @@
+"""`timer`: messages that a session gets at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from holdfast.core.owners import owner_of
+from holdfast.engine.operations.timers import (
+    CancelTimer,
+    ChangeTimer,
+    SetTimer,
+    TimerList,
+    TimerRow,
+    show_timer,
+)
+from holdfast.engine.timers import Timers
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.command import (
+    Command,
+    ResultCommand,
+    SessionPlace,
+    option,
+    place,
+    takes,
+)
+from holdfast.surfaces.formatting import local_time
+
+if TYPE_CHECKING:
+    from holdfast.surfaces.cli.app import App
+
+
+class _OneTimer(ResultCommand, frozen=True, kw_only=True):
+    """Works with one timer."""
+
+    def show(self, found: TimerRow, app: App) -> None:
+        app.out.line(found.name)
+        app.out.note(f"next: {local_time(found.next)}, in session {found.session}")
+
+
+class _SetTimer(_OneTimer, frozen=True, kw_only=True):
+    """Send a session a message at a time."""
+
+    session: SessionPlace
+    timer: Annotated[
+        SetTimer,
+        takes(
+            when=place("", "WHEN"),
+            text=place("", "TEXT"),
+            zone=option("", "ZONE"),
+            name=option("", "NAME"),
+            hours=option("", "HOURS"),
+            missed=option(),
+            jitter=option("", "N"),
+            silent=option(),
+        ),
+    ]
+
+    def run(self, app: App) -> TimerRow:
+        key, asked = app.session(self.session), self.timer
+        owner = owner_of(app.store.header(key).owner)
+        timer = Timers(app.store).set(
+            key,
+            asked.when,
+            asked.text,
+            owner=owner,
+            name=asked.name,
+            zone=asked.zone,
+            hours=asked.hours,
+            missed=asked.missed,
+            jitter=asked.jitter,
+            silent=asked.silent,
+        )
+        return show_timer(timer, owner)
+
+    def show(self, found: TimerRow, app: App) -> None:
+        super().show(found, app)
+        app.out.note("it is sent while `holdfast serve` runs over this store")
+
+
+class _ListTimers(ResultCommand, frozen=True, kw_only=True):
+    """List the timers, the next one first."""
+
+    def run(self, app: App) -> TimerList:
+        found = Timers(app.store).ahead(app.owner)
+        return TimerList(timers=[show_timer(timer, owner) for owner, timer in found])
+
+    def show(self, found: TimerList, app: App) -> None:
+        if not found.timers:
+            app.out.note("no timers ahead; set one with `holdfast timer add`")
+        app.out.table(
+            ("Name", "Next", "Times", "Session", "Message"),
+            (
+                (
+                    Cell(each.name, "name"),
+                    local_time(each.next),
+                    f"{each.when} {each.zone}" if each.when[:1] not in "PR" else each.when,
+                    each.session,
+                    Cell(each.text.replace("\n", " "), "dim"),
+                )
+                for each in found.timers
+            ),
+        )
+
+
+class _ChangeTimer(_OneTimer, frozen=True, kw_only=True):
+    """Give a timer another time, other words, or both."""
+
+    timer: Annotated[
+        ChangeTimer, takes(name=place("", "NAME"), when=option("", "WHEN"), text=option("", "TEXT"))
+    ]
+
+    def run(self, app: App) -> TimerRow:
+        timers, asked = Timers(app.store), self.timer
+        owner, _ = timers.find(asked.name, app.owner)
+        changed = timers.change(asked.name, owner, when=asked.when or "", text=asked.text or "")
+        return show_timer(changed, owner)
+
+
+class _CancelTimer(ResultCommand, frozen=True, kw_only=True):
+    """Cancel a timer."""
+
+    timer: Annotated[CancelTimer, takes(name=place("", "NAME"))]
+
+    def run(self, app: App) -> TimerRow:
+        timers, name = Timers(app.store), self.timer.name
+        owner, timer = timers.find(name, app.owner)
+        timers.cancel(name, owner)
+        return show_timer(timer, owner)
+
+    def show(self, found: TimerRow, app: App) -> None:
+        app.out.line(f"{found.name}: cancelled")
+
+
+class TimerCommand(Command, frozen=True, kw_only=True):
+    """Holds the commands on timers."""
+
+    example = """examples:
+  holdfast timer add main 2026-12-01T09:00 "Renew the certificate." --zone Europe/Berlin
+  holdfast timer add main "0 9 * * 1-5" "What is due today?" --zone Asia/Tokyo
+  holdfast timer add main R/PT30M "Look at the inbox." --hours 08:00-22:00 --silent
+  holdfast timer list"""
+    verbs: ClassVar[dict[str, type[Command]]] = {
+        "add": _SetTimer,
+        "list": _ListTimers,
+        "change": _ChangeTimer,
+        "cancel": _CancelTimer,
+    }
