@@ -238,7 +238,9 @@ def test_a_read_only_server_changes_nothing(store: MemoryStore) -> None:
     alice = plant(store, "alice")
     before = state_of(store, alice)
     changing = {name for name, tool in TOOLS.items() if not tool.is_reading}
-    assert changing == {"memory_write", "context_compact", "checkpoint_create"}
+    assert changing == {
+        *("memory_write", "context_compact", "checkpoint_create", "timer_set", "timer_cancel")
+    }
 
     async def talk(client: Client) -> None:
         listed = {tool.name for tool in (await client.list_tools()).tools}

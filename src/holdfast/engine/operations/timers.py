@@ -172,7 +172,7 @@ class _TimerOperation(Operation[TimerRow], frozen=True, kw_only=True):
         try:
             return timers.find(next(iter(names), ""), owner)
         except UsageError as error:
-            raise RequestRefused("not_found", str(error), error, hint=error.hint or "") from error
+            raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
 
 
 class ChangeTimer(_TimerOperation, frozen=True):
