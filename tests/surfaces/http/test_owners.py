@@ -57,7 +57,7 @@ BOB_TOKEN, BOB_SETTINGS = token_for("bob")
 TOKENS: Final = {"ann": ANN_TOKEN, "ann reads": READ_TOKEN, "guest": "", "wrong": "x" * 40}
 PARTS: Final = {
     "agent": ["main", "other"],
-    "name": ["bob-else", "other.bob-else.1", "bobs", "panda", "x"],
+    "name": ["bob-else", "other.bob-else.1", "bobs", "ann-pandas", "x"],
     "when": ["30m", "R/PT1H"],
     "zone": ["UTC"],
     "hours": ["08:00-22:00"],
@@ -75,7 +75,8 @@ def stock(*, has_other: bool) -> SessionStore:
     store = MemoryStore()
     plant(store, "ann", "panda", LATER)
     _put(store, "ann", "panda", "m1")
-    Timers(store).set(ANN, "R/PT1H", "feed the panda", owner=NamedOwner("ann"), name="panda")
+    plan, ann = SessionKey("main", "ann-plan"), NamedOwner("ann")
+    Timers(store).set(plan, "R/PT1H", "feed the panda", owner=ann, name="ann-pandas")
     named = "no-such."  # as long
     if has_other:
         plant(store, "bob", THEIRS, LATER + 10_000)
@@ -156,7 +157,7 @@ def fillings(
     properties: dict[str, Json], required: set[str], names: dict[str, list[Any]]
 ) -> list[Json]:
     """Return sets of values: the required ones alone, and each of the others beside them."""
-    known = {name: names.get(name, ()) or values_of(properties[name], names) for name in properties}
+    known = {name: names.get(name, []) or values_of(properties[name], names) for name in properties}
     base = {name: known[name][-1] for name in required}
     rest = [{**base, name: value} for name in properties for value in known[name]]
     return [base, *rest]
