@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.databases import read_index
 from tests.support.runs import is_whole
 
 from holdfast import (
@@ -34,6 +35,7 @@ from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.stores.payloads import load_zstd
+from holdfast.stores.search.sqlite import FILE_NAME
 from holdfast.stores.sqlite_files import SqliteCache
 from holdfast.testing.scripted import ScriptedModel, calls
 
@@ -69,6 +71,8 @@ def files_with(root: Path, words: tuple[str, ...]) -> dict[str, set[str]]:
             texts.append(data)
             if path.suffix == ".zst":
                 texts.append(zstd.decompress(data))
+            if path.name == FILE_NAME:
+                texts.append(read_index(path))
         text = b"\n".join(texts).lower()
         held = {word for word in words if word.encode() in text}
         if held:
@@ -244,8 +248,12 @@ def test_an_erased_owner_leaves_no_word(root: Path) -> None:
 
 
 @pytest.mark.files_only("it counts how often a file is written anew")
-def test_an_erasure_writes_each_index_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many sessions one call erases: the list of sessions, and the index of memory."""
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_an_erasure_writes_a_file_once_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_vectors: bool
+) -> None:
+    """However many sessions one call erases: the list of sessions; and the index of memory where
+    it has vectors, which are stored as they are."""
     written: list[str] = []
     compact = SqliteCache.compact
 
@@ -260,9 +268,11 @@ def test_an_erasure_writes_each_index_once(tmp_path: Path, monkeypatch: pytest.M
             store.append(key, [User(content=f"words {number}")], expect=ANY_HEAD)
         store.notes("main", NamedOwner(OWNER)).append("a note")
         Memory(store, None, caller=OPERATOR).refresh()
+        if has_vectors:
+            store.search_index.vectors.use_model("one")
         monkeypatch.setattr(SqliteCache, "compact", spy)
         assert len(erase_owner(store, OWNER).sessions) == 6
-    assert sorted(written) == ["index.sqlite3", "recall.sqlite3"]
+    assert sorted(written) == ["index.sqlite3", *(["recall.sqlite3"] if has_vectors else [])]
 
 
 def test_a_payload_of_two_sessions_goes_with_the_last_of_them() -> None:

@@ -30,7 +30,7 @@ from holdfast.stores.in_memory import MemoryBlobs, MemoryLeases, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.notes.notes import StoredNotes
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.search import SqliteSearchIndex, SqliteVectors
+from holdfast.stores.search.sqlite import SqliteSearchIndex, SqliteVectors
 from holdfast.stores.summary_files import MemorySummaries
 from holdfast.testing import conformance
 from holdfast.testing.conformance import (

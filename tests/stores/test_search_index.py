@@ -12,7 +12,7 @@ import pytest
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
 from holdfast.ports.side_stores import IndexPassage, IndexSource, NewSource, places_of, source_of
-from holdfast.stores.search import SqliteSearchIndex as SearchIndex
+from holdfast.stores.search.sqlite import SqliteSearchIndex as SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def test_what_sources_share_is_counted_in_the_allowed_ones(index: SearchIndex) -
     _put(index, "c", "glaze")
     allowed = {id_: one for id_, one in _sources(index).items() if one.name != "b"}
     a, c = (next(i for i, one in allowed.items() if one.name == name) for name in "ac")
-    holding = index.holding(["kiln", "glaz", "nowhere"], 100)
+    holding = index.holding(["kiln", "glaz", "nowhere"], allowed)
 
     assert holding == {"kiln": 3, "glaz": 1, "nowhere": 0}
     assert index.count_by_source(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}

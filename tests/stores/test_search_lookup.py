@@ -1,17 +1,27 @@
-"""The search over a table of terms: bounded, whatever the number of passages."""
+"""The search over lists of terms: bounded, whatever the number of passages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holdfast.core.memory.ranking import query_terms, rarity
 from holdfast.core.memory.search_terms import is_common, terms
-from holdfast.ports.side_stores import PLACE_BITS, IndexSource
-from holdfast.stores.search import match
+from holdfast.ports.side_stores import (
+    PLACE_BITS,
+    IndexPassage,
+    IndexSource,
+    NewSource,
+    source_of,
+)
+from holdfast.stores.search.sqlite import SqliteSearchIndex
+from holdfast.stores.search.tables import match
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 EACH = 50
 """Passages of a source."""
@@ -35,27 +45,25 @@ class CountedPlaces:
             numbers = numbers[::7]
         return [((number // EACH) << PLACE_BITS) + number % EACH for number in numbers]
 
-    def _hand_out(self, found: list[int]) -> list[int]:
+    def _hand_out(self, found: list[int]) -> dict[int, int]:
         self.places += len(found)
-        return found
-
-    def count(self, term: str, most: int | None = None) -> int:
-        return len(self._hand_out(self._found(term)[:most])) if most else len(self._found(term))
+        return dict.fromkeys(found, 1)
 
     def total(self) -> int:
         return self._total
 
-    def instances(self, term: str) -> list[int]:
-        return self._hand_out(self._found(term))
+    def counts(self, terms: Iterable[str]) -> dict[str, int]:
+        return {term: len(self._found(term)) for term in terms}
 
-    def oldest(self, term: str, limit: int) -> list[int]:
-        return self._hand_out(self._found(term)[:limit])
+    def lists(self, terms: Iterable[str]) -> dict[str, dict[int, int]]:
+        return {term: self._hand_out(self._found(term)) for term in terms}
 
-    def newest(self, term: str, limit: int) -> list[int]:
+    def newest(self, term: str, limit: int) -> dict[int, int]:
         return self._hand_out(self._found(term)[::-1][:limit])
 
     def exact(self, phrase: Sequence[str], limit: int) -> list[int]:
-        return self.newest(min(phrase, key=lambda term: len(self._found(term))), limit)
+        rarest = min(phrase, key=lambda term: len(self._found(term)))
+        return list(self.newest(rarest, limit))
 
 
 def sources_of(total: int) -> dict[int, IndexSource]:
@@ -78,10 +86,74 @@ def test_a_query_looks_up_no_more_in_a_large_index() -> None:
     assert handed[300_000] <= 1.1 * handed[30_000]
 
 
-@pytest.mark.parametrize("total", [300, 3_000, 300_000])
-def test_a_common_word_is_counted_about_right(total: int) -> None:
-    """Its share of all passages is known from the first ones."""
-    word = "what"
-    assert is_common(word)
-    found = match(CountedPlaces(total), {word: 1.0, "harbour": 1.0}, (), sources_of(total))
-    assert found.holding[word] == pytest.approx(total * 2 / 3, rel=0.05)
+WORDS = ("harbour", "quokka", "kiln", "glaze", "the", "what", "lantern", "ferry")
+PASSAGES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join))
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(("ann", "bob")), st.integers(0, 3), st.booleans(), PASSAGES, st.booleans()
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(changes=CHANGES, query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+def test_segments_answer_as_a_plain_list_does(
+    changes: list[tuple[str, int, bool, list[str], bool]], query: list[str]
+) -> None:
+    """Whatever was replaced, extended, forgotten and merged: what is found, how it is ordered and
+    what is counted are those of one owner's passages in a list."""
+    index = SqliteSearchIndex(None)
+    said: dict[str, tuple[str, list[str]]] = {}
+    for owner, number, is_growth, texts, is_gone in changes:
+        name = f"{owner}/{number}"
+        made = [IndexPassage(text, terms(text), "user") for text in texts]
+        known = {source.name: source for source in index.sources()}
+        if is_gone and name in known:
+            index.forget([known[name].id])
+            del said[name]
+        elif is_growth and name in known:
+            index.extend(known[name], stamp="", head="", passages=made)
+            said[name] = (owner, said[name][1] + texts)
+        else:
+            index.replace([NewSource("session", name, "", "", made, owner)])
+            said[name] = (owner, texts)
+    for owner in ("ann", "bob"):
+        allowed = {one.id: one for one in index.sources() if one.name.startswith(owner)}
+        rows = [
+            ((id_ << PLACE_BITS) + place, terms(text))
+            for id_, one in allowed.items()
+            for place, text in enumerate(said[one.name][1])
+        ]
+        wanted, phrase = query_terms(" ".join(query)), terms(" ".join(query))
+        found = index.matches(wanted, phrase, allowed)
+        plain = PlainList(rows, wanted)
+        if plain.weights:
+            for term in plain.terms:
+                assert found.holding[term] == plain.holding[term]
+                assert found.sources.get(term, {}) == plain.sources[term]
+            assert set(found.best) == set(plain.weights)
+            weights = [round(plain.weights[id_], 9) for id_ in found.best]
+            assert weights == sorted(weights, reverse=True)
+        read = {row.id: row.terms for row in index.passages(found.best)}
+        assert read == {id_: words for id_, words in rows if id_ in read}
+        assert len(read) == len(found.best)
+    index.close()
+
+
+class PlainList:
+    """What a search in a list finds: each word that is not common, in each passage."""
+
+    def __init__(self, rows: Sequence[tuple[int, list[str]]], query: Mapping[str, float]) -> None:
+        self.terms = [term for term in query if not is_common(term)]
+        held = {term: [row for row in rows if term in row[1]] for term in self.terms}
+        self.holding = {term: len(found) for term, found in held.items()}
+        self.sources: dict[str, dict[int, int]] = {}
+        self.weights: dict[int, float] = {}
+        for term, found in held.items():
+            often: Counter[int] = Counter()
+            for id_, words in found:
+                often[source_of(id_)] += words.count(term)
+                worth = query[term] * rarity(len(found), len(rows))
+                self.weights[id_] = self.weights.get(id_, 0.0) + worth
+            self.sources[term] = dict(often)

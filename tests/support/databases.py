@@ -12,11 +12,12 @@ A test that cannot run there says so, with the reason: `@pytest.mark.files_only(
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,8 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.payloads import load_zstd
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.stores.search.shredding import Key
+from holdfast.stores.search.sqlite import FILE_NAME
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
@@ -219,7 +222,26 @@ class Schemas:
 def _read_files(root: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
     for path in sorted(Path(root).rglob("*")):
         if path.is_file():
-            yield path.relative_to(root).as_posix(), _unpacked(path.read_bytes())
+            more = read_index(path) if path.name == FILE_NAME else b""
+            yield path.relative_to(root).as_posix(), _unpacked(path.read_bytes()) + more
+
+
+def read_index(path: Path) -> bytes:
+    """Return everything in a memory index that some key still makes readable."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        keys = [Key(*row) for row in db.execute("SELECT id, key FROM keys")]
+        stored = [
+            row[0]
+            for column, table in SCRAMBLED
+            for row in db.execute(f"SELECT {column} FROM {table}")
+        ]
+    return b"\n".join(_unpacked(key.restore(data)) for data in stored for key in keys)
+
+
+SCRAMBLED: Final = (
+    *(("facts", "sources"), ("data", "texts"), ("head", "segments"), ("data", "blocks")),
+)
+"""The columns of a memory index that have words in them."""
 
 
 def _unpacked(value: object) -> bytes:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scripts import house
 from tests.core.secrets.planted_secrets import ALNUM, made
+from tests.support.databases import read_index
 from tests.support.planted import INSTRUCTION, PATH, PLANTED, TASK, planted_session
 from tests.support.runs import sample
 from tests.surfaces.chats import Seat
@@ -381,8 +382,11 @@ def test_files_are_masked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for way in (["history", KEYS["asked"]], ["memory", "index", "--words-only"]):
         run(root, monkeypatch, *way)
     # Names of sessions and files are addresses: the index needs them, as the folders do.
-    for name, kept in (("audit.jsonl", set()), ("recall.sqlite3", {"id", "notefile"})):
-        text = (root / name).read_bytes().decode(errors="replace")
+    for data, kept, name in (
+        ((root / "audit.jsonl").read_bytes(), set(), "audit"),
+        (read_index(root / "recall.sqlite3"), {"id", "notefile"}, "index"),
+    ):
+        text = data.decode(errors="replace")
         assert set(leaks_in(text)) <= {"value", *kept}, name
 
 

@@ -171,6 +171,8 @@ class IndexSource(msgspec.Struct, frozen=True):
     """The time of the oldest passage."""
     newest: float | None
     """The time of the newest passage."""
+    group: bytes = b""
+    """The sources that are counted together, of one owner: a digest of their name."""
 
 
 class IndexPassage(msgspec.Struct, frozen=True):
@@ -205,6 +207,8 @@ class NewSource(msgspec.Struct, frozen=True):
     """The newest record of a session."""
     passages: Sequence[IndexPassage]
     """Its text."""
+    group: str = ""
+    """The owner of a session, or the scope of notes: no search of others counts what is in it."""
 
 
 class FoundPassage(msgspec.Struct, frozen=True):
@@ -233,7 +237,7 @@ class FoundPassage(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> int:
-        return self.id & ((1 << PLACE_BITS) - 1)
+        return place_of(self.id)
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -256,6 +260,11 @@ def places_of(source: int, start: int = 0) -> tuple[int, int]:
 def source_of(passage: int) -> int:
     """Return the source of a passage."""
     return passage >> PLACE_BITS
+
+
+def place_of(passage: int) -> int:
+    """Return the place of a passage in its source."""
+    return passage & ((1 << PLACE_BITS) - 1)
 
 
 class VectorRun(NamedTuple):
@@ -311,7 +320,7 @@ class SearchIndex(Protocol):
         self, sessions: Collection[str] | None = None, notes: str | None = None
     ) -> list[IndexSource]:
         """Return everything that is in the index; with `sessions` or `notes`, only the sessions of
-        these names and the notes whose name begins so. What others have costs nothing then."""
+        these names and the notes of that scope. What others have costs nothing then."""
 
     def replace(self, sources: Sequence[NewSource]) -> None:
         """Put sources into the index, each in place of its earlier state, in one transaction."""
@@ -344,14 +353,17 @@ class SearchIndex(Protocol):
         as there is room.
         """
 
-    def passages(self, ids: Sequence[int]) -> list[FoundPassage]:
+    def passages(self, ids: Collection[int]) -> list[FoundPassage]:
         """Return those of the passages that are still there."""
 
     def around(self, passage: int) -> list[FoundPassage]:
         """Return a passage and its neighbours in the same source, in order."""
 
-    def holding(self, wanted: Iterable[str], most: int) -> dict[str, int]:
-        """Return the number of passages that hold each of the terms; counting ends at `most`."""
+    def holding(
+        self, wanted: Iterable[str], allowed: Mapping[int, IndexSource]
+    ) -> Mapping[str, int]:
+        """Return the number of passages that hold each of the terms, in the groups of the allowed
+        sources: what other owners have is not counted."""
 
     def count_by_source(
         self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]

@@ -49,7 +49,7 @@ from holdfast.stores.lines import item_of
 from holdfast.stores.notes.notes import StoredNotes, note_scope
 from holdfast.stores.notes.table import MemoryNoteTable, TableFiles, holds_notes
 from holdfast.stores.queues import SqliteQueues
-from holdfast.stores.search import SqliteSearchIndex
+from holdfast.stores.search.sqlite import SqliteSearchIndex
 from holdfast.stores.summary_files import MemorySummaries
 
 if TYPE_CHECKING:

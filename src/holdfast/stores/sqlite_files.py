@@ -34,6 +34,8 @@ class SqliteFile:
 
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     """With `NORMAL`, the last changes may go with the power."""
+    secure_delete: Literal["ON", "FAST"] = "ON"
+    """With `FAST`, deleted rows are overwritten only where that writes no more pages."""
 
     def __init__(
         self, path: str, prepare: Callable[[sqlite3.Connection], None], *, wait_seconds: float
@@ -81,10 +83,17 @@ class SqliteFile:
         self._connection = None
 
     def compact(self) -> bool:
-        """Leave no page, and no file beside, with what was deleted; False while others read it."""
-        db = self.connect()
-        db.execute("VACUUM")
-        return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        """Leave no page, and no file beside, with what was deleted; False while others read it.
+
+        It writes the whole file: even where deleted rows are overwritten, copies of them can be
+        between others, since rows move from page to page.
+        """
+        self.connect().execute("VACUUM")
+        return self.empty_journal()
+
+    def empty_journal(self) -> bool:
+        """Leave no earlier state of a page beside the file; False while others read it."""
+        return not self.connect().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     def _open(self) -> sqlite3.Connection:
         import sqlite3
@@ -97,7 +106,7 @@ class SqliteFile:
         try:
             self._use_wal(db)
             db.execute(f"PRAGMA synchronous = {self.synchronous}")
-            db.execute("PRAGMA secure_delete = ON")  # deleted words leave no trace in a page
+            db.execute(f"PRAGMA secure_delete = {self.secure_delete}")
             self._prepare(db)
         except BaseException:
             db.close()
@@ -236,9 +245,11 @@ class SqliteCache(SqliteFile):
     def _leave_links(self, suffix: str, _found: os.stat_result) -> None:
         os.unlink(self.path + suffix)  # made again; the other names keep what they had
 
-    def erase(self, delete: Callable[[sqlite3.Connection], None]) -> None:
+    def erase(self, delete: Callable[[sqlite3.Connection], bool]) -> None:
         """Delete rows so that no page of the file, and no file beside it, has their content.
 
+        `delete` returns whether the whole file must be written again for that: where rows are as
+        they were given, and not scrambled by a key that it overwrote.
         A file that is damaged is deleted whole: it is only a cache. Raises `StoreUnavailable`
         while other processes keep the old pages in use.
         """
@@ -254,8 +265,8 @@ class SqliteCache(SqliteFile):
                 return
         try:
             with self.transaction() as db:
-                delete(db)
-            is_compact = self.compact()
+                is_plain = delete(db)
+            is_compact = self.compact() if is_plain else self.empty_journal()
         except sqlite3.OperationalError as error:
             self.close()
             raise in_use(self.path, str(error)) from error

@@ -259,7 +259,7 @@ def test_secrets_are_masked_on_the_way_in_and_out(
     assert token not in hit.text
     assert token not in memory.get(f"main/one#{said.head}")
     memory.close()
-    index = [data for name, data in contents(root) if name in ("recall.sqlite3", "passages")]
+    index = [data for name, data in contents(root) if name in ("recall.sqlite3", "texts")]
     assert b"deploy" in b"".join(index)
     assert token.encode() not in b"".join(index)
 
@@ -438,7 +438,7 @@ def test_registered_secrets_are_not_in_the_index_in_any_form(
     indexed = [
         (name, data)
         for name, data in contents(root)
-        if name.startswith(("recall", "passages", "postings", "vectors", "sources"))
+        if name.startswith(("recall", "texts", "blocks", "segments", "vectors", "sources"))
     ]
     assert any(b"opens" in data for _name, data in indexed)
     assert [(name, form) for name, data in indexed for form in forms if form.encode() in data] == []

@@ -51,15 +51,15 @@ def test_a_source_costs_what_it_has(
         waiting = vectors.missing(SOURCES * PASSAGES)
         vectors.add("one", [(id_, b"v" * 384) for id_, _text in waiting])
     if is_known:
-        for table in ("passages", "vectors"):
+        for table in ("sources", "vectors"):
             with store._connections.transaction("analyze") as connection:
                 connection.execute(store._connections.format(f"ANALYZE {{s}}.{table}").encode())
     spans = [places_of(source.id) for source in store.search_index.sources()]
     columns = [first for first, _past in spans], [past for _first, past in spans]
     everything = SOURCES * PASSAGES
     assert compared(store, search._LOAD, *columns, b"one") <= 8 * everything
-    assert compared(store, search._MISSING, *columns, 64, 64) <= 8 * everything
+    assert compared(store, search._COUNT_EACH, *columns) <= 8 * everything
     few = [column[:2] for column in columns]
     assert compared(store, search._LOAD, *few, b"one") <= 8 * 2 * PASSAGES
     assert compared(store, search._COUNT, *few) <= 8 * 2 * PASSAGES
-    assert compared(store, search._MISSING, *few, 64, 64) <= 8 * 2 * PASSAGES
+    assert compared(store, search._COUNT_EACH, *few) <= 8 * 2 * PASSAGES

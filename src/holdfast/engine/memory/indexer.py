@@ -12,7 +12,7 @@ from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.replay import assistant_text, user_text
 from holdfast.core.memory.hits import passages
 from holdfast.core.memory.search_terms import terms
-from holdfast.core.owners import ANY_OWNER, owner_of
+from holdfast.core.owners import ANY_OWNER, owner_of, row_text
 from holdfast.core.refusals import as_told, reaches_back
 from holdfast.errors import HoldfastError
 from holdfast.ports.side_stores import IndexPassage, NewSource
@@ -118,7 +118,7 @@ class Indexer:
                 for note in notes.notes(file.path)
                 for passage in _note_passages(note, file.mtime_ns / 1e9, self._mask)
             ]
-            self._put(NewSource("note", name, stamp, "", found))
+            self._put(NewSource("note", name, stamp, "", found, self.prefix))
         self._write()
         if gone:
             self._index.forget(source.id for source in gone.values())
@@ -136,7 +136,7 @@ class Indexer:
             info, source = infos[name], known.get(name)
             stamp = session_stamp(info)
             if source is None or source.stamp != stamp:
-                self._read_session(store, info.key, stamp, source)
+                self._read_session(store, info, stamp, source)
         self._write()
         gone = [source.id for name, source in known.items() if name not in infos]
         if gone:
@@ -144,9 +144,10 @@ class Indexer:
         self._listed |= infos.keys()
 
     def _read_session(
-        self, store: SessionStore, key: SessionKey, stamp: str, source: IndexSource | None
+        self, store: SessionStore, info: SessionInfo, stamp: str, source: IndexSource | None
     ) -> None:
         """Put a session into the index; only its new records if it has grown."""
+        key = info.key
         try:
             if source is not None and source.head:
                 fresh = _since(store.back(key), source.head)
@@ -160,7 +161,7 @@ class Indexer:
             return  # a damaged session is not searched, and must not stop the search of others
         head = records[-1].id if records else ""
         found = list(_record_passages(records, self._mask))
-        self._put(NewSource("session", str(key), stamp, head, found))
+        self._put(NewSource("session", str(key), stamp, head, found, row_text(info.owner) or ""))
 
     def _put(self, new: NewSource) -> None:
         """Put a source into the index, together with others: each transaction costs pages."""

@@ -255,7 +255,7 @@ class Ranker:
         ]
         total = sum(source.passages for source in part.values())
         most = max(_TELLING_MAX, total // 100)
-        holding = self._index.holding({term for _share, counts in spoken for term in counts}, most)
+        holding = self._index.holding({term for _share, counts in spoken for term in counts}, part)
         spoken = [
             (share, {term: count for term, count in counts.items() if holding[term] < most})
             for share, counts in spoken

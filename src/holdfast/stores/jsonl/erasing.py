@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.owners import OwnerFilter
     from holdfast.ports.sessions import ErasableSession
-    from holdfast.stores.search import SqliteSearchIndex
+    from holdfast.stores.search.sqlite import SqliteSearchIndex
 
 _ERASING: Final = ".erasing"
 
@@ -99,7 +99,7 @@ class FileEraser(FileCatalogue, SessionEraser):
             self.search_index.close()
 
     def _open_search_index(self) -> SqliteSearchIndex:
-        from holdfast.stores.search import FILE_NAME, SqliteSearchIndex
+        from holdfast.stores.search.sqlite import FILE_NAME, SqliteSearchIndex
 
         return SqliteSearchIndex(os.path.join(self.root, FILE_NAME))
 

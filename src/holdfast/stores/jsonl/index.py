@@ -624,7 +624,12 @@ class Index:
         names = [(key.agent, key.session) for key in keys]
         with self._mutex:
             self._changes.cut()
-            self._cache.erase(lambda db: _delete(db, names))
+
+            def delete(db: sqlite3.Connection) -> bool:
+                _delete(db, names)
+                return True  # rows have words as they are
+
+            self._cache.erase(delete)
 
     def close(self) -> None:
         """Close the files; the next listing opens them again."""

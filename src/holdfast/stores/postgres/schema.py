@@ -182,6 +182,50 @@ ALTER TABLE {s}.messages ADD COLUMN lost_claims integer NOT NULL DEFAULT 0;
 """
 """Claims of messages that had no outcome."""
 
+TABLES_3: Final = """
+DROP TABLE {s}.postings, {s}.passages, {s}.sources, {s}.vectors;
+CREATE TABLE {s}.sources (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text COLLATE "C" NOT NULL,
+  place bytea NOT NULL,
+  owned bytea NOT NULL,
+  is_ended boolean NOT NULL DEFAULT false,
+  passages bigint NOT NULL DEFAULT 0,
+  terms bigint NOT NULL DEFAULT 0,
+  oldest double precision,
+  newest double precision,
+  facts bytea NOT NULL
+);
+CREATE UNIQUE INDEX sources_place ON {s}.sources (place, kind) WHERE NOT is_ended;
+CREATE INDEX sources_ended ON {s}.sources (place) WHERE is_ended;
+CREATE INDEX sources_owned ON {s}.sources (owned);
+CREATE TABLE {s}.origins (
+  place bytea NOT NULL,
+  source bigint NOT NULL,
+  PRIMARY KEY (place, source)
+);
+CREATE INDEX origins_source ON {s}.origins (source);
+CREATE TABLE {s}.texts (id bigint PRIMARY KEY, data bytea NOT NULL);
+ALTER TABLE {s}.texts ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE {s}.segments (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  owned bytea NOT NULL,
+  passages bigint NOT NULL,
+  head bytea NOT NULL
+);
+ALTER TABLE {s}.segments ALTER COLUMN head SET STORAGE EXTERNAL;
+CREATE INDEX segments_owned ON {s}.segments (owned);
+CREATE TABLE {s}.blocks (
+  segment bigint NOT NULL,
+  number integer NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (segment, number)
+);
+ALTER TABLE {s}.blocks ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE {s}.vectors (id bigint PRIMARY KEY, vector bytea NOT NULL);
+"""
+"""The memory index by owner, in segments. What it was before is made again from the logs."""
+
 
 _FACTS: Final = """size = l.size + @size, head = @last, writer = a_writer,
   records = l.records + @count, messages = l.messages + @messages,
@@ -355,10 +399,12 @@ FUNCTIONS_1: Final = _FUNCTIONS.replace("{facts of a_}", _FACTS.replace("@", "a_
 )
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables that this code works with."""
+OLDEST: Final = 3
+"""The oldest version whose code can work with them: one before searches tables that are gone."""
 
-STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2)
+STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 
@@ -413,8 +459,8 @@ def _migrate(connections: Connections, connection: Connection) -> None:
         if done == 0:
             _compress(connection, connections.format(_COMPRESSION))
         connection.execute(
-            connections.format("UPDATE {s}.version SET version = %s, oldest = 1").encode(),
-            [VERSION],
+            connections.format("UPDATE {s}.version SET version = %s, oldest = %s").encode(),
+            [VERSION, OLDEST],
         )
 
 

@@ -1,65 +1,62 @@
-"""The memory index in the database: plain tables of terms, passages and vectors."""
+"""The memory index in the database: sources, texts, segments of terms, and vectors."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.core.limits import RECALL_POSTINGS_MAX
-from holdfast.ports.side_stores import (
-    PLACE_BITS,
-    FoundPassage,
-    IndexSource,
-    VectorRun,
-    places_of,
-    source_of,
+import msgspec
+
+from holdfast.core.text.typed import convert_typed
+from holdfast.ports.side_stores import IndexSource, VectorRun, places_of
+from holdfast.stores.postgres.rows import to_bytes
+from holdfast.stores.search.tables import (
+    TEXT_BITS,
+    PassageRows,
+    SearchTables,
+    SegmentRows,
+    SourceFacts,
+    SourceRows,
+    TablesIndex,
+    missing_vectors,
 )
-from holdfast.stores import search
-from holdfast.stores.postgres.rows import to_bytes, to_text
-from holdfast.stores.search import AROUND_PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from holdfast.ports.side_stores import IndexPassage, Matches, NewSource
+    from holdfast.ports.side_stores import SourceKind
     from holdfast.stores.postgres.connections import Connection, Connections, Row
+    from holdfast.stores.search.segments import Block, Built
+    from holdfast.stores.search.tables import SourceSize
 
+T = TypeVar("T")
 
-_SOURCES: Final = """SELECT id, kind, name, stamp, head, passages, terms, oldest, newest
-  FROM {s}.sources"""
-_LOCK: Final = "SELECT pg_advisory_xact_lock(('x' || encode(%s, 'hex'))::bit(64)::bigint)"
-_NEW: Final = """INSERT INTO {s}.sources (kind, place, name, stamp, head)
-  VALUES (%s, %s, %s, %s, %s) RETURNING id"""
-_EXTEND: Final = """UPDATE {s}.sources SET stamp = %s, head = %s
-  WHERE id = %s AND head = %s AND passages = %s RETURNING id"""
-_COUNT_IN: Final = """UPDATE {s}.sources SET passages = passages + %s, terms = terms + %s,
-  oldest = LEAST(oldest, %s), newest = GREATEST(newest, %s) WHERE id = %s"""
-_COPY_PASSAGES: Final = """COPY {s}.passages
-  (id, role, record, first_line, last_line, ts, text, terms) FROM STDIN (FORMAT BINARY)"""
-_PASSAGE_TYPES: Final = ("int8", "text", "bytea", "int4", "int4", "float8", "bytea", "bytea")
-_COPY_POSTINGS: Final = "COPY {s}.postings (term, passage, times) FROM STDIN (FORMAT BINARY)"
-_POSTING_TYPES: Final = ("bytea", "int8", "int4")
-_SELECT: Final = """SELECT id, text, terms, role, record, first_line, last_line, ts
-  FROM {s}.passages"""
-_OF_SCOPE: Final = """SELECT id FROM {s}.sources
-  WHERE kind = 'note' AND substr(name, 1, %s) = %s"""
-_NOTES_OF_SESSION: Final = """SELECT id FROM {s}.passages
-  WHERE role = 'note' AND (record = %s OR substr(record, 1, %s) = %s)"""
-_EXACT: Final = """SELECT p.id FROM {s}.passages p WHERE p.id = ANY (ARRAY(
-    SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage DESC LIMIT %s))
-  AND position(%s::bytea IN ' '::bytea || p.terms || ' '::bytea) > 0
-  ORDER BY p.id DESC LIMIT %s"""
+_SOURCES: Final = """SELECT id, kind, facts, passages, terms, oldest, newest, owned
+  FROM {s}.sources WHERE NOT is_ended"""
+_SOURCES_OF: Final = f"""{_SOURCES} AND (id = ANY (%s::bigint[]) OR owned = ANY (%s::bytea[])
+  OR (kind = 'session' AND place = ANY (%s::bytea[]))
+  OR (kind = 'note' AND place = ANY (%s::bytea[])))"""
+_ERASABLE: Final = """SELECT id, owned FROM {s}.sources
+  WHERE owned = ANY (%s::bytea[]) OR (kind = 'session' AND place = ANY (%s::bytea[]))
+  OR id = ANY (ARRAY(SELECT source FROM {s}.origins WHERE place = ANY (%s::bytea[])))"""
+_LOCK: Final = """SELECT
+  pg_advisory_xact_lock(('x' || encode(substr(one, 1, 8), 'hex'))::bit(64)::bigint)
+  FROM unnest(%s::bytea[]) AS one"""
+_ADD_SOURCE: Final = """INSERT INTO {s}.sources (kind, place, owned, facts)
+  VALUES (%s, %s, %s, %s) RETURNING id"""
+_CHANGE_SOURCE: Final = """UPDATE {s}.sources SET facts = %s, passages = %s, terms = %s,
+  oldest = %s, newest = %s WHERE id = %s"""
+_PUT_TEXTS: Final = """INSERT INTO {s}.texts
+  SELECT * FROM unnest(%s::bigint[], %s::bytea[])
+  ON CONFLICT (id) DO UPDATE SET data = excluded.data"""
+_DELETE_SPANS: Final = """DELETE FROM {s}.{table} WHERE id = ANY (ARRAY(
+  SELECT t.id FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
+    SELECT t.id FROM {s}.{table} t WHERE t.id >= s.first AND t.id < s.past) AS t))"""
+_BLOCKS: Final = """SELECT b.segment, b.number, b.data
+  FROM unnest(%s::bigint[], %s::integer[]) AS w(segment, number)
+  JOIN {s}.blocks b ON b.segment = w.segment AND b.number = w.number"""
+_LOCK_FIRST: Final = "SELECT pg_advisory_xact_lock(('x' || encode(%s, 'hex'))::bit(64)::bigint)"
 
-_EVERYTHING: Final = (0, 2**63 - 1)
-_MISSING: Final = """SELECT m.id, m.text
-  FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
-    SELECT p.id, p.text FROM {s}.passages p WHERE p.id >= s.first AND p.id < s.past
-      AND NOT EXISTS (SELECT FROM {s}.vectors v WHERE v.id = p.id)
-      ORDER BY p.id DESC LIMIT %s) AS m
-  ORDER BY m.id DESC LIMIT %s"""
-"""The inner limit is for the planner too: without it, every passage can be compared with every
-span."""
 _LOAD: Final = """SELECT r.first, r.count, r.data
   FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS s(first, past, n),
   LATERAL (
@@ -76,190 +73,173 @@ it."""
 _COUNT: Final = """SELECT sum(r.count)::bigint
   FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
     SELECT count(*) AS count FROM {s}.vectors v WHERE v.id >= s.first AND v.id < s.past) AS r"""
+_COUNT_EACH: Final = (
+    _COUNT.replace("sum(r.count)::bigint", "s.n, r.count").replace(
+        "AS s(first, past)", "WITH ORDINALITY AS s(first, past, n)"
+    )
+    + " ORDER BY s.n"
+)
 _ADD: Final = """WITH held AS (SELECT FROM {s}.vector_model WHERE name = %s FOR SHARE), stored AS (
     INSERT INTO {s}.vectors SELECT u.id, u.vector
     FROM unnest(%s::bigint[], %s::bytea[]) AS u(id, vector)
-    JOIN {s}.passages p ON p.id = u.id WHERE EXISTS (SELECT FROM held)
+    JOIN {s}.sources o ON o.id = u.id >> 24 AND o.passages > u.id & 16777215 AND NOT o.is_ended
+    WHERE EXISTS (SELECT FROM held)
     ON CONFLICT (id) DO UPDATE SET vector = excluded.vector RETURNING id)
   SELECT EXISTS (SELECT FROM held), (SELECT count(*) FROM stored)"""
 """The lock on the model keeps it in use until the vectors are stored."""
 
 
-class PostgresSearchIndex:
+class _TableRows:
+    """Rows of a database, on one connection."""
+
+    def __init__(self, connections: Connections, connection: Connection) -> None:
+        self._connections = connections
+        self._connection = connection
+
+    def _rows(self, query: str, *values: object) -> list[Row]:
+        sql = self._connections.format(query).encode()
+        return self._connection.execute(sql, values, binary=True).fetchall()
+
+    def _run(self, query: str, *values: object) -> None:
+        self._connection.execute(self._connections.format(query).encode(), values)
+
+
+class _PostgresSources(_TableRows, SourceRows):
+    def lock(self, groups: Collection[bytes], places: Collection[bytes]) -> None:
+        self._run(_LOCK, sorted({*groups, *places}))  # two that change the same never wait in turn
+
+    def all(self) -> list[IndexSource]:
+        return list(map(_source, self._rows(_SOURCES)))
+
+    def find(
+        self,
+        *,
+        ids: Collection[int] = (),
+        groups: Collection[bytes] = (),
+        sessions: Collection[bytes] = (),
+        notes: Collection[bytes] = (),
+    ) -> list[IndexSource]:
+        rows = self._rows(_SOURCES_OF, list(ids), list(groups), list(sessions), list(notes))
+        return list(map(_source, rows))
+
+    def erasable(self, sessions: Collection[bytes], groups: Collection[bytes]) -> dict[int, bytes]:
+        places = list(sessions)
+        return {
+            id_: bytes(group) for id_, group in self._rows(_ERASABLE, list(groups), places, places)
+        }
+
+    def find_ended(self, group: bytes) -> dict[int, int]:
+        query = "SELECT id, passages FROM {s}.sources WHERE owned = %s AND is_ended"
+        return dict(self._rows(query, group))
+
+    def add(self, kind: SourceKind, place: bytes, group: bytes, facts: SourceFacts) -> int:
+        values = (kind, place, group, msgspec.msgpack.encode(facts))
+        return int(self._rows(_ADD_SOURCE, *values)[0][0])
+
+    def change(self, id_: int, facts: SourceFacts, size: SourceSize) -> None:
+        self._run(_CHANGE_SOURCE, msgspec.msgpack.encode(facts), *size, id_)
+
+    def add_origins(self, source: int, sessions: Collection[bytes]) -> None:
+        query = "INSERT INTO {s}.origins SELECT unnest(%s::bytea[]), %s ON CONFLICT DO NOTHING"
+        self._run(query, sorted(sessions), source)
+
+    def end(self, ids: Collection[int]) -> None:
+        if not ids:
+            return
+        self._run("UPDATE {s}.sources SET is_ended = true WHERE id = ANY (%s)", list(ids))
+        firsts, ends = _columns([places_of(id_) for id_ in ids])
+        self._run(_DELETE_SPANS.replace("{table}", "vectors"), firsts, ends)
+        texts = [id_ >> TEXT_BITS for id_ in firsts], [id_ >> TEXT_BITS for id_ in ends]
+        self._run(_DELETE_SPANS.replace("{table}", "texts"), *texts)
+
+    def drop(self, ids: Collection[int]) -> None:
+        for column, table in (("source", "origins"), ("id", "sources")):
+            self._run(f"DELETE FROM {{s}}.{table} WHERE {column} = ANY (%s)", list(ids))
+
+
+class _PostgresPassages(_TableRows, PassageRows):
+    def texts(self, blocks: Collection[int]) -> dict[int, bytes]:
+        query = "SELECT id, data FROM {s}.texts WHERE id = ANY (%s::bigint[])"
+        return dict(self._rows(query, list(blocks)))
+
+    def put_texts(self, _source: int, /, blocks: Mapping[int, bytes]) -> None:
+        self._run(_PUT_TEXTS, list(blocks), list(blocks.values()))
+
+    def count_vectors(self, sources: Collection[int]) -> dict[int, int]:
+        rows = self._rows(_COUNT_EACH, *_columns(list(map(places_of, sources))))
+        return dict(zip(sources, (count for _n, count in rows), strict=True))
+
+    def vectors_of(self, source: int) -> set[int]:
+        query = "SELECT id FROM {s}.vectors WHERE id >= %s AND id < %s"
+        return {row[0] for row in self._rows(query, *places_of(source))}
+
+
+class _PostgresSegments(_TableRows, SegmentRows):
+    def of(self, groups: Collection[bytes]) -> list[tuple[int, int]]:
+        query = "SELECT id, passages FROM {s}.segments WHERE owned = ANY (%s::bytea[]) ORDER BY id"
+        return [(id_, passages) for id_, passages in self._rows(query, list(groups))]
+
+    def heads(self, ids: Collection[int]) -> dict[int, bytes]:
+        query = "SELECT id, head FROM {s}.segments WHERE id = ANY (%s::bigint[])"
+        return dict(self._rows(query, list(ids)))
+
+    def blocks(self, blocks: Collection[Block]) -> dict[Block, bytes]:
+        columns = [segment for segment, _ in blocks], [number for _, number in blocks]
+        rows = self._rows(_BLOCKS, *columns)
+        return {(segment, number): data for segment, number, data in rows}
+
+    def add(self, group: bytes, built: Built) -> None:
+        query = "INSERT INTO {s}.segments (owned, passages, head) VALUES (%s, %s, %s) RETURNING id"
+        id_ = self._rows(query, group, built.passages, built.head)[0][0]
+        query = """INSERT INTO {s}.blocks
+          SELECT %s, n - 1, data FROM unnest(%s::bytea[]) WITH ORDINALITY AS u(data, n)"""
+        self._run(query, id_, built.blocks)
+
+    def drop(self, ids: Collection[int]) -> None:
+        for column, table in (("segment", "blocks"), ("id", "segments")):
+            self._run(f"DELETE FROM {{s}}.{table} WHERE {column} = ANY (%s)", list(ids))
+
+
+def _tables(connections: Connections, connection: Connection) -> SearchTables:
+    return SearchTables(
+        _PostgresSources(connections, connection),
+        _PostgresPassages(connections, connection),
+        _PostgresSegments(connections, connection),
+    )
+
+
+class PostgresSearchIndex(TablesIndex):
     """The `SearchIndex` of a database. Safe for threads, processes and hosts."""
 
     def __init__(self, connections: Connections) -> None:
+        super().__init__()
         self._connections = connections
-        self._places = _PostgresPlaces(connections)
         self.vectors = PostgresVectors(connections)
 
     def close(self) -> None:
         """Do nothing: the connections are those of the store."""
 
-    # Keeping up
+    def _read(self, work: Callable[[SearchTables], T]) -> T:
+        return self._connections.run(
+            "read the memory index",
+            lambda connection: work(_tables(self._connections, connection)),
+        )
 
-    def sources(
-        self, sessions: Collection[str] | None = None, notes: str | None = None
-    ) -> list[IndexSource]:
-        def read(where: str = "", *values: object) -> list[Row]:
-            return self._connections.rows("read the memory index", _SOURCES + where, values)
-
-        if sessions is None and notes is None:
-            rows = read()
-        else:
-            places = [hashlib.sha256(to_bytes(name)).digest() for name in sessions or ()]
-            rows = read(" WHERE kind = 'session' AND place = ANY (%s::bytea[])", places)
-            if notes is not None:
-                start = to_bytes(notes)
-                where = " WHERE kind = 'note' AND substr(name, 1, %s) = %s"
-                rows += read(where, len(start), start)
-        return [
-            IndexSource(id_, kind, to_text(name), to_text(stamp), to_text(head), *sums)
-            for id_, kind, name, stamp, head, *sums in rows
-        ]
-
-    def replace(self, sources: Sequence[NewSource]) -> None:
-        query = self._sql("SELECT id FROM {s}.sources WHERE kind = %s AND place = %s")
-        placed = [(hashlib.sha256(to_bytes(new.name)).digest(), new) for new in sources]
-        placed.sort(key=lambda pair: pair[0])  # two that replace the same never lock each other
+    @contextmanager
+    def _writing(self) -> Iterator[SearchTables]:
         with self._connections.transaction("write the memory index") as connection:
-            for place, new in placed:
-                connection.execute(_LOCK, [place[:8]])  # of two, the later one counts
-                known = connection.execute(query, (new.kind, place)).fetchall()
-                self._forget(connection, [row[0] for row in known])
-                texts = (to_bytes(new.name), to_bytes(new.stamp), to_bytes(new.head))
-                made = connection.execute(self._sql(_NEW), (new.kind, place, *texts)).fetchone()
-                assert made is not None
-                self._add(connection, made[0], 0, new.passages)
+            yield _tables(self._connections, connection)
 
-    def extend(
-        self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
-    ) -> None:
-        values = (to_bytes(stamp), to_bytes(head), known.id, to_bytes(known.head), known.passages)
-        with self._connections.transaction("write the memory index") as connection:
-            if connection.execute(self._sql(_EXTEND), values).fetchone() is not None:
-                self._add(connection, known.id, known.passages, passages)
-
-    def forget(self, sources: Iterable[int]) -> None:
-        with self._connections.transaction("write the memory index") as connection:
-            self._forget(connection, list(sources))
-
-    def erase(self, sessions: Sequence[str], scopes: Sequence[str] = ()) -> None:
+    def _erasing(self, delete: Callable[[SearchTables], None]) -> None:
         with self._connections.transaction("erase from the memory index") as connection:
-
-            def find(query: str, *values: object) -> list[Row]:
-                return connection.execute(self._sql(query), values).fetchall()
-
-            gone: set[int] = set()
-            for scope in scopes:
-                start = to_bytes(f"{scope}//")
-                gone |= {row[0] for row in find(_OF_SCOPE, len(start), start)}
-            for session in sessions:
-                name = to_bytes(session)
-                whole = "SELECT id FROM {s}.sources WHERE kind = 'session' AND name = %s"
-                gone |= {row[0] for row in find(whole, name)}
-                notes = find(_NOTES_OF_SESSION, name, len(name) + 1, name + b" ")
-                gone |= {source_of(row[0]) for row in notes}
-            self._forget(connection, sorted(gone))
-
-    # Looking up
-
-    def matches(
-        self,
-        query: Mapping[str, float],
-        phrase: Sequence[str],
-        allowed: Mapping[int, IndexSource],
-    ) -> Matches:
-        return search.match(self._places, query, phrase, allowed)
-
-    def passages(self, ids: Sequence[int]) -> list[FoundPassage]:
-        query = f"{_SELECT} WHERE id = ANY (%s::bigint[])"
-        return list(map(_found, self._connections.rows("read passages", query, (list(ids),))))
-
-    def around(self, passage: int) -> list[FoundPassage]:
-        first = source_of(passage) << PLACE_BITS
-        last = first + (1 << PLACE_BITS) - 1
-        ends = (max(first, passage - AROUND_PLACES), min(last, passage + AROUND_PLACES))
-        query = f"{_SELECT} WHERE id BETWEEN %s AND %s ORDER BY id"
-        return list(map(_found, self._connections.rows("read passages", query, ends)))
-
-    def holding(self, wanted: Iterable[str], most: int) -> dict[str, int]:
-        return {term: self._places.count(term, most) for term in wanted}
-
-    def count_by_source(
-        self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
-    ) -> dict[str, dict[int, int]]:
-        return search.count_by_source(self._places, holding, allowed)
-
-    def _add(
-        self, connection: Connection, source: int, start: int, passages: Sequence[IndexPassage]
-    ) -> None:
-        numbered = list(enumerate(passages, (source << PLACE_BITS) + start))
-        with connection.cursor() as cursor:
-            with cursor.copy(self._sql(_COPY_PASSAGES)) as copy:
-                copy.set_types(_PASSAGE_TYPES)
-                for id_, passage in numbered:
-                    lines = (passage.first_line, passage.last_line)
-                    text, terms = to_bytes(passage.text), to_bytes(" ".join(passage.terms))
-                    record = to_bytes(passage.record)
-                    copy.write_row((id_, passage.role, record, *lines, passage.ts, text, terms))
-            with cursor.copy(self._sql(_COPY_POSTINGS)) as copy:
-                copy.set_types(_POSTING_TYPES)
-                for id_, passage in numbered:
-                    for term, times in Counter(passage.terms).items():
-                        copy.write_row((to_bytes(term), id_, times))
-        times_of = [passage.ts for passage in passages if passage.ts is not None]
-        count = sum(len(passage.terms) for passage in passages)
-        oldest, newest = min(times_of, default=None), max(times_of, default=None)
-        values = (len(passages), count, oldest, newest, source)
-        connection.execute(self._sql(_COUNT_IN), values)
-
-    def _forget(self, connection: Connection, sources: Sequence[int]) -> None:
-        for source in sources:
-            first = source << PLACE_BITS
-            ends = (first, first + (1 << PLACE_BITS) - 1)
-            for column, table in (("id", "passages"), ("id", "vectors"), ("passage", "postings")):
-                query = f"DELETE FROM {{s}}.{table} WHERE {column} BETWEEN %s AND %s"
-                connection.execute(self._sql(query), ends)
-            connection.execute(self._sql("DELETE FROM {s}.sources WHERE id = %s"), [source])
-
-    def _sql(self, query: str) -> bytes:
-        return self._connections.format(query).encode()
+            delete(_tables(self._connections, connection))
 
 
-class _PostgresPlaces:
-    """The `Places` of a database."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-
-    def count(self, term: str, most: int | None = None) -> int:
-        query = "SELECT count(*) FROM (SELECT FROM {s}.postings WHERE term = %s LIMIT %s) AS held"
-        return int(self._rows(query, to_bytes(term), most)[0][0])
-
-    def total(self) -> int:
-        return int(self._rows("SELECT sum(passages)::bigint FROM {s}.sources")[0][0] or 0)
-
-    def instances(self, term: str) -> list[int]:
-        query = "SELECT passage, times FROM {s}.postings WHERE term = %s ORDER BY passage"
-        return [id_ for id_, times in self._rows(query, to_bytes(term)) for _ in range(times)]
-
-    def oldest(self, term: str, limit: int) -> list[int]:
-        query = "SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage LIMIT %s"
-        return [row[0] for row in self._rows(query, to_bytes(term), limit)]
-
-    def newest(self, term: str, limit: int) -> list[int]:
-        query = "SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage DESC LIMIT %s"
-        return [row[0] for row in self._rows(query, to_bytes(term), limit)]
-
-    def exact(self, phrase: Sequence[str], limit: int) -> list[int]:
-        rarest = min(phrase, key=self.count)
-        words = to_bytes(f" {' '.join(phrase)} ")
-        rows = self._rows(_EXACT, to_bytes(rarest), RECALL_POSTINGS_MAX, words, limit)
-        return [row[0] for row in rows]
-
-    def _rows(self, query: str, *values: object) -> list[Row]:
-        return self._connections.rows("search the memory index", query, values)
+def _source(row: Row) -> IndexSource:
+    id_, kind, stored, passages, count, oldest, newest, group = row
+    facts = convert_typed(msgspec.msgpack.decode(stored), SourceFacts)
+    names = (facts.name, facts.stamp, facts.head)
+    return IndexSource(id_, kind, *names, passages, count, oldest, newest, bytes(group))
 
 
 class PostgresVectors:
@@ -273,7 +253,7 @@ class PostgresVectors:
         if [row[0] for row in self._rows(query)] == [to_bytes(name)]:
             return
         with self._connections.transaction("write the memory index") as connection:
-            connection.execute(_LOCK, [b"vectors."])
+            connection.execute(_LOCK_FIRST, [b"vectors."])
             # The model first: it waits for those that are adding vectors of the old one.
             for statement in ("DELETE FROM {s}.vector_model", "DELETE FROM {s}.vectors"):
                 connection.execute(self._connections.format(statement).encode())
@@ -281,9 +261,12 @@ class PostgresVectors:
             connection.execute(insert.encode(), [to_bytes(name)])
 
     def missing(self, limit: int, sources: Collection[int] | None = None) -> list[tuple[int, str]]:
-        spans = [_EVERYTHING] if sources is None else list(map(places_of, sources))
-        rows = self._rows(_MISSING, *_columns(spans), limit, limit)
-        return [(id_, to_text(text)) for id_, text in rows]
+        return self._connections.run(
+            "read the memory index",
+            lambda connection: missing_vectors(
+                _tables(self._connections, connection), limit, sources
+            ),
+        )
 
     def count(self, sources: Collection[int]) -> int:
         return int(self._rows(_COUNT, *_columns(list(map(places_of, sources))))[0][0] or 0)
@@ -303,8 +286,3 @@ class PostgresVectors:
 
 def _columns(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [first for first, _end in spans], [end for _first, end in spans]
-
-
-def _found(row: Row) -> FoundPassage:
-    id_, text, terms, role, record, *rest = row
-    return FoundPassage(id_, to_text(text), to_text(terms).split(), role, to_text(record), *rest)

@@ -82,10 +82,47 @@ def only_allowed_sources_answer(store: SessionStore) -> None:
     assert _texts(store, matches.best) == ["about apples"]
     assert matches.holding[term] == 1
     assert set(matches.sources[term]) == set(allowed)
-    assert store.search_index.holding([term, "nothing"], 100) == {term: 4, "nothing": 0}
-    assert store.search_index.holding([term, "nothing"], 3) == {term: 3, "nothing": 0}
+    assert store.search_index.holding([term, "nothing"], allowed) == {term: 4, "nothing": 0}
     shared = store.search_index.count_by_source({term: 4}, allowed)
     assert shared == {term: dict.fromkeys(allowed, 1)}
+
+
+def owners_are_counted_apart(store: SessionStore) -> None:
+    """A search neither finds nor counts passages of other owners."""
+    for owner in ("ann", "bob"):
+        _put(store, f"main/{owner}", "about apples", "the harbour", group=owner)
+    _put(store, "main/more", *["apples and harbour"] * 9, group="bob")
+    sources = _sources(store.search_index)
+    allowed = {id_: source for id_, source in sources.items() if source.name == "main/ann"}
+    query = query_terms("apples harbour")
+    matches = store.search_index.matches(query, [*query], allowed)
+    assert set(matches.holding.values()) == {1}
+    assert len(matches.best) == 2
+    assert set(store.search_index.holding(query, allowed).values()) == {1}
+    assert set(store.search_index.holding(query, sources).values()) == {11}
+
+
+def segments_are_merged(store: SessionStore) -> None:
+    """Many small changes find and count the same as one large one, and what left is not found."""
+    index = store.search_index
+    _put(store, "main/a", "about apples 0")
+    for number in range(1, 100):
+        (known,) = (source for source in index.sources() if source.name == "main/a")
+        text = f"about apples {number}"
+        more = [IndexPassage(text, terms(text), "user", record=f"r{number}")]
+        index.extend(known, stamp=str(number), head=f"r{number}", passages=more)
+        _put(store, "main/b", f"a pear {number}")
+    sources = _sources(index)
+    (apple,) = query_terms("apples")
+    matches = index.matches({apple: 1.0}, [apple], sources)
+    assert matches.holding[apple] == 100
+    assert [len(places) for places in matches.sources.values()] == [1]
+    found = index.passages(matches.best)
+    assert sorted(row.text for row in found) == sorted(f"about apples {n}" for n in range(100))
+    assert [list(row.terms) for row in found] == [terms(row.text) for row in found]
+    assert _texts(store, _search(store, "pear")) == ["a pear 99"]
+    (pear,) = query_terms("pear")
+    assert index.holding([pear], sources)[pear] <= 1 + len(found)
 
 
 def neighbours_are_of_the_same_source(store: SessionStore) -> None:
@@ -208,18 +245,19 @@ def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
     store.erase_from_indexes([KEY], ["nothing"])
 
 
-def _put(store: SessionStore, name: str, *texts: str) -> None:
+def _put(store: SessionStore, name: str, *texts: str, group: str = "") -> None:
     passages = [
         IndexPassage(text, terms(text), "user", record=f"r{number}", ts=100.0 + number)
         for number, text in enumerate(texts)
     ]
     head = passages[-1].record
-    store.search_index.replace([NewSource("session", name, "s", head, passages)])
+    store.search_index.replace([NewSource("session", name, "s", head, passages, group)])
 
 
 def _put_note(store: SessionStore, name: str, text: str, origin: str) -> None:
     passage = IndexPassage(text, terms(text), "note", record=origin, first_line=1, last_line=1)
-    store.search_index.replace([NewSource("note", name, "s", "", [passage])])
+    scope = name.partition("//")[0] + "//"
+    store.search_index.replace([NewSource("note", name, "s", "", [passage], scope)])
 
 
 def _sources(index: SearchIndex) -> Mapping[int, IndexSource]:
