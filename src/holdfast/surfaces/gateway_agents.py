@@ -5,6 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from holdfast.core.history.access import Caller
+from holdfast.core.models.messages import Tool
+from holdfast.core.owners import owner_of
+from holdfast.engine.operations.operation import describe
+from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
+from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import (
     check_window,
@@ -14,6 +22,7 @@ from holdfast.engine.session.options import (
 )
 from holdfast.engine.simulation.policies import policy_from
 from holdfast.engine.workspace.facts import TurnTerms
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.providers.models import async_model
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 
@@ -54,7 +63,7 @@ class GatewayAgents:
                 "policy": policy_from(agent.policy),
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,
-                "tools": load_tools(agent.tools),
+                "tools": (*load_tools(agent.tools), *_timer_tools(agent)),
                 "secrets": self._secrets or None,
             }
         )
@@ -93,12 +102,30 @@ class GatewayAgents:
 
     async def open(self, key: SessionKey) -> AsyncSession:
         """Open a session, off the event loop."""
+        return await asyncio.to_thread(self._open, key)
+
+    def _open(self, key: SessionKey) -> AsyncSession:
+        agent = self._agents.get(key.agent, self._agents[""])
         options = self.options(key.agent)
-        return await asyncio.to_thread(
-            AsyncSession,
+        if agent.timers:
+            owner = owner_of(self._store.header(key).owner)
+            caller = Caller(key.agent, key.session, owner=owner, visibility="self")
+            workspace = CallerWorkspace(self._store, caller)
+            bound = (TOOLS[tool.name].bind(workspace) for tool in _timer_tools(agent))
+            own = load_tools(agent.tools)
+            options = msgspec.structs.replace(options, tools=(*own, *bound))
+        return AsyncSession(
             self._store,
             key,
             self.model(key.agent),
             options,
             summariser=find_summariser(options, self._model),
         )
+
+
+def _timer_tools(agent: AgentSettings) -> tuple[Tool, ...]:
+    """Return the tools for timers that an agent's models have."""
+    if not agent.timers:
+        return ()
+    found = (TOOLS[kind.tool] for kind in (SetTimer, ListTimers, CancelTimer))
+    return tuple(Tool(each.operation.tool, describe(each.operation), each.schema) for each in found)

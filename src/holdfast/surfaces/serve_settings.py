@@ -47,6 +47,8 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     checkpoints: Literal["cuts", "turns", "off"] = "turns"
     tools: tuple[str, ...] = ()
     """Functions that the model may call, as `package.module:function`."""
+    timers: bool = False
+    """The model may set, list and cancel timers of its own session."""
     limits: Limits = Limits()
     """The numbers that bound a turn, its recovery and its summaries."""
 
