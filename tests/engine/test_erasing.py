@@ -28,7 +28,7 @@ from holdfast import (
     reseed,
 )
 from holdfast.core.log.records import Flush, Label, OutputRef
-from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, OwnerFilter, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.memory.notes import refresh
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tests.support.databases import Contents
 
     from holdfast import Record
-    from holdfast.ports import SessionStore
+    from holdfast.ports import SessionInfo, SessionStore
 
 zstd = load_zstd()
 
@@ -273,6 +273,27 @@ def test_an_erasure_writes_a_file_once_at_most(
         monkeypatch.setattr(SqliteCache, "compact", spy)
         assert len(erase_owner(store, OWNER).sessions) == 6
     assert sorted(written) == ["index.sqlite3", *(["recall.sqlite3"] if has_vectors else [])]
+
+
+def test_an_erasure_lists_no_session_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many others there are: it asks for what is the owner's, and for possible copies."""
+    asked: list[OwnerFilter] = []
+    with MemoryStore() as store:
+        for owner in ("ann", "bob"):
+            store.create(SessionKey("main", owner), owner=NamedOwner(owner))
+        listing = store.sessions
+
+        def spy(*, owner: OwnerFilter, **more: Any) -> list[SessionInfo]:
+            asked.append(owner)
+            return listing(owner=owner, **more)
+
+        monkeypatch.setattr(store, "sessions", spy)
+        monkeypatch.setattr(store, "possible_copies", lambda _names: [])
+        erase_owner(store, "ann", dry_run=True)
+        erase_owner(store, "ann")
+        erase(store, SessionKey("main", "bob"), owner="bob")
+        assert set(asked) == {NamedOwner("ann")}
+        assert listing(owner=ANY_OWNER) == []
 
 
 def test_a_payload_of_two_sessions_goes_with_the_last_of_them() -> None:

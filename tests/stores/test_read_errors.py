@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read_branch": (KEY, "no-such-record"),
     "restore": ("removed",),
     "erase_from_indexes": ([KEY],),
+    "possible_copies": (["main/x"],),
     "notes": ("main",),
     "note_scopes": ("main",),
 }

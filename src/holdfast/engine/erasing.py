@@ -104,9 +104,8 @@ def erase(
     `NoSuchSession`, and `TurnInProgress` while a turn of a session runs.
     """
     whose = owner_argument(owner)
-    infos = store.sessions(owner=ANY_OWNER)
-    plans = _plan(store, keys, whose, infos)
-    remaining = (*_remaining(store, plans, infos), *_unsigned_notes(store, plans, whose), _OUTSIDE)
+    plans = _plan(store, keys, whose)
+    remaining = (*_remaining(store, plans), *_unsigned_notes(store, plans, whose), _OUTSIDE)
     if dry_run:
         return ErasureReport(_preview(store, plans, whose), remaining, 0, is_dry_run=True)
     with _leases(store, plans):
@@ -124,9 +123,8 @@ def erase_owner(
     """Erase everything of an owner for good, as `erase` does: sessions, also removed ones, all
     notes, and messages. Returns what is gone and what remains."""
     whose = NamedOwner(scrub(owner)) if isinstance(owner, str) else owner
-    infos = store.sessions(owner=ANY_OWNER)
-    plans = _plan(store, _keys_of_owner(store, whose, infos), whose, infos)
-    remaining = (*_remaining(store, plans, infos), *_unknown(infos), _OUTSIDE)
+    plans = _plan(store, _keys_of_owner(store, whose), whose)
+    remaining = (*_remaining(store, plans), *_unknown(store.possible_copies(())), _OUTSIDE)
     scopes = [store.notes(agent, whose) for agent in sorted(store.agents())]
     if dry_run:
         notes = sum(1 for scope in scopes for _note in scope.notes())
@@ -143,11 +141,9 @@ def digest_of(key: SessionKey) -> str:
     return "erased:" + hashlib.sha256(str(key).encode()).hexdigest()[:16]
 
 
-def _keys_of_owner(
-    store: SessionStore, owner: NamedOwner, infos: Iterable[SessionInfo]
-) -> list[SessionKey]:
+def _keys_of_owner(store: SessionStore, owner: NamedOwner) -> list[SessionKey]:
     """The keys with a log of that owner: living, removed, or half erased."""
-    keys = {info.key for info in infos if info.owner == owner}
+    keys = {info.key for info in store.sessions(owner=owner)}
     for key in {*(trashed.key for trashed in store.trash()), *store.erasures()} - keys:
         try:
             store.erasable(key, owner=owner)
@@ -161,23 +157,30 @@ def _plan(
     store: SessionStore,
     keys: Sequence[SessionKey],
     owner: OwnerFilter,
-    infos: Sequence[SessionInfo],
 ) -> list[ErasableSession]:
     """The logs of these sessions, and before each the repaired copies of it.
 
     In this order a session is there to be named until all its copies are gone.
     """
     removed = {*(trashed.key for trashed in store.trash()), *store.erasures()}
-    repairs = [info.key for info in infos if info.reason == "repair"]
-    copies = []
-    for key in sorted({*removed, *repairs}):
-        with suppress(NoSuchSession):  # of another owner
-            copies.append(store.erasable(key, owner=owner))
+    copies: dict[SessionKey, ErasableSession] = {}
+
+    def look_at(keys: Iterable[SessionKey]) -> None:
+        for key in sorted({*keys} - copies.keys()):
+            with suppress(NoSuchSession):  # of another owner
+                copies[key] = store.erasable(key, owner=owner)
+
+    look_at(removed)
+    names = {str(key) for key in (*keys, *copies)}
+    while names:  # also copies of copies
+        found = [info for info in store.possible_copies(names) if info.reason == "repair"]
+        names = {str(info.key) for info in found if info.key not in copies}
+        look_at(info.key for info in found)
     plans: dict[SessionKey, ErasableSession] = {}
 
     def add(key: SessionKey) -> None:
         found = store.erasable(key, owner=owner)
-        for copy in copies:
+        for copy in list(copies.values()):
             if str(key) in copy.repaired_from and copy.key not in plans:
                 plans[copy.key] = copy
                 add(copy.key)
@@ -331,16 +334,12 @@ def _without_owner(access: Access, owner: NamedOwner) -> Access:
     return msgspec.structs.replace(access, owner="") if access.owner == owner.name else access
 
 
-def _remaining(
-    store: SessionStore,
-    plans: Sequence[ErasableSession],
-    infos: Sequence[SessionInfo],
-) -> list[RemainingCopy]:
+def _remaining(store: SessionStore, plans: Sequence[ErasableSession]) -> list[RemainingCopy]:
     """The sessions that were made from those, or read them."""
     gone = {plan.key for plan in plans}
     names = {str(key) for key in gone}
     found: list[RemainingCopy] = []
-    for info in infos:
+    for info in store.possible_copies(names):
         if info.key not in gone and info.parent_session in names:
             kind: CopyKind = "reset" if info.reason == "reset" else "fork"
             kind = "spawn" if info.reason == "spawn" else kind

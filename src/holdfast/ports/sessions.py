@@ -36,7 +36,7 @@ from holdfast.errors import BadRecord, NoSuchRecord, NoSuchSession, UsageError
 from holdfast.ports.side_stores import SideStores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from holdfast.core.log.damage import Finding
@@ -342,6 +342,11 @@ class SessionEraser(ABC):
         """
 
     @abstractmethod
+    def possible_copies(self, names: Collection[str]) -> list[SessionInfo]:
+        """Return the sessions that may hold words of these (`agent/id`): those that were made from
+        them, and those of an unknown owner; `copies_among` a listing, where there is no index."""
+
+    @abstractmethod
     def agents(self) -> Iterable[str]:
         """Return every agent that may have sessions or notes."""
 
@@ -354,6 +359,11 @@ class SessionEraser(ABC):
 
         A store without an index has nothing to do.
         """
+
+
+def copies_among(infos: Iterable[SessionInfo], names: Collection[str]) -> list[SessionInfo]:
+    """Return the sessions that were made from others, and those of an unknown owner."""
+    return [info for info in infos if info.parent_session in names or info.owner == UNKNOWN_OWNER]
 
 
 def describe_logs(key: SessionKey, logs: Iterable[OpenLog]) -> ErasableSession:

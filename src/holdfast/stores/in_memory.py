@@ -22,7 +22,7 @@ from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import encode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.views import head, opening
-from holdfast.core.owners import NO_OWNER, UNKNOWN_OWNER, is_wanted, owner_of
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, UNKNOWN_OWNER, is_wanted, owner_of
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -43,7 +43,7 @@ from holdfast.ports import (
     awake_time,
     find_trashed,
 )
-from holdfast.ports.sessions import SessionEraser, describe_logs
+from holdfast.ports.sessions import SessionCatalogue, SessionEraser, copies_among, describe_logs
 from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.lines import item_of
 from holdfast.stores.notes.notes import StoredNotes, note_scope
@@ -53,7 +53,7 @@ from holdfast.stores.search.sqlite import SqliteSearchIndex
 from holdfast.stores.summary_files import MemorySummaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from holdfast.core.log.batch import Batch
     from holdfast.core.log.ids import SessionKey
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import FoundOwner, Owner, OwnerFilter
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, Durability, Entropy
-    from holdfast.ports.sessions import ErasableSession
+    from holdfast.ports.sessions import ErasableSession, SessionInfo
 
 
 class Waiting(NamedTuple):
@@ -192,7 +192,7 @@ class MemoryLeases:
             raise LeaseLost(str(log.key), log.lease.holder)
 
 
-class MemoryEraser(SessionEraser):
+class MemoryEraser(SessionCatalogue, SessionEraser):
     """A `SessionEraser` of logs in memory."""
 
     _mutex: threading.RLock
@@ -238,6 +238,9 @@ class MemoryEraser(SessionEraser):
             if log.key != besides:
                 for line in log.held[:]:
                     yield from possible_hashes(line)
+
+    def possible_copies(self, names: Collection[str]) -> list[SessionInfo]:
+        return copies_among(self.sessions(owner=ANY_OWNER), names)
 
     def agents(self) -> set[str]:
         return {key.agent for key in list(self._logs)} | {agent for agent, _ in list(self._tables)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -304,3 +305,17 @@ def test_an_index_that_gives_no_answer_is_not_an_empty_page(
 
         monkeypatch.setattr(index.Index, "_select", failing)
         assert store.sessions(limit=3, owner=ANY_OWNER) == expected
+
+
+def test_possible_copies_are_found_by_their_origin(tmp_path: Path) -> None:
+    """Neither sessions of other origins nor files are looked through for them."""
+    with JsonlStore(tmp_path, disk=QuickDisk()) as store:
+        store.create(SessionKey("main", "copy"), parent_session="main/origin")
+        store.sessions(owner=ANY_OWNER)
+    query = index.PageQuery(None, ANY_OWNER, None, None, None, parents=["main/origin"])
+    where, values = query.sql
+    with closing(sqlite3.connect(tmp_path / "index.sqlite3")) as db:
+        plan = db.execute(f"EXPLAIN QUERY PLAN SELECT * FROM sessions {where}", values).fetchall()
+        found = db.execute(f"SELECT session FROM sessions {where}", values).fetchall()
+    assert found == [("copy",)]
+    assert [row[3] for row in plan if row[3].startswith("SCAN sessions")] == []

@@ -371,6 +371,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read_branch": (KEY, "x"),
     "restore": ("x",),
     "erase_from_indexes": ([KEY],),
+    "possible_copies": (["main/x"],),
     "extend_log": (KEY, b"\n"),
     "note_scopes": ("main",),
 }

@@ -89,7 +89,7 @@ class FileListing(SessionCatalogue):
         is_part = owner != ANY_OWNER or any(value is not None for value in (limit, label))
         if is_part:
             query = PageQuery(agent, owner, label, after, limit)
-            page = self._index.page(query, self._clock(), self._look_at, self._log_files)
+            page = self._page_of(query)
             if page is not None:
                 return page
         wanted = None if is_part else agent  # the next page is quick once all were looked at
@@ -97,6 +97,10 @@ class FileListing(SessionCatalogue):
         infos = self._index.infos(logs, is_complete=wanted is None, now=self._clock())
         chosen = [info for info in infos if agent in (None, info.key.agent)]
         return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
+
+    def _page_of(self, query: PageQuery) -> list[SessionInfo] | None:
+        """Return a page from the index; None where every log must be looked at instead."""
+        return self._index.page(query, self._clock(), self._look_at, self._log_files)
 
     def _log_files(self) -> Iterator[LogFile]:
         """Yield every log with the status of its file."""

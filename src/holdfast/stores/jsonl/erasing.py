@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.views import opening
-from holdfast.core.owners import UNKNOWN_OWNER, is_wanted, owner_of
+from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, is_wanted, owner_of
 from holdfast.errors import NoSuchSession
-from holdfast.ports.sessions import SessionEraser, describe_logs
+from holdfast.ports.sessions import SessionEraser, copies_among, describe_logs
 from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.folders import SUFFIX, TRASH, sessions_of
+from holdfast.stores.jsonl.index import PageQuery
 from holdfast.stores.jsonl.log import FileLog, hashes_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from holdfast.core.owners import OwnerFilter
-    from holdfast.ports.sessions import ErasableSession
+    from holdfast.ports.sessions import ErasableSession, SessionInfo
     from holdfast.stores.search.sqlite import SqliteSearchIndex
 
 _ERASING: Final = ".erasing"
@@ -73,6 +74,10 @@ class FileEraser(FileCatalogue, SessionEraser):
         for fd in self._folders.logs(is_wanted):
             with explaining_read("the logs"):
                 yield from hashes_in(fd)
+
+    def possible_copies(self, names: Collection[str]) -> list[SessionInfo]:
+        page = self._page_of(PageQuery(None, ANY_OWNER, None, None, None, parents=names))
+        return copies_among(self.sessions(owner=ANY_OWNER), names) if page is None else page
 
     def agents(self) -> list[str]:
         return self._folders.agents()

@@ -42,7 +42,7 @@ from holdfast.stores.sqlite_files import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.log.tree import Stands
@@ -386,11 +386,14 @@ CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC, agent, session);
 CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC, session);
 CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC, agent, session);
 CREATE INDEX IF NOT EXISTS by_label ON sessions (label, owner, active DESC, agent, session);
+CREATE INDEX IF NOT EXISTS by_parent ON sessions (parent_session)
+    WHERE parent_session IS NOT NULL;
 CREATE INDEX IF NOT EXISTS unlabelled ON sessions (agent) WHERE NOT is_labelled;
 CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
 """
 _SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM sessions"  # noqa: S608 - constants only
 _STAMPS: Final = "SELECT agent, session, inode, size, mtime_ns, ctime_ns FROM sessions"
+_COPIES: Final = "(parent_session IN (SELECT value FROM json_each(?)) OR owner IS NULL)"
 _UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
 _UPSERT: Final = (
     f"INSERT INTO sessions ({', '.join(COLUMNS)}) "  # noqa: S608 - constants only
@@ -421,6 +424,8 @@ class PageQuery(msgspec.Struct, frozen=True):
     label: str | None
     after: SessionInfo | None
     limit: int | None
+    parents: Collection[str] | None = None
+    """Only sessions that were made from these, and those of an unknown owner."""
 
     @property
     def sql(self) -> tuple[str, tuple[Any, ...]]:
@@ -434,6 +439,9 @@ class PageQuery(msgspec.Struct, frozen=True):
             )
             if value is not None
         ]
+        if self.parents is not None:
+            names = msgspec.json.encode(sorted(self.parents)).decode()
+            chosen.append((_COPIES, (names,)))
         if self.after is not None:
             time, key = self.after.last_active, self.after.key
             place = "active <= ? AND (active < ? OR (agent, session) > (?, ?))"

@@ -13,16 +13,16 @@ from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import Trashed, find_trashed
 from holdfast.ports.sessions import SessionEraser, describe_logs
 from holdfast.stores.lines import SEAL_LINE, item_of
-from holdfast.stores.postgres.reading import PostgresLog, PostgresReader
+from holdfast.stores.postgres.reading import LIST, PostgresLog, PostgresReader, info_in_row
 from holdfast.stores.postgres.rows import FILL, LogFacts, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from holdfast.core.log.damage import Flaw
     from holdfast.core.log.records import Record
     from holdfast.core.owners import OwnerFilter
-    from holdfast.ports.sessions import ErasableSession
+    from holdfast.ports.sessions import ErasableSession, SessionInfo
     from holdfast.stores.postgres.connections import Connection
 
 
@@ -217,6 +217,9 @@ _OF_KEY: Final = """agent = %(agent)s AND session = %(session)s
 _LOGS: Final = f"SELECT id, size, state FROM {{s}}.logs WHERE {_OF_KEY} ORDER BY id"
 _BEGIN: Final = f"""UPDATE {{s}}.logs SET state = 2, lease_token = 0, lease_holder = NULL
   WHERE {_OF_KEY} AND state < 2 RETURNING id"""
+_COPIES: Final = """ AND (owner IS NULL
+  OR md5(parent_session) = ANY (SELECT md5(one) FROM unnest(%s::bytea[]) AS one)
+  AND parent_session = ANY (%s::bytea[]))"""
 _PAGE: Final = 1_000
 """Rows that are looked through for hashes at a time."""
 _HASHES: Final = """SELECT r.log, r.position, r.line FROM {s}.records r WHERE r.log = %s
@@ -258,6 +261,11 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
             key = SessionKey(agent, session)
             if key == of if of is not None else (key != besides and state < 2):
                 yield from self._hashes_in(number)
+
+    def possible_copies(self, names: Collection[str]) -> list[SessionInfo]:
+        wanted = [to_bytes(name) for name in names]
+        rows = self._rows("list possible copies", LIST + _COPIES, (wanted, wanted))
+        return [info_in_row(row) for row in rows]
 
     def agents(self) -> set[str]:
         query = "SELECT agent FROM {s}.logs UNION SELECT agent FROM {s}.notes"

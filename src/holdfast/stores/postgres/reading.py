@@ -177,7 +177,7 @@ _BY_PREFIX: Final = """SELECT id, min(position) FROM {s}.records WHERE log = %s
   AND position < %s AND id >= %s AND substr(id, 1, %s) = %s GROUP BY id LIMIT 2"""
 _NEWEST_FIRST: Final = "active_slot DESC, last_active DESC, agent, session"
 """The order of a listing. The index has the slots of it, the rows of a slot are sorted."""
-_LIST: Final = """SELECT agent, session, label, title, created, last_active, records, messages,
+LIST: Final = """SELECT agent, session, label, title, created, last_active, records, messages,
   size, head, damaged, parent_session, reason, owner FROM {s}.logs WHERE state = 0"""
 
 
@@ -265,10 +265,10 @@ class PostgresReader(SessionCatalogue):
 
     def info(self, key: SessionKey) -> SessionInfo:
         where = (key.agent, key.session)
-        rows = self._rows("read a session", f"{_LIST} AND agent = %s AND session = %s", where)
+        rows = self._rows("read a session", f"{LIST} AND agent = %s AND session = %s", where)
         if not rows:
             raise self._absent(key)
-        return _info(rows[0])
+        return info_in_row(rows[0])
 
     def totals(self, key: SessionKey) -> SessionTotals:
         query = f"""SELECT totals, stated_cost, {", ".join(COUNTS)} FROM {{s}}.logs
@@ -287,7 +287,7 @@ class PostgresReader(SessionCatalogue):
         after: SessionInfo | None = None,
         limit: int | None = None,
     ) -> list[SessionInfo]:
-        query = _LIST
+        query = ""
         values: list[Any] = []
         if agent is not None:
             query += " AND agent = %s"
@@ -303,7 +303,8 @@ class PostgresReader(SessionCatalogue):
               AND (last_active < %s OR (agent, session) > (%s, %s))"""
             values += [after.last_active] * 3 + [after.key.agent, after.key.session]
         query += f" ORDER BY {_NEWEST_FIRST} LIMIT %s"
-        return [_info(row) for row in self._rows("list sessions", query, (*values, limit))]
+        rows = self._rows("list sessions", LIST + query, (*values, limit))
+        return [info_in_row(row) for row in rows]
 
     def _row(self, key: SessionKey) -> tuple[Any, ...]:
         where = (key.agent, key.session)
@@ -332,7 +333,7 @@ def _is_plainly(line: bytes, record_id: str) -> bool:
     return not isinstance(item, Flaw) and item.id == record_id and item.more is None
 
 
-def _info(row: Sequence[Any]) -> SessionInfo:
+def info_in_row(row: Sequence[Any]) -> SessionInfo:
     agent, session, label, title, created, last_active, records, messages, size, head = row[:10]
     damaged, parent_session, reason, owner = row[10:]
     return SessionInfo(

@@ -223,6 +223,8 @@ CREATE TABLE {s}.blocks (
 );
 ALTER TABLE {s}.blocks ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE TABLE {s}.vectors (id bigint PRIMARY KEY, vector bytea NOT NULL);
+CREATE INDEX logs_parent ON {s}.logs (md5(parent_session)) WHERE state = 0;
+CREATE INDEX logs_unknown ON {s}.logs (id) WHERE state = 0 AND owner IS NULL;
 """
 """The memory index by owner, in segments. What it was before is made again from the logs."""
 

@@ -56,6 +56,22 @@ def what_is_erased_of_one_owner_stays_of_the_others(store: SessionStore) -> None
         assert left == set(PEOPLE) - gone, wanted
 
 
+def copies_of_a_session_are_found(store: SessionStore) -> None:
+    """Sessions that were made from it, and those of an unknown owner; no others."""
+    for number in range(3):
+        store.create(SessionKey("main", f"other-{number}"), parent_session="main/elsewhere")
+    store.create(KEY, owner=PEOPLE[0])
+    fork, spawned = SessionKey("main", "fork"), SessionKey("helper", "spawned")
+    store.fork(KEY, fork, at=None)
+    store.create(spawned, parent_session=str(KEY), reason="spawn")
+    unknown = SessionKey("main", "damaged")
+    store.extend_log(unknown, b'{"type": "session", damaged}\n', at=0)
+    found = {info.key: info for info in store.possible_copies([str(KEY), "main/none"])}
+    assert found.keys() == {fork, spawned, unknown}
+    assert found[fork] == store.info(fork)
+    assert [info.key for info in store.possible_copies([])] == [unknown]
+
+
 def messages_of_one_owner_are_erased_alone(store: SessionStore) -> None:
     """Messages of the others stay, also those of nobody."""
     _fill(store, PEOPLE)
