@@ -16,6 +16,7 @@ from holdfast.core.flow.events import (
     CallFinished as CallFinished,
     CallFailed as CallFailed,
     ToolStarted as ToolStarted,
+    ApprovalAsked as ApprovalAsked,
     ToolFinished as ToolFinished,
     OutputOffloaded as OutputOffloaded,
     OffloadFailed as OffloadFailed,

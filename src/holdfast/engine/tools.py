@@ -7,11 +7,11 @@ import inspect
 import re
 import typing
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from holdfast.core.flow.effects import Outcome
+from holdfast.core.flow.effects import Gate, Outcome
 from holdfast.core.log.ids import CallKey
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
@@ -31,11 +31,14 @@ _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _DOCSTRING_CHARS: Final = 20_000
 """A longer docstring is no description of a tool."""
 _BLANK_LINES: Final = lazy_pattern(r"\n{3,}")
+_REASON_CHARS: Final = 500
 _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
 
 
 Retry = Literal["never", "safe"]
+Approval: TypeAlias = "bool | Callable[..., bool | str | None] | None"
+_APPROVAL_SECONDS: Final = 7 * 86_400.0
 _MARK: Final = "__holdfast_tool__"
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -47,6 +50,11 @@ NO_KEY: Final = CallKey("")
 class ToolRules(msgspec.Struct, frozen=True):
     """The ways in which the calls of a function are run, as `tool` states them."""
 
+    approval: Approval = None
+    """True where a person has to approve each call, or a function of the arguments that says why;
+    None where nobody has to."""
+    approval_seconds: float | None = None
+    """The time in which a call may be approved."""
     retry: Retry = "never"
     """`safe` where a call whose outcome is unknown may be run again."""
 
@@ -54,8 +62,17 @@ class ToolRules(msgspec.Struct, frozen=True):
 NO_RULES: Final = ToolRules()
 
 
-def tool(*, retry: Retry = "never") -> Callable[[F], F]:
+def tool(
+    *,
+    approval: Approval = None,
+    approval_seconds: float | None = _APPROVAL_SECONDS,
+    retry: Retry = "never",
+) -> Callable[[F], F]:
     """Say of a function how its calls are run, as a decorator; it stays the function it is.
+
+    With `approval=True` a person has to approve each call before it runs. A function gets the
+    arguments by name and says whether a person has to, and with a text, why. What it raises counts
+    as a yes. A call that nobody approves within `approval_seconds` is not run.
 
     With `retry="safe"`, a call whose process died is run again, with the same `CallKey`. By default
     it is not, and the model learns that its outcome is unknown.
@@ -63,7 +80,21 @@ def tool(*, retry: Retry = "never") -> Callable[[F], F]:
     if retry not in get_args(Retry):
         known = " or ".join(f'"{word}"' for word in get_args(Retry))
         raise BadSetting(f"`retry` cannot be {show(retry)}", hint=f"pass {known}")
-    rules = ToolRules(retry)
+    if not (approval is None or isinstance(approval, bool) or callable(approval)):
+        raise BadSetting(
+            f"`approval` cannot be {show(approval)}",
+            hint="pass True, or a function of the arguments",
+        )
+    if inspect.iscoroutinefunction(approval):
+        raise BadSetting(
+            "`approval` cannot be a coroutine function: it is called and not awaited",
+            hint="pass a plain function of the arguments",
+        )
+    if approval_seconds is not None and not approval_seconds > 0:
+        raise BadSetting(
+            f"`approval_seconds` cannot be {show(approval_seconds)}", hint="pass seconds, or None"
+        )
+    rules = ToolRules(approval or None, approval_seconds, retry)
 
     def mark(function: F) -> F:
         try:
@@ -146,6 +177,26 @@ class Toolbox:
         return self._functions.get(name)
 
     @property
+    def gated(self) -> frozenset[str]:
+        """The tools of which a call may need the approval of a person."""
+        named = self._functions.items()
+        return frozenset(name for name, function in named if function.rules.approval is not None)
+
+    def judge(self, call: ToolCall) -> Gate | None:
+        """Return why a person has to approve a call; None where nobody has to, as for one that
+        cannot be run."""
+        found = self.prepare(call)
+        if isinstance(found, Outcome):
+            return None
+        function, arguments = found
+        rules = function.rules
+        arguments.pop(function.key_parameter, None)
+        why = _judge(rules.approval, arguments)
+        if why is None:
+            return None
+        return Gate(cut(why, _REASON_CHARS).text, rules.approval_seconds)
+
+    @property
     def safe_to_retry(self) -> frozenset[str]:
         """The tools whose calls may be run again where their outcome is unknown."""
         named = self._functions.items()
@@ -167,6 +218,21 @@ class Toolbox:
         except Exception as error:  # a type of the caller's may refuse with any of its own
             text = f"The arguments of `{call.name}` are invalid: {show(error)}"
             return Outcome(call.id, text, is_error=True)
+
+
+def _judge(approval: Approval, arguments: dict[str, Any]) -> str | None:
+    """Return why a person has to approve a call with these arguments. A doubt is a reason."""
+    if approval is True:
+        return "each call of this tool needs approval"
+    if not callable(approval):
+        return None
+    try:
+        why = approval(**arguments)
+    except Exception as error:
+        return f"whether it needs approval could not be found out: {show(error)}"
+    if isinstance(why, str):
+        return why or None
+    return "its arguments need approval" if why else None
 
 
 def tool_function(function: Callable[..., Any]) -> ToolFunction:

@@ -155,6 +155,27 @@ class FailedCall(msgspec.Struct, frozen=True):
     """Text that arrived before the failure."""
 
 
+class JudgeCalls(msgspec.Struct, frozen=True):
+    """Returns, for each call, why a person has to approve it, as a `Gate`, or None."""
+
+    calls: Sequence[ToolCall]
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """A call waits for the approval of a person."""
+
+    reason: str
+    """Why it does, for that person."""
+    seconds: float | None = None
+    """The time in which it may be approved."""
+
+
+class HasStarted(msgspec.Struct, frozen=True):
+    """Returns True if a call was started on any branch of the session."""
+
+    key: str
+
+
 class StartTools(msgspec.Struct, frozen=True):
     """Starts tools in parallel. Returns nothing."""
 
@@ -221,6 +242,8 @@ StoreEffect: TypeAlias = (
     | ScalePicture
     | SaveCheckpoint
     | SearchMemory
+    | JudgeCalls
+    | HasStarted
     | RunBlocking
 )
 """Effects that block a thread: they reach a store, or other work."""

@@ -135,6 +135,19 @@ class ToolStarted(msgspec.Struct, frozen=True):
     """The call, with its arguments."""
 
 
+class ApprovalAsked(msgspec.Struct, frozen=True):
+    """A tool call waits for the approval of a person; the turn ends without its result."""
+
+    call: ToolCall
+    """The call."""
+    key: str
+    """Its key, by which it is approved or denied."""
+    reason: str
+    """Why it needs approval."""
+    until: float | None
+    """The time after which nobody may approve it."""
+
+
 class ToolFinished(msgspec.Struct, frozen=True):
     """The result is in the log."""
 
@@ -428,6 +441,7 @@ Event: TypeAlias = (
     | CallFinished
     | CallFailed
     | ToolStarted
+    | ApprovalAsked
     | ToolFinished
     | OutputOffloaded
     | OffloadFailed

@@ -10,9 +10,11 @@ from holdfast.core.log.records import Json, text_of
 from holdfast.core.models.messages import ToolCall, read_blocks
 from holdfast.core.models.usage import Usage, read_usage
 
-Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "steps", "other"]
+Stop = Literal[
+    "end", "tools", "length", "window", "refusal", "cancelled", "steps", "approval", "other"
+]
 """Why a reply ended: it was done; it calls tools; its output cap; the model's window; the model or
-a filter declined; the user; the limit on steps; something else."""
+a filter declined; the user; the limit on steps; a call waits for approval; something else."""
 
 
 DeltaKind = Literal["text", "thinking", "call"]

@@ -290,7 +290,7 @@ class Thread:
         """A result that the open step did not ask for."""
         if record.key is not None:  # it says itself whose it is, once
             if record.key not in self._answered:
-                self._answered.add(record.key)
+                self._answered |= set() if record.pending else {record.key}
                 self._tell_late(record)
             else:
                 self._repair("duplicate-result", record, record.tool_use_id)

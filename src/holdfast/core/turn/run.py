@@ -24,7 +24,7 @@ from holdfast.core.refusals import (
 )
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
-from holdfast.core.turn.calls import NO_HOME
+from holdfast.core.turn.calls import NO_HOME, allowances, parked_calls
 from holdfast.core.turn.options import RunOptions
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
@@ -56,6 +56,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     safe_to_retry: frozenset[str] = frozenset()
     """The tools whose calls may be run again where their outcome is unknown."""
+    gated: frozenset[str] = frozenset()
+    """The tools of which a call may need the approval of a person."""
     context_tool: Tool | None = None
     """Reads back what was moved out of the log or cut."""
     floor: int = WINDOW_FLOOR_TOKENS
@@ -228,7 +230,19 @@ class RunState:
             refused.append(repeated)
         learned = self.window_record()
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
-        return [*fresh, *([learned] if learned is not None else []), *refused]
+        return [
+            *fresh,
+            *([learned] if learned is not None else []),
+            *refused,
+            *self._calls(records),
+        ]
+
+    def _calls(self, records: Sequence[Record]) -> list[Record]:
+        """The states of calls that wait, and the approvals that hold for later calls."""
+        kept: list[Record] = list(allowances(records, self.home).values())
+        for call in parked_calls(records, self.home):
+            kept += [msgspec.structs.replace(one, is_told=True) for one in call.states]
+        return [msgspec.structs.replace(one, id="", parent=None, more=None) for one in kept]
 
     def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""

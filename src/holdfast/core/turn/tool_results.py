@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from holdfast.core.log.records import ToolResult, text_of
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
-from holdfast.core.turn.calls import STARTED, open_calls
+from holdfast.core.turn.calls import PARKED, open_calls, parked_calls, with_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,55 +32,68 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.secrets.found import SecretFinding
+    from holdfast.core.turn.calls import ParkedCall, UnansweredCall
     from holdfast.core.turn.run import RunState
 
 
-def run_tools(run: RunState, calls: Sequence[tuple[ToolCall, CallKey]]) -> Flow[list[Outcome]]:
-    """Run calls, each with its key, in parallel. Each result is in the log before the model is
-    called again."""
+WAITING: Final = (
+    "[This call waits for the approval of a person. It has not run; its outcome follows.]"
+)
+NOT_HERE: Final = (
+    "[Not run here: this call waits for approval in the session that this one was copied from.]"
+)
+
+
+class KeyedCall(msgspec.Struct, frozen=True):
+    """A call that is run, with its key."""
+
+    call: ToolCall
+    key: CallKey
+    note: str = ""
+    """A line about the result, for the model."""
+    is_news: bool = False
+    """True where a request has gone out without the result."""
+
+
+def run_tools(run: RunState, calls: Sequence[KeyedCall]) -> Flow[list[Outcome]]:
+    """Run calls in parallel. Each result is in the log before the model is called again."""
     allowed, outcomes = [], []
-    for call, key in calls:
-        denied = yield Emit(ToolStarted(call))
+    for each in calls:
+        denied = yield Emit(ToolStarted(each.call))
         if isinstance(denied, Deny):
             refusal = f"[Not run: {denied.reason}]"
-            outcomes.append(Outcome(call.id, refusal, is_error=True, refused=denied.reason))
-            yield from _finish(run, call, outcomes[-1])
+            outcomes.append(Outcome(each.call.id, refusal, is_error=True, refused=denied.reason))
+            yield from finish_call(run, each, outcomes[-1])
         else:
-            allowed.append((call, key))
+            allowed.append(each)
     done: list[tuple[ToolCall, Outcome]] = []
     while allowed:
         # Where two calls share an id, the second waits: their results could not be told apart.
-        by_id = {pair[0].id: pair for pair in reversed(allowed)}
+        by_id = {each.call.id: each for each in reversed(allowed)}
         started = tuple(by_id.values())[::-1]
-        yield StartTools(tuple(call for call, _ in started), tuple(key for _, key in started))
+        yield StartTools(tuple(each.call for each in started), tuple(each.key for each in started))
         for _ in range(len(by_id)):
             outcome: Outcome = yield NextToolResult()
-            done.append((by_id[outcome.call_id][0], outcome))
-            yield from _finish(run, *done[-1])
-        allowed = [pair for pair in allowed if pair not in started]
-        for pair in list(allowed):
-            same = next((outcome for other, outcome in done if other == pair[0]), None)
+            finished = by_id[outcome.call_id]
+            done.append((finished.call, outcome))
+            yield from finish_call(run, finished, outcome)
+        allowed = [each for each in allowed if each not in started]
+        for each in list(allowed):
+            same = next((outcome for other, outcome in done if other == each.call), None)
             if same is not None:  # an exact repetition: run it once
-                yield from _finish(run, pair[0], same)
-                allowed.remove(pair)
+                yield from finish_call(run, each, same)
+                allowed.remove(each)
     return outcomes + [outcome for _call, outcome in done]
 
 
-def run_again(run: RunState) -> Flow[None]:
-    """Run the calls again that a run left open and that may be: with the same keys, so that whoever
-    carries an effect out knows it again."""
-    found = open_calls((yield Read(run.window)), run.home)
-    again = [each for each in found if each.may_run_again(run.settings.safe_to_retry)]
-    if again:
-        yield Append([each.state(STARTED) for each in again])
-        yield from run_tools(run, [(each.call, each.key) for each in again])
-
-
-def close_open_calls(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolResult]]:
+def close_open_calls(
+    run: RunState, *, runs_again: bool = False, waits: bool = False
+) -> Flow[list[ToolResult]]:
     """Store results for calls that were left open: what a request says of them is in the log, and
     stays as it was sent when the real result arrives. Where the caller `runs_again` what may be,
-    those stay open."""
+    those stay open, and where it `waits` for approvals, parked calls do."""
     left = yield from interruptions(run, runs_again=runs_again)
+    left = [result for result in left if not (waits and result.content == WAITING)]
     if left:
         yield Append(left)
         yield Emit(Interrupted(tuple(result.tool_use_id for result in left)))
@@ -88,12 +101,29 @@ def close_open_calls(run: RunState, *, runs_again: bool = False) -> Flow[list[To
 
 
 def interruptions(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolResult]]:
-    """Return results for calls that an earlier run left open; those of a running turn are not."""
+    """Return results for calls that an earlier run left open; those of a running turn are not. A
+    parked call gets one that says so, unless it was decided about and the caller `runs_again` what
+    may run."""
     left = open_calls((yield Read(run.window)), run.home)
     if left and (yield IsTurnRunning()):
         return []
     safe = run.settings.safe_to_retry if runs_again else frozenset()
-    return [error_result(each.call, INTERRUPTED) for each in left if not each.may_run_again(safe)]
+    gated = run.settings.gated if runs_again else frozenset()
+    waiting = {call.call_id: call for call in parked_calls((yield Read(run.window)), run.home)}
+    texts = [
+        (each.call, _text_for(each, waiting.get(each.call.id), goes_on=runs_again))
+        for each in left
+        if not each.may_run_again(safe) and not each.is_new(gated)
+    ]
+    return [error_result(call, text) for call, text in texts if text]
+
+
+def _text_for(each: UnansweredCall, parked: ParkedCall | None, *, goes_on: bool) -> str:
+    """Return what stands in the place of a result; empty for a call that is left as it is."""
+    if parked is not None:
+        is_left = parked.state != PARKED if goes_on else False
+        return "" if is_left else WAITING
+    return NOT_HERE if PARKED in each.states else INTERRUPTED
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:
@@ -123,11 +153,14 @@ def store(
     return record
 
 
-def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:
+def finish_call(run: RunState, each: KeyedCall, outcome: Outcome) -> Flow[None]:
+    """Store the outcome of a call: as its result, or as news where a request has gone out."""
+    call = each.call
     result = ToolResult(
         tool_use_id=outcome.call_id,
         name=call.name,
-        content=outcome.content,
+        content=with_note(each.note, outcome.content) if each.note else outcome.content,
+        key=each.key if each.is_news else None,
         is_error=outcome.is_error,
         refused=outcome.refused,
         details=outcome.details,

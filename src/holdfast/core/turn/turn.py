@@ -29,6 +29,7 @@ from holdfast.core.flow.effects import (
     Cancelled,
     Emit,
     FindMessage,
+    Now,
     Outcome,
     Read,
     ReadSince,
@@ -51,23 +52,26 @@ from holdfast.core.log.ids import place_of
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, User, text_of
 from holdfast.core.log.views import MESSAGE_KEY, key_of
 from holdfast.core.outputs.offload import offload_content
+from holdfast.core.turn.approvals import begin_calls, settle
 from holdfast.core.turn.calls import (
+    STARTED,
     calls_of,
     name_call,
     open_calls,
     outcome_in,
+    parked_calls,
     with_note,
 )
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.run import newest_cut
 from holdfast.core.turn.tool_results import (
+    KeyedCall,
     append_one,
     close_open_calls,
     error_result,
     interruptions,
     report_secrets,
-    run_again,
     run_tools,
     store,
 )
@@ -140,7 +144,7 @@ def turn(
         yield Emit(TurnFinished(reply, 0))
         return reply
     else:
-        yield from close_open_calls(run, runs_again=True)
+        yield from close_open_calls(run, runs_again=True, waits=True)
         yield Emit(TurnStarted(stored.record))
     return (yield from answer(run))
 
@@ -253,10 +257,13 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
 
 def resume(run: RunState) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None if there is none."""
-    yield from close_open_calls(run, runs_again=True)
+    yield from close_open_calls(run, runs_again=True, waits=True)
     records = yield Read(run.window)
     if not is_unanswered(records) and not open_calls(records, run.home):
-        return None
+        left = parked_calls(records, run.home)
+        now = (yield Now()) if left else 0.0
+        if all(call.is_waiting(now) for call in left):
+            return None
     return (yield from answer(run))
 
 
@@ -287,7 +294,8 @@ def _to_its_end(run: RunState, flow: Flow[Reply]) -> Flow[Reply]:
 
 
 def _answer(run: RunState) -> Flow[Reply]:
-    yield from run_again(run)
+    if (yield from settle(run)):
+        return (yield from _wait_for_approval(run, 0))
     loops = _LoopWatch((yield Read(run.window)))
     for steps in range(1, run.options.limits.steps + 1):
         reply, seen = yield from ask(run)
@@ -295,12 +303,27 @@ def _answer(run: RunState) -> Flow[Reply]:
         loops.look(records)
         if reply.calls:
             keyed = calls_of(reply.content, reply.record, run.home)
-            loops.add(reply.calls, (yield from run_tools(run, keyed)))
+            calls = [KeyedCall(call, key) for call, key in keyed]
+            runs = yield from begin_calls(run, reply.record, calls)
+            loops.add(reply.calls, (yield from run_tools(run, runs)))
+            if len(runs) < len(calls):
+                if not _has_user_message_since((yield Read(run.window)), seen):
+                    return (yield from _wait_for_approval(run, steps))
+                yield from close_open_calls(run)
         elif not _has_user_message_since(records, seen):
             yield Emit(TurnFinished(reply, steps))
             return reply
     reply = msgspec.structs.replace(reply, stop="steps")
     yield Emit(TurnFinished(reply, run.options.limits.steps))
+    return reply
+
+
+def _wait_for_approval(run: RunState, steps: int) -> Flow[Reply]:
+    """End the turn: a call of its newest reply waits for a person."""
+    records = yield Read(run.window)
+    newest = next(record for record in reversed(records) if isinstance(record, Assistant))
+    reply = msgspec.structs.replace(reply_of(newest), stop="approval")
+    yield Emit(TurnFinished(reply, steps))
     return reply
 
 
@@ -402,10 +425,18 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
         sent = run.last_sent
         yield from append_one(run, assistant_record(partial, target.provider, target.model, sent))
     records = yield Read(run.window)
-    running = [found.call for found in open_calls(records, run.home)]
-    if running:
-        text = _CANCELLED if cancelled.is_by_user else _STOPPED
-        yield Append([error_result(call, text) for call in running])
+    parked = {call.key: call for call in parked_calls(records, run.home)}
+    idle = {key for key, call in parked.items() if call.state != STARTED}
+    running = [found.call for found in open_calls(records, run.home) if found.key not in idle]
+    text = _CANCELLED if cancelled.is_by_user else _STOPPED
+    left = [error_result(call, text) for call in running]
+    left += [
+        msgspec.structs.replace(error_result(call.call, text), key=call.key)
+        for call in parked.values()
+        if call.state == STARTED and call.is_told
+    ]
+    if left:
+        yield Append(left)
     yield Emit(TurnCancelled(tuple(call.id for call in running)))
 
 

@@ -10,6 +10,10 @@ from holdfast.core.owners import owner_argument as owner_argument
 from holdfast.core.secrets.found import SecretWatch as SecretWatch
 from holdfast.core.secrets.found import secrets_of as secrets_of
 from holdfast.core.secrets.vault import Vault as Vault
+from holdfast.core.turn.approvals import decide as decide
+from holdfast.core.turn.approvals import waiting_calls as waiting_calls
+from holdfast.core.turn.calls import APPROVED as APPROVED
+from holdfast.core.turn.calls import DENIED as DENIED
 from holdfast.core.turn.compact import compact as compact
 from holdfast.core.turn.turn import add_result as add_result
 from holdfast.core.turn.turn import add_user as add_user

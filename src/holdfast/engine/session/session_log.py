@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.flow.effects import StoredMessage
-from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
+from holdfast.core.log.records import CallState, Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import Boundaries
 from holdfast.core.log.views import find_answer
@@ -103,6 +103,12 @@ class SessionLog:
         except NoSuchRecord:
             return ()
         return found if found and found[0].id == record else ()
+
+    def has_state(self, call: str, state: str) -> bool:
+        """Return whether a call has a state on any branch."""
+        written = (entry.record for entry in self.store.read_all(self.key))
+        states = (record for record in written if isinstance(record, CallState))
+        return any(record.key == call and record.state == state for record in states)
 
     def append(
         self,

@@ -16,7 +16,9 @@ from holdfast.core.flow.effects import (
     Emit,
     FailedCall,
     FindMessage,
+    HasStarted,
     IsTurnRunning,
+    JudgeCalls,
     Now,
     PutBlob,
     Read,
@@ -26,6 +28,7 @@ from holdfast.core.flow.effects import (
     ScalePicture,
     SearchMemory,
 )
+from holdfast.core.turn.calls import STARTED
 from holdfast.engine.pictures import scale_picture
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
@@ -149,6 +152,10 @@ class World(msgspec.Struct, kw_only=True):
                 return self.save_checkpoint(effect.trigger, scope.token)
             case SearchMemory():
                 return self.search_memory(effect.query)
+            case JudgeCalls():
+                return [self.toolbox.judge(call) for call in effect.calls]
+            case HasStarted():
+                return self.log.has_state(effect.key, STARTED)
             case RunBlocking():
                 return effect.work()
             case _:

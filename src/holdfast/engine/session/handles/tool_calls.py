@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.flow.effects import Flow
-    from holdfast.core.log.records import Content
+    from holdfast.core.log.records import Content, Json
+    from holdfast.core.turn.calls import ParkedCall
     from holdfast.engine.session.handles.own_loop import AsyncFlowRun, FlowRun
     from holdfast.engine.session.state import SessionState
 
@@ -23,6 +24,9 @@ class _Calls:
     def _state(self) -> SessionState:
         return self._read_state()  # in fresh mode a session goes on in another log
 
+    def _decide(self, key: str, state: str, **more: Any) -> Flow[ParkedCall]:
+        return parts.decide(self._state.run, key, state, **more)
+
     def _deliver(self, key: str, content: Content, is_error: bool, details: Any) -> Flow[str]:
         run = self._state.run
         return parts.deliver(run, key, content, is_error=is_error, details=details)
@@ -34,6 +38,32 @@ class ToolCalls(_Calls):
     def __init__(self, state: Callable[[], SessionState], run: FlowRun) -> None:
         super().__init__(state)
         self._run = run
+
+    def waiting(self) -> list[ParkedCall]:
+        """Return the calls that wait for the approval of a person, oldest first."""
+        return self._run(parts.waiting_calls(self._state.run))
+
+    def approve(
+        self,
+        key: str,
+        *,
+        by: str = "",
+        arguments: Json | None = None,
+        always: bool = False,
+    ) -> ParkedCall:
+        """Approve a call that waits, with other `arguments` where those are given; returns it as
+        it is then. With `always`, later calls of the tool in this session need no approval for the
+        same reason.
+
+        It runs when the session goes on: `resume`, or the next message. The first decision counts.
+        """
+        more: Any = {"by": by, "arguments": arguments, "always": always}
+        return self._run(self._decide(key, parts.APPROVED, **more))
+
+    def deny(self, key: str, words: str = "", *, by: str = "") -> ParkedCall:
+        """Deny a call that waits, with words for the model; returns it as it is then. The first
+        decision counts."""
+        return self._run(self._decide(key, parts.DENIED, by=by, words=words))
 
     def deliver(
         self, key: str, content: Content, *, is_error: bool = False, details: Any = None
@@ -53,6 +83,23 @@ class AsyncToolCalls(_Calls):
     def __init__(self, state: Callable[[], SessionState], run: AsyncFlowRun) -> None:
         super().__init__(state)
         self._run = run
+
+    async def waiting(self) -> list[ParkedCall]:
+        return await self._run(parts.waiting_calls(self._state.run))
+
+    async def approve(
+        self,
+        key: str,
+        *,
+        by: str = "",
+        arguments: Json | None = None,
+        always: bool = False,
+    ) -> ParkedCall:
+        more: Any = {"by": by, "arguments": arguments, "always": always}
+        return await self._run(self._decide(key, parts.APPROVED, **more))
+
+    async def deny(self, key: str, words: str = "", *, by: str = "") -> ParkedCall:
+        return await self._run(self._decide(key, parts.DENIED, by=by, words=words))
 
     async def deliver(
         self, key: str, content: Content, *, is_error: bool = False, details: Any = None
