@@ -5,17 +5,17 @@ from __future__ import annotations
 from tests.core.turn.hand import Hand
 
 from holdfast.core.flow.events import ToolFinished, ToolStarted
-from holdfast.core.log.ids import CallKey, call_key
+from holdfast.core.log.ids import call_key
 from holdfast.core.log.records import ToolResult
 from holdfast.core.models.messages import ToolCall
-from holdfast.core.turn.tool_results import run_tools
+from holdfast.core.turn.tool_results import KeyedCall, run_tools
 
 CALLS = [ToolCall("a", "look", {"n": 1}), ToolCall("b", "read", {})]
 
 
-def keyed(*calls: ToolCall) -> list[tuple[ToolCall, CallKey]]:
+def keyed(*calls: ToolCall) -> list[KeyedCall]:
     """The calls of a reply, each with its key."""
-    return [(call, call_key("main/s", "r1", place)) for place, call in enumerate(calls)]
+    return [KeyedCall(call, call_key("main/s", "r1", place)) for place, call in enumerate(calls)]
 
 
 def test_events_name_the_call_and_the_record_of_its_result() -> None:

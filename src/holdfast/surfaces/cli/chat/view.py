@@ -32,6 +32,7 @@ _STOPS: Final = {
     "window": "the reply was cut off because the window was full",
     "refusal": "the model declined",
     "steps": "the turn reached its step limit: /continue goes on",
+    "approval": "a call waits for the approval of a person: /continue goes on after it",
 }
 
 
