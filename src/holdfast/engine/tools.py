@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_a
 
 import msgspec
 
-from holdfast.core.flow.effects import Gate, Outcome
+from holdfast.core.flow.effects import Outcome
 from holdfast.core.log.ids import CallKey
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
+from holdfast.core.turn.calls import ApprovalNeed
 from holdfast.engine.tool_values import show
 from holdfast.errors import BadSetting
 
@@ -32,6 +33,7 @@ _DOCSTRING_CHARS: Final = 20_000
 """A longer docstring is no description of a tool."""
 _BLANK_LINES: Final = lazy_pattern(r"\n{3,}")
 _REASON_CHARS: Final = 500
+"""Of the reason why a call needs approval: a sentence or two for a person."""
 _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
 
@@ -39,6 +41,7 @@ _SHOWN_CHARS: Final = 80
 Retry = Literal["never", "safe"]
 Approval: TypeAlias = "bool | Callable[..., bool | str | None] | None"
 _APPROVAL_SECONDS: Final = 7 * 86_400.0
+"""A week: longer than a weekend, and short enough that what waits is still known."""
 _MARK: Final = "__holdfast_tool__"
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -177,12 +180,12 @@ class Toolbox:
         return self._functions.get(name)
 
     @property
-    def gated(self) -> frozenset[str]:
+    def approval_tools(self) -> frozenset[str]:
         """The tools of which a call may need the approval of a person."""
         named = self._functions.items()
         return frozenset(name for name, function in named if function.rules.approval is not None)
 
-    def judge(self, call: ToolCall) -> Gate | None:
+    def judge(self, call: ToolCall) -> ApprovalNeed | None:
         """Return why a person has to approve a call; None where nobody has to, as for one that
         cannot be run."""
         found = self.prepare(call)
@@ -194,7 +197,7 @@ class Toolbox:
         why = _judge(rules.approval, arguments)
         if why is None:
             return None
-        return Gate(cut(why, _REASON_CHARS).text, rules.approval_seconds)
+        return ApprovalNeed(cut(why, _REASON_CHARS).text, rules.approval_seconds)
 
     @property
     def safe_to_retry(self) -> frozenset[str]:

@@ -44,6 +44,8 @@ class ReadSince(msgspec.Struct, frozen=True):
     the path."""
 
     record: str
+    every_branch: bool = False
+    """True for the records that were written since it, on whichever branch."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -156,24 +158,9 @@ class FailedCall(msgspec.Struct, frozen=True):
 
 
 class JudgeCalls(msgspec.Struct, frozen=True):
-    """Returns, for each call, why a person has to approve it, as a `Gate`, or None."""
+    """Returns an `ApprovalNeed` for each call that a person has to approve, and None for others."""
 
     calls: Sequence[ToolCall]
-
-
-class Gate(msgspec.Struct, frozen=True):
-    """A call waits for the approval of a person."""
-
-    reason: str
-    """Why it does, for that person."""
-    seconds: float | None = None
-    """The time in which it may be approved."""
-
-
-class HasStarted(msgspec.Struct, frozen=True):
-    """Returns True if a call was started on any branch of the session."""
-
-    key: str
 
 
 class StartTools(msgspec.Struct, frozen=True):
@@ -243,7 +230,6 @@ StoreEffect: TypeAlias = (
     | SaveCheckpoint
     | SearchMemory
     | JudgeCalls
-    | HasStarted
     | RunBlocking
 )
 """Effects that block a thread: they reach a store, or other work."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.flow.arguments import check_fields, check_flag, check_text, shorten
 from holdfast.core.flow.effects import (
     Append,
     Emit,
-    HasStarted,
     JudgeCalls,
     Now,
     Outcome,
@@ -26,6 +24,7 @@ from holdfast.core.flow.effects import (
 )
 from holdfast.core.flow.events import ApprovalAsked
 from holdfast.core.log.ids import place_of
+from holdfast.core.log.records import CallState
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.turn.calls import (
     ALLOWED,
@@ -33,13 +32,14 @@ from holdfast.core.turn.calls import (
     DENIED,
     EXPIRED,
     PARKED,
+    RUNS_MAX,
     STARTED,
     ParkedCall,
     allowances,
     call_state,
+    find_parked,
     name_call,
     open_calls,
-    parked_calls,
 )
 from holdfast.core.turn.tool_results import KeyedCall, finish_call, run_tools
 from holdfast.errors import UsageError
@@ -47,11 +47,11 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.flow.effects import Flow, Gate
-    from holdfast.core.log.records import CallState, Json, Record
+    from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.turn.calls import ApprovalNeed
     from holdfast.core.turn.run import RunState
 
-_RUNS_MAX: Final = 3
 _DENIED: Final = "[Not run: {} denied this call{}]"
 _EXPIRED: Final = "[Not run: nobody approved this call in time.]"
 _ELSEWHERE: Final = (
@@ -69,20 +69,20 @@ def begin_calls(run: RunState, reply: str, calls: Sequence[KeyedCall]) -> Flow[l
     asked = [each for each in calls if each.call.name in run.settings.gated]
     if not asked:
         return list(calls)
-    gates: list[Gate | None] = yield JudgeCalls(tuple(each.call for each in asked))
+    needs: list[ApprovalNeed | None] = yield JudgeCalls(tuple(each.call for each in asked))
     allowed = allowances((yield Read(run.window)), run.home)
     now: float = yield Now()
     states: list[CallState] = []
-    parked: dict[str, Gate] = {}
-    for each, gate in zip(asked, gates, strict=True):
+    parked: dict[str, ApprovalNeed] = {}
+    for each, need in zip(asked, needs, strict=True):
         if each.call.id in parked:
             continue  # their results could not be told apart
-        if gate is None or (each.call.name, gate.reason) in allowed:
+        if need is None or (each.call.name, need.reason) in allowed:
             states.append(call_state(each.call, each.key, reply, STARTED))
             continue
-        parked[each.call.id] = gate
-        until = None if gate.seconds is None else now + gate.seconds
-        more: Any = {"arguments": each.call.arguments, "reason": gate.reason, "until": until}
+        parked[each.call.id] = need
+        until = None if need.seconds is None else now + need.seconds
+        more: Any = {"arguments": each.call.arguments, "reason": need.reason, "until": until}
         states.append(call_state(each.call, each.key, reply, PARKED, **more))
     yield Append([run.secret_watch.hide(state)[0] for state in states])
     for state in states:
@@ -97,7 +97,7 @@ def settle(run: RunState) -> Flow[bool]:
 
     Returns True where a call of the newest reply still waits, so that nothing can be asked."""
     yield from _run_left(run, (yield Read(run.window)))
-    found = parked_calls((yield Read(run.window)), run.home)
+    found = find_parked((yield Read(run.window)), run.home)
     now: float = (yield Now()) if found else 0.0
     ready: list[ParkedCall] = []
     for call in found:
@@ -106,11 +106,11 @@ def settle(run: RunState) -> Flow[bool]:
             call = replace(call, states=(*call.states, call.next(EXPIRED)))
         refusal = _refusal_of(call)
         if refusal is not None:
-            yield from finish_call(run, _keyed(call), refusal)
+            yield from finish_call(run, _as_run(call), refusal)
         elif call.state in (APPROVED, STARTED):
             ready.append(call)
     yield from _run_ready(run, ready)
-    left = parked_calls((yield Read(run.window)), run.home) if found else []
+    left = find_parked((yield Read(run.window)), run.home) if found else []
     return any(call.state == PARKED and not call.is_told for call in left)
 
 
@@ -138,21 +138,28 @@ def _run_ready(run: RunState, ready: Sequence[ParkedCall]) -> Flow[None]:
     """Run approved calls. One whose outcome is unknown is run again only where that is safe."""
     runs: list[ParkedCall] = []
     for call in ready:
-        is_safe = call.name in run.settings.safe_to_retry and call.starts < _RUNS_MAX
+        is_safe = call.name in run.settings.safe_to_retry and call.starts < RUNS_MAX
         if call.starts and not is_safe:
             unknown = Outcome(call.call_id, INTERRUPTED, is_error=True, pending=True)
-            yield from finish_call(run, _keyed(call), unknown)
-        elif not call.starts and (yield HasStarted(call.key)):
+            yield from finish_call(run, _as_run(call), unknown)
+        elif not call.starts and (yield from _was_started(call)):
             elsewhere = Outcome(call.call_id, _ELSEWHERE, is_error=True)
-            yield from finish_call(run, _keyed(call), elsewhere)
+            yield from finish_call(run, _as_run(call), elsewhere)
         else:
             runs.append(call)
     if runs:
         yield Append([call.next(STARTED) for call in runs])
-        yield from run_tools(run, [_keyed(call) for call in runs])
+        yield from run_tools(run, [_as_run(call) for call in runs])
 
 
-def _keyed(call: ParkedCall) -> KeyedCall:
+def _was_started(call: ParkedCall) -> Flow[bool]:
+    """Return whether a call was started on a branch that the session has left."""
+    written: Sequence[Record] = yield ReadSince(call.reply, every_branch=True)
+    states = [record for record in written if isinstance(record, CallState)]
+    return any(state.key == call.key and state.state == STARTED for state in states)
+
+
+def _as_run(call: ParkedCall) -> KeyedCall:
     """Return a call as it is run, with what the model has to know of its result."""
     decided = call.decision
     notes = [_NEWS.format(name_call(call.call))] if call.is_told else []
@@ -183,7 +190,7 @@ def waiting_calls(run: RunState) -> Flow[list[ParkedCall]]:
     """Return the calls that a person may decide about, oldest first."""
     records = yield Read(run.window)
     now = yield Now()
-    return [call for call in parked_calls(records, run.home) if call.is_waiting(now)]
+    return [call for call in find_parked(records, run.home) if call.is_waiting(now)]
 
 
 def decide(
@@ -211,8 +218,7 @@ def decide(
         )
     while True:
         records: Sequence[Record] = yield ReadSince(place.reply)
-        states = [one for one in records if getattr(one, "key", None) == key]
-        call = _call_in(states, run)
+        call = _find_call(records, key, run)
         if call is None:
             raise UsageError(
                 f"the call `{key}` waits for nobody on the session's path",
@@ -231,21 +237,19 @@ def decide(
         ]
         if always and state == APPROVED:
             decided.append(call.next(ALLOWED, by=by, reason=call.reason))
-        decided = [run.secret_watch.hide(one)[0] for one in decided]
+        decided = [run.secret_watch.hide(state)[0] for state in decided]
         stored = yield Append(decided, unless=partial(_is_decided, key, run))
         if stored is not None:
             return replace(call, states=(*call.states, stored[0]))
 
 
-def _call_in(records: Sequence[Record], run: RunState) -> ParkedCall | None:
-    """Return a call from the records of its states."""
-    states = [one for one in records if isinstance(one, msgspec.Struct) and one.kind == "call"]
-    found = parked_calls(states, run.home)
-    return found[0] if found else None
+def _find_call(records: Sequence[Record], key: str, run: RunState) -> ParkedCall | None:
+    """Return a call that was parked, also one that has its result."""
+    states = [rec for rec in records if isinstance(rec, CallState) and rec.key == key]
+    return next(iter(find_parked(states, run.home)), None)
 
 
 def _is_decided(key: str, run: RunState, records: Sequence[Record]) -> bool:
     """Return whether somebody else decided about a call meanwhile."""
-    known = {call.key: call for call in parked_calls(records, run.home)}
-    call = known.get(key)  # type: ignore[call-overload]
+    call = _find_call(records, key, run)
     return call is not None and call.decision is not None

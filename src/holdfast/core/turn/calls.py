@@ -32,7 +32,7 @@ DENIED: Final = "denied"
 EXPIRED: Final = "expired"
 WITHDRAWN: Final = "withdrawn"
 ALLOWED: Final = "allowed"
-_RUNS_MAX: Final = 3
+RUNS_MAX: Final = 3
 """A call that is safe to run again is run so often at most: it may be what ends the process."""
 _SHOWN_CHARS: Final = 2_000
 """Of the arguments of a call, where its result comes as news."""
@@ -90,7 +90,7 @@ class UnansweredCall(msgspec.Struct, frozen=True):
     def may_run_again(self, safe: frozenset[str]) -> bool:
         """Return whether it may be run again, where the tools in `safe` may."""
         is_free = self.is_own and PARKED not in self.states
-        return is_free and self.call.name in safe and self.starts < _RUNS_MAX
+        return is_free and self.call.name in safe and self.starts < RUNS_MAX
 
 
 def open_calls(records: Sequence[Record], home: SessionCalls = NO_HOME) -> list[UnansweredCall]:
@@ -138,6 +138,15 @@ def calls_of(content: Content, reply: str, home: SessionCalls) -> list[tuple[Too
     return [(call, home.key(reply, place)) for place, call in enumerate(calls)]
 
 
+class ApprovalNeed(msgspec.Struct, frozen=True):
+    """A person has to approve a call before it runs."""
+
+    reason: str
+    """Why, for that person."""
+    seconds: float | None = None
+    """The time in which it may be approved."""
+
+
 class ParkedCall(msgspec.Struct, frozen=True):
     """A call that waits for the approval of a person, or was decided about and has no result."""
 
@@ -170,7 +179,7 @@ class ParkedCall(msgspec.Struct, frozen=True):
     @property
     def decision(self) -> CallState | None:
         """The record of what was decided; None while it waits."""
-        return next((one for one in self.states if one.state in _DECISIONS), None)
+        return next((state for state in self.states if state.state in _DECISIONS), None)
 
     @property
     def call(self) -> ToolCall:
@@ -183,7 +192,7 @@ class ParkedCall(msgspec.Struct, frozen=True):
     @property
     def starts(self) -> int:
         """The number of times it was started."""
-        return sum(one.state == STARTED for one in self.states)
+        return sum(state.state == STARTED for state in self.states)
 
     def is_waiting(self, now: float) -> bool:
         """Return whether a person may still decide about it."""
@@ -197,7 +206,7 @@ class ParkedCall(msgspec.Struct, frozen=True):
 _DECISIONS: Final = (APPROVED, DENIED, EXPIRED, WITHDRAWN)
 
 
-def parked_calls(records: Sequence[Record], home: SessionCalls) -> list[ParkedCall]:
+def find_parked(records: Sequence[Record], home: SessionCalls) -> list[ParkedCall]:
     """Return the calls of a session that were parked and have no result yet, oldest first. Those of
     the session that it was copied from are not its own."""
     found: dict[str, ParkedCall] = {}
@@ -263,6 +272,15 @@ def allowances(records: Sequence[Record], home: SessionCalls) -> dict[tuple[str,
         and record.state == ALLOWED
         and place_of(home.session, record.key)
     }
+
+
+def lasting_states(records: Sequence[Record], home: SessionCalls) -> list[CallState]:
+    """Return the records to repeat behind a cut: the states of calls that wait, and the approvals
+    that hold for later calls."""
+    kept = list(allowances(records, home).values())
+    for call in find_parked(records, home):
+        kept += [replace(state, is_told=True) for state in call.states]
+    return [replace(state, id="", parent=None, more=None) for state in kept]
 
 
 def stands_in(record: ToolResult) -> bool:

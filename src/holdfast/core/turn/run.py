@@ -24,7 +24,7 @@ from holdfast.core.refusals import (
 )
 from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
-from holdfast.core.turn.calls import NO_HOME, allowances, parked_calls
+from holdfast.core.turn.calls import NO_HOME, lasting_states
 from holdfast.core.turn.options import RunOptions
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
@@ -234,15 +234,8 @@ class RunState:
             *fresh,
             *([learned] if learned is not None else []),
             *refused,
-            *self._calls(records),
+            *lasting_states(records, self.home),
         ]
-
-    def _calls(self, records: Sequence[Record]) -> list[Record]:
-        """The states of calls that wait, and the approvals that hold for later calls."""
-        kept: list[Record] = list(allowances(records, self.home).values())
-        for call in parked_calls(records, self.home):
-            kept += [msgspec.structs.replace(one, is_told=True) for one in call.states]
-        return [msgspec.structs.replace(one, id="", parent=None, more=None) for one in kept]
 
     def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""

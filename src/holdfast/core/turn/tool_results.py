@@ -22,7 +22,7 @@ from holdfast.core.log.records import ToolResult, text_of
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
-from holdfast.core.turn.calls import PARKED, open_calls, parked_calls, with_note
+from holdfast.core.turn.calls import PARKED, find_parked, open_calls, with_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,7 +109,7 @@ def interruptions(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolR
         return []
     safe = run.settings.safe_to_retry if runs_again else frozenset()
     gated = run.settings.gated if runs_again else frozenset()
-    waiting = {call.call_id: call for call in parked_calls((yield Read(run.window)), run.home)}
+    waiting = {call.call_id: call for call in find_parked((yield Read(run.window)), run.home)}
     texts = [
         (each.call, _text_for(each, waiting.get(each.call.id), goes_on=runs_again))
         for each in left

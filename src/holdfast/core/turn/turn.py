@@ -56,10 +56,10 @@ from holdfast.core.turn.approvals import begin_calls, settle
 from holdfast.core.turn.calls import (
     STARTED,
     calls_of,
+    find_parked,
     name_call,
     open_calls,
     outcome_in,
-    parked_calls,
     with_note,
 )
 from holdfast.core.turn.compact import save_checkpoint
@@ -260,7 +260,7 @@ def resume(run: RunState) -> Flow[Reply | None]:
     yield from close_open_calls(run, runs_again=True, waits=True)
     records = yield Read(run.window)
     if not is_unanswered(records) and not open_calls(records, run.home):
-        left = parked_calls(records, run.home)
+        left = find_parked(records, run.home)
         now = (yield Now()) if left else 0.0
         if all(call.is_waiting(now) for call in left):
             return None
@@ -425,7 +425,7 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
         sent = run.last_sent
         yield from append_one(run, assistant_record(partial, target.provider, target.model, sent))
     records = yield Read(run.window)
-    parked = {call.key: call for call in parked_calls(records, run.home)}
+    parked = {call.key: call for call in find_parked(records, run.home)}
     idle = {key for key, call in parked.items() if call.state != STARTED}
     running = [found.call for found in open_calls(records, run.home) if found.key not in idle]
     text = _CANCELLED if cancelled.is_by_user else _STOPPED

@@ -10,7 +10,7 @@ from holdfast.core.flow.arguments import check_flag, check_text, shorten
 from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Label, Mode, User
 from holdfast.core.owners import owner_of
-from holdfast.core.turn.calls import STARTED, WITHDRAWN, parked_calls
+from holdfast.core.turn.calls import STARTED, WITHDRAWN, find_parked
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import checkpoint_record
 from holdfast.engine.session.opening import follow_continuation, new_key
@@ -92,7 +92,7 @@ def reset(
     masked = [state.vault.mask_record(record) for record in seeds]
     if masked:
         yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
-    left = [call for call in parked_calls(records, state.run.home) if call.state != STARTED]
+    left = [call for call in find_parked(records, state.run.home) if call.state != STARTED]
     withdrawn: list[Record] = [call.next(WITHDRAWN) for call in left]
     if moves_name:
         withdrawn.append(Mode(mode=state.mode, continued_in=new.session))
@@ -117,7 +117,7 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
     records: Sequence[Record] = yield Read(state.run.window)
     if not any(isinstance(record, Assistant) for record in records):
         return None
-    if parked_calls(records, state.run.home):
+    if find_parked(records, state.run.home):
         return None  # its turn is not over
     label = yield RunBlocking(state.label)
     return (yield from reset(state, label, moves_name=True))

@@ -188,7 +188,7 @@ def run_settings(
         options=options,
         tools=toolbox.tools,
         safe_to_retry=toolbox.safe_to_retry,
-        gated=toolbox.gated,
+        gated=toolbox.approval_tools,
         context_tool=context_tool,
         floor=floor,
         price=price or price_of(model.target.model, model.target.provider),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.flow.effects import StoredMessage
-from holdfast.core.log.records import CallState, Compaction, Rewind, ToolResult, Undo, User
+from holdfast.core.log.records import Compaction, Rewind, ToolResult, Undo, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import Boundaries
 from holdfast.core.log.views import find_answer
@@ -96,19 +96,17 @@ class SessionLog:
                 self._load(window)
             return tuple(self._records)
 
-    def since(self, record: str) -> tuple[Record, ...]:
-        """The records of the path from this one on; none where it is not on the path."""
+    def since(self, record: str, *, every_branch: bool = False) -> tuple[Record, ...]:
+        """The records of the path from this one on, or of every branch; none where it is not
+        there."""
+        if every_branch:
+            written = (entry.record for entry in self.store.read_all(self.key))
+            return tuple(dropwhile(lambda found: found.id != record, written))
         try:
             found = tuple(self.store.read(self.key, start=record))
         except NoSuchRecord:
             return ()
         return found if found and found[0].id == record else ()
-
-    def has_state(self, call: str, state: str) -> bool:
-        """Return whether a call has a state on any branch."""
-        written = (entry.record for entry in self.store.read_all(self.key))
-        states = (record for record in written if isinstance(record, CallState))
-        return any(record.key == call and record.state == state for record in states)
 
     def append(
         self,

@@ -16,7 +16,6 @@ from holdfast.core.flow.effects import (
     Emit,
     FailedCall,
     FindMessage,
-    HasStarted,
     IsTurnRunning,
     JudgeCalls,
     Now,
@@ -28,7 +27,6 @@ from holdfast.core.flow.effects import (
     ScalePicture,
     SearchMemory,
 )
-from holdfast.core.turn.calls import STARTED
 from holdfast.engine.pictures import scale_picture
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
@@ -128,7 +126,7 @@ class World(msgspec.Struct, kw_only=True):
             case Read():
                 return self.log.read(effect.window, is_known=scope.is_log_known)
             case ReadSince():
-                return self.log.since(effect.record)
+                return self.log.since(effect.record, every_branch=effect.every_branch)
             case Append():
                 return self.log.append(
                     effect.records,
@@ -154,8 +152,6 @@ class World(msgspec.Struct, kw_only=True):
                 return self.search_memory(effect.query)
             case JudgeCalls():
                 return [self.toolbox.judge(call) for call in effect.calls]
-            case HasStarted():
-                return self.log.has_state(effect.key, STARTED)
             case RunBlocking():
                 return effect.work()
             case _:
