@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import Assistant, Memory, SessionKey, User
-from holdfast.core.limits import INJECTION_CHARS, RECALL_LIMIT
+from holdfast.core.limits import INJECTION_CHARS, RECALL_LIMIT, STANDING_CHARS_MAX
 from holdfast.core.memory.hits import Hit, NeighbourTurn, injection, passages
-from holdfast.core.memory.search_terms import terms
+from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.ports import IndexPassage, NewSource
 from holdfast.providers.embeddings import Vectors, find_embedder
 from holdfast.stores import MemoryStore
@@ -583,6 +583,81 @@ def _add(
         result.kinds_in_view[question.kind].append(shown)
 
 
+# Standing words
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An instruction in force at the end of a dialogue, and a task to which it applies."""
+
+    words: frozenset[str]
+    value: str
+    task: str
+    outdated: frozenset[str]
+
+    def held_by(self, line: str, value: str) -> bool:
+        """A line says it where it has the value and half of the other words."""
+        return value in line and 2 * len(self.words & set(terms(line))) >= len(self.words)
+
+
+def memorycode() -> Iterator[tuple[str, World, list[Rule]]]:
+    """The dialogues of MemoryCode: the mentor is the user, the mentee replies."""
+    quoted = re.compile(r"'([^']+)'")
+    for path in sorted((DATA / "memory" / "memorycode").glob("*.json*")):
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
+            dialogue = json.load(file)
+        talks: list[Talk] = []
+        rules: dict[str, Rule] = {}
+        for number, session in enumerate(dialogue["sessions"]):
+            messages: list[tuple[str, str]] = []
+            for part in re.split(r"\n\s*\n", session["text"]):
+                said = re.match(r"\s*([^:\n]{1,40}):\s*(.*)", part, re.DOTALL)
+                if said:
+                    is_mentor = said[1].strip() == dialogue["context"]["mentor"]
+                    messages.append(("user" if is_mentor else "assistant", said[2].strip()))
+            talks.append(Talk(f"{number}", (number + 1) * DAY, messages))
+            kinds = zip(session["type"], session["topic"], strict=False)
+            topics = [topic for kind, topic in kinds if kind.startswith("instruction")]
+            for topic, task in zip(topics, session["session_eval_query"], strict=False):
+                value = (quoted.findall(topic) or [""])[0]
+                has_name = "decorator" in topic or "import" in topic
+                frame = topic if has_name else quoted.sub("", topic)
+                bare = re.sub(r"^(always|never) ", "", quoted.sub("", topic))
+                words = frozenset(term for term in terms(bare) if not is_common(term))
+                before = rules.get(frame)
+                gone = before.outdated | {before.value} if before else frozenset[str]()
+                rules[frame] = Rule(words, value, task, gone - {value})
+        yield path.name.partition(".")[0], World(talks, []), list(rules.values())
+
+
+def standing(*, tuned_only: bool) -> Iterator[tuple[str, str, int, float, float]]:
+    """Half, system, rules, and the share that holds in 1,000 characters: by rule, by dialogue.
+
+    A rule counts where a line of the block says it, and none says an outdated one.
+    """
+    by_dialogue: dict[tuple[str, str], list[list[bool]]] = defaultdict(list)
+    for name, world, rules in memorycode():
+        is_tuned = hashlib.sha256(name.rpartition("_")[2].encode()).digest()[0] % 2 == 0
+        if tuned_only and not is_tuned:
+            continue
+        memory, _places = remembered(world, None)
+        for system in ("hits alone", "standing"):
+            held = []
+            for rule in rules:
+                stands = system == "standing"
+                hits = memory.search(rule.task, scope="sessions", refresh=False, standing=stands)
+                hits = [hit for hit in hits if hit.is_standing == stands]
+                lines = injection(hits, STANDING_CHARS_MAX).splitlines()
+                is_in = any(rule.held_by(line, rule.value) for line in lines)
+                is_out = any(rule.held_by(line, old) for line in lines for old in rule.outdated)
+                held.append(is_in and not is_out)
+            by_dialogue["tuned" if is_tuned else "judged", system].append(held)
+    for (half, system), dialogues in sorted(by_dialogue.items()):
+        every = [float(one) for held in dialogues for one in held]
+        by_one = statistics.fmean(statistics.fmean(map(float, held)) for held in dialogues)
+        yield half, system, len(every), statistics.fmean(every), by_one
+
+
 # Speed
 
 
@@ -749,6 +824,7 @@ def main() -> None:
     parser.add_argument("--no-vectors", action="store_true")
     parser.add_argument("--tuned", action="store_true", help="only the half for tuning")
     parser.add_argument("--sample", type=int, metavar="N", help="N questions of each set")
+    parser.add_argument("--standing", action="store_true", help="instructions of MemoryCode")
     parser.add_argument("--speed", action="store_true", help="query time as memory grows")
     parser.add_argument("--write", type=Path, metavar="PAGE")
     args = parser.parse_args()
@@ -756,6 +832,12 @@ def main() -> None:
         print(f"indexing: {indexing():.1f} times a plain insert of the same messages into FTS5")
         for size, median, high in speed():
             print(f"{size:>8,} passages: median {median:.1f} ms, p95 {high:.1f} ms")
+        return
+    if args.standing:
+        for half, system, count, by_rule, by_dialogue in standing(tuned_only=args.tuned):
+            print(
+                f"{half:7} {system:11} {count:4} rules {by_rule:.3f}, by dialogue {by_dialogue:.3f}"
+            )
         return
     found = None if args.no_vectors else find_embedder()
     kept = Kept(found, CACHE) if found else None

@@ -19,7 +19,7 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
-from holdfast.core.owners import NamedOwner, owner_of
+from holdfast.core.owners import NO_OWNER, NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.memory import indexer
 from holdfast.engine.memory.search import Memory
@@ -236,6 +236,41 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
         assert _texts(nobody, "bananas") == ["noted bananas of nobody"]
     with Memory.open(root, caller=OPERATOR, with_vectors=False) as everybody:
         assert len(_texts(everybody, "bananas", "sessions")) == 3
+
+
+def _lay_down(store: JsonlStore, session: str, value: str, owner: NamedOwner | None = None) -> None:
+    key = SessionKey("main", session)
+    store.create(key, owner=owner or NO_OWNER)
+    told = f"When naming attributes, start them with '{value}'."
+    store.append(key, [User(content=told)], expect=None)
+    taken_up = f"Noted, attributes start with '{value}'."
+    store.append(key, [Assistant(content=taken_up, model="m")], expect=None)
+
+
+def test_what_was_laid_down_comes_along_whatever_is_asked(
+    memory: Memory, store: JsonlStore
+) -> None:
+    _lay_down(store, "rules", "t_")
+    asked = "a linked list class"
+
+    assert memory.search(asked) == []
+    (standing,) = memory.search(asked, standing=True)
+    assert standing.is_standing
+    assert "t_" in memory.get(standing.citation)
+    assert "standing]" in memory.injection([standing])
+    assert memory.search(asked, scope="notes", standing=True) == []
+
+    _lay_down(store, "later", "q_")  # the later value holds, and beyond the limit
+    (later,) = memory.search(asked, standing=True, limit=1)
+    assert "q_" in later.text
+
+
+def test_what_one_owner_laid_down_stands_for_no_other(store: JsonlStore) -> None:
+    _lay_down(store, "ann", "t_", NamedOwner("ann"))
+    for whose, count in (("ann", 1), ("bob", 0)):
+        caller = Caller("main", None, owner=NamedOwner(whose), visibility="agent")
+        with Memory(store, None, caller=caller) as known:
+            assert len(known.search("a linked list class", standing=True)) == count
 
 
 def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore, root: str) -> None:

@@ -15,6 +15,7 @@ from holdfast.core.limits import (
     PASSAGE_CHARS_MAX,
     RECALL_TURN_CHARS_MAX,
     RECALL_TURNS_MAX,
+    STANDING_CHARS_MAX,
 )
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.memory.search_terms import terms
@@ -62,6 +63,8 @@ _PART_CHARS_MIN: Final = 120
 """Less of a passage says nothing."""
 _KNOWN_CHARS_MIN: Final = 24
 """A shorter turn that occurs in another text is not repeated by it: "yes", "the second one"."""
+_SURELY_SHOWN: Final = 5
+"""Hits that a prompt has room for in any case: what they say is not said again as standing."""
 _DISTANCES: Final = ("the turn", "two turns")
 assert len(_DISTANCES) == RECALL_TURNS_MAX
 _CITATION: Final = lazy_pattern(r"(?P<place>[^#]+)(?:#(?P<part>.+))?")
@@ -109,6 +112,8 @@ class Hit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     focus: int = 0
     """The place in the text where the sentences begin that hold the most words of the query: a
     prompt shows these."""
+    is_standing: bool = False
+    """It was laid down and taken up: it need not answer the query to apply."""
 
 
 class NoteCitation(msgspec.Struct, frozen=True):
@@ -175,14 +180,25 @@ def listing(hits: Iterable[Hit], max_chars: int) -> str:
 
 
 def _lay_out(hits: Iterable[Hit], room: int, known: str = "") -> list[str]:
-    """Hits under their citations, best first, each with its neighbours where room is left.
+    """Standing words and hits under their citations, each with its neighbours where room is left.
 
     A neighbour never takes the room of a hit, and what is a hit itself is not shown twice. Each
     part counts with the line break before it.
     """
     shown: list[Hit] = []
     parts: list[list[str]] = []
-    for hit in hits:
+    given = list(hits)
+    answers = [hit for hit in given if not hit.is_standing]
+    first = [same_words(hit.text) for hit in answers[:_SURELY_SHOWN]]
+    left = min(room, STANDING_CHARS_MAX)
+    for hit in given:
+        part = _part(hit, left - 1) if hit.is_standing else ""
+        if part and not any(same_words(hit.text) in words for words in first):
+            shown.append(hit)
+            parts.append([part])
+            left -= len(part) + 1
+            room -= len(part) + 1
+    for hit in answers:
         part = _part(hit, room - 1)
         if not part:
             break
@@ -216,6 +232,7 @@ def _from_near_to_far(
 def _part(hit: Hit, room: int) -> str:
     """A hit under its citation, cut where it does not fit; empty where too little of it would."""
     later = f", superseded by {hit.superseded_by}" if hit.superseded_by else ""
+    later = ", standing" if hit.is_standing else later
     day = f", {iso_utc(hit.ts)[:10]}" if hit.ts else ""  # without it nobody knows "last week"
     head = f"[{hit.role.capitalize()} {hit.citation}{day}{later}]\n"
     text = escape(hit.text[hit.focus :].strip())

@@ -208,7 +208,9 @@ _COMMON_WORDS: Final = """
     ago between during ever many mention much often previous remind since total
     chat conversation discuss
 """
-COMMON: Final = frozenset(map(stem, _COMMON_WORDS.split()))
+MARK: Final = "_taken_up"
+"""The term of a reply that takes up what was said. No text has it: no word begins with a joiner."""
+COMMON: Final = frozenset({MARK, *map(stem, _COMMON_WORDS.split())})
 """Words that hardly tell one text from another, or that questions about the past are made with, as
 they are after stemming. They count for less."""
 

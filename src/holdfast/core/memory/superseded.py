@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _VALUE: Final = lazy_pattern(
     r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”|«[^»\n]{1,60}»|「[^」\n]{1,60}」|`[^`\n]{1,60}`"
+    r"|(?<!\w)'[^'\n]{1,60}'(?!\w)"
     r"|[$€£¥]?\d(?:[0-9A-Za-z.,:/-]*[0-9A-Za-z])?"
     r"|(?<=[\w,] )[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f][\w-]+(?: [A-Z][\w-]+)*"
     r"|(?<=[\u0e00-\uffff])\s?[A-Z][\w-]+"
@@ -83,14 +84,23 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
     return found
 
 
+def values_of(text: str) -> list[str]:
+    """The quotations, numbers and names of a sentence."""
+    return _VALUE.findall(text)
+
+
+def without_values(text: str) -> str:
+    return _VALUE.sub(" ", text)
+
+
 def _facts(text: str, asked: frozenset[str]) -> list[_Fact]:
     """The facts of a text that are asked about, one for each frame."""
     facts: dict[frozenset[str], _Fact] = {}
     for sentence in split_sentences(text):
-        values = _VALUE.findall(sentence)
+        values = values_of(sentence)
         if len(values) != 1 or sentence.rstrip().endswith(("?", "？", "؟")):
             continue
-        rest = terms(_VALUE.sub(" ", sentence))
+        rest = terms(without_values(sentence))
         frame = frozenset(term for term in rest if not is_pair(term))
         held = len(asked & frame)
         if len(frame) >= _FRAME_MIN and held and held >= _ASKED_SHARE * len(asked):

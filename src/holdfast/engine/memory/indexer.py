@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.replay import assistant_text, user_text
 from holdfast.core.memory.hits import passages
-from holdfast.core.memory.search_terms import terms
+from holdfast.core.memory.search_terms import MARK, terms
+from holdfast.core.memory.standing import is_taken_up
 from holdfast.core.owners import ANY_OWNER, owner_of, row_text
 from holdfast.core.refusals import as_told, reaches_back
 from holdfast.errors import HoldfastError
@@ -153,7 +154,9 @@ class Indexer:
                 fresh = _since(store.back(key), source.head)
                 if fresh is not None and not reaches_back(fresh):
                     head = fresh[-1].id if fresh else source.head
-                    found = list(_record_passages(fresh, self._mask))
+                    before = store.find(key, source.head) if fresh else None
+                    said = user_text(before) if before is not None else ""
+                    found = list(_record_passages(fresh, self._mask, said))
                     self._index.extend(source, stamp=stamp, head=head, passages=found)
                     return
             records = list(store.read(key))
@@ -182,16 +185,27 @@ def session_stamp(info: SessionInfo) -> str:
 
 
 def _record_passages(
-    records: Sequence[Record], mask: Callable[[str], str]
+    records: Sequence[Record], mask: Callable[[str], str], said: str = ""
 ) -> Iterator[IndexPassage]:
-    """The words of people and models that no model refused, in passages."""
+    """The words of people and models that no model refused, in passages.
+
+    `said` is what a person said right before them: a reply that takes it up is marked.
+    """
+    said = mask(said)
     for record in as_told(records):
         role: Role = "user"
-        words = user_text(record)
-        if not words:
-            words, role = assistant_text(record), "assistant"
-        for text in passages(mask(words)) if words else ():
-            yield IndexPassage(text, terms(text), role, record=record.id, ts=record.ts or None)
+        words = mask(user_text(record))
+        mark: tuple[str, ...] = ()
+        if words:
+            said = words
+        else:
+            words, role = mask(assistant_text(record)), "assistant"
+            mark = (MARK,) if words and is_taken_up(said, words) else ()
+            said = "" if words else said
+        for text in passages(words) if words else ():
+            found = [*mark, *terms(text)]
+            yield IndexPassage(text, found, role, record=record.id, ts=record.ts or None)
+            mark = ()
 
 
 def _note_passages(

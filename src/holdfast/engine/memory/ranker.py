@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.limits import RECALL_TURN_CHARS_MAX, RECALL_TURNS_MAX
-from holdfast.core.memory.hits import NeighbourTurn, cite_record
+from holdfast.core.limits import (
+    RECALL_TURN_CHARS_MAX,
+    RECALL_TURNS_MAX,
+    STANDING_CHARS_MAX,
+    STANDING_EXCHANGES_MAX,
+)
+from holdfast.core.memory.hits import Hit, NeighbourTurn, cite_record
 from holdfast.core.memory.ranking import (
     NOTE_WEIGHTS,
     Alike,
@@ -27,7 +32,8 @@ from holdfast.core.memory.ranking import (
     weight,
     words_of_sources,
 )
-from holdfast.core.memory.search_terms import is_common, terms
+from holdfast.core.memory.search_terms import MARK, is_common, terms
+from holdfast.core.memory.standing import Uptake, find_standing
 from holdfast.core.memory.superseded import DatedStatement, find_superseded
 from holdfast.core.text.cut import cut
 from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
@@ -104,6 +110,44 @@ def distinct_texts(
         if row.text not in seen:
             seen.add(row.text)
             yield ranked_hit, row
+
+
+def standing_hits(
+    index: SearchIndex,
+    query: str,
+    allowed: Mapping[int, IndexSource],
+    before: float | None,
+    redactor: Redactor,
+) -> list[Hit]:
+    """The standing words of some sessions, as hits: they need not answer the query."""
+    replies = index.matches({MARK: 1.0}, [], allowed).best if allowed else []
+    ids = {id_ for reply in replies[:STANDING_EXCHANGES_MAX] for id_ in (reply - 1, reply)}
+    rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}
+    uptakes = [
+        Uptake(said.id, redactor.text(said.text), reply.text)
+        for said, reply in ((rows.get(id_ - 1), row) for id_, row in rows.items())
+        if said is not None and said.role == "user" and said.source == reply.source
+        if MARK in reply.terms and (before is None or (reply.ts or 0.0) < before)
+    ]
+    uptakes.sort(key=lambda uptake: (rows[uptake.id].ts or 0.0, uptake.id))
+    hits = []
+    for words in find_standing(uptakes, query_terms(query), STANDING_CHARS_MAX):
+        said = rows[words.exchange]
+        session = redactor.text(allowed[said.source].name)
+        place = cite_record(session, said.record)
+        hits.append(
+            Hit(
+                0.0,
+                place,
+                words.text,
+                said.role,
+                session,
+                said.record,
+                ts=said.ts,
+                is_standing=True,
+            )
+        )
+    return hits
 
 
 _REACH: Final = 12

@@ -53,6 +53,7 @@ from holdfast.engine.memory.ranker import (
     find_replaced,
     merge_kinds,
     newest_first,
+    standing_hits,
 )
 from holdfast.engine.memory.vectors import IndexVectors, VectorWorker, mask_embedder
 from holdfast.engine.redactor import redactor as default_redactor
@@ -214,6 +215,7 @@ class Memory:
         now: float | None = None,
         refresh: bool = True,
         asker: SessionKey | None = None,
+        standing: bool = False,
     ) -> list[Hit]:
         """The passages that answer, best first; with `before`, only older ones. Audited.
 
@@ -221,6 +223,8 @@ class Memory:
         ("in May", "two weeks ago") are counted from `now`: by default `before`, or else the
         clock. `refresh=False` leaves the index as it is, for many queries over one state of the
         files. `asker` is the session that asks, for the audit log, where the caller has none.
+        With `standing`, what people laid down and replies took up comes after the hits, whatever
+        the query is: few sentences, beyond the limit.
         """
         _check(scope, limit)
         if now is None:
@@ -229,6 +233,9 @@ class Memory:
         with self._worker.rest() if self._worker is not None else nullcontext():
             try:
                 hits, sources = self._search(query, scope, limit, before, now, refresh=refresh)
+                if standing and scope != "notes":
+                    parts = {row.id: row for row in self._indexer.sources("sessions", before)}
+                    hits += standing_hits(self._index, query, parts, before, self.redactor)
             except StoreUnavailable:
                 # The index gave up its damaged file and starts again: it is only a cache.
                 hits, sources = self._search(query, scope, limit, before, now, refresh=True)

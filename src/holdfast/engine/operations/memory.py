@@ -201,7 +201,9 @@ class FindPassages(_NotesOperation[SearchResult], frozen=True, kw_only=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SearchResult]:
         memory = workspace.memory(self.agent, by_meaning=True)
-        hits = memory.search(self.query, scope=self.scope, limit=self.limit)
+        hits = memory.search(
+            self.query, scope=self.scope, limit=self.limit, standing=self.scope == "all"
+        )
         answer = _fit_hits(hits, memory.notice, workspace.cap)
         return GivenReply(answer, MAY_READ, hits=len(hits), shown=sessions_of(hits))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
+from holdfast.core.limits import INJECTION_CHARS, STANDING_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
 from holdfast.core.models.totals import bill_for
@@ -238,11 +239,14 @@ class SessionState:
         assert memory is not None
         try:
             # A memory that is not ours may know no asker.
-            named: dict[str, Any] = {"asker": self.key} if hasattr(memory, "owners") else {}
+            named: dict[str, Any] = {}
+            if hasattr(memory, "owners"):
+                named = {"asker": self.key, "standing": True}
             if hasattr(memory, "keep_out"):
                 memory.keep_out(self.vault.redactor_secrets)
             hits = memory.search(query, scope=getattr(memory, "recall", "all"), **named)
-            return memory.injection(hits, known=_texts_of(self.records()))
+            room = INJECTION_CHARS + STANDING_CHARS_MAX
+            return memory.injection(hits, room, known=_texts_of(self.records()))
         except (HoldfastError, OSError) as error:
             warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)
             return ""

@@ -301,10 +301,12 @@ class RecallHook(StoreHook):
             store = self._home.store
             memory = self._memory = self._memory or self._open(store)
             # As many again: those of this conversation are left out afterwards.
-            found = memory.search(prompt, scope=self._recall, limit=2 * self._limit)
+            found = memory.search(prompt, scope=self._recall, limit=2 * self._limit, standing=True)
         session = hook_input.get("session_id")
         others = [hit for hit in found if not _is_of(hit, session, store)]
-        text = memory.injection(others[: self._limit], self._cap, known=[prompt])
+        answers = [hit for hit in others if not hit.is_standing][: self._limit]
+        standing = [hit for hit in others if hit.is_standing]
+        text = memory.injection([*answers, *standing], self._cap, known=[prompt])
         return {"additionalContext": text} if text else {}
 
     def _open(self, store: SessionStore) -> Memory:

@@ -204,6 +204,7 @@ class _SearchMemory(_OverMemory, frozen=True, kw_only=True):
             limit=self.limit if query.limit is None else query.limit,
             before=_timestamp(self.before if query.before is None else query.before),
             refresh=not self.queries,
+            standing=(query.scope or self.scope) == "all",
         )
 
     def show(self, found: list[Hit], app: App) -> None:
@@ -332,6 +333,7 @@ def _timestamp(given: str | float | None) -> float | None:
 
 def _show_hit(hit: Hit, query: str, app: App) -> None:
     later = f"superseded by {hit.superseded_by}" if hit.superseded_by else ""
+    later = "standing" if hit.is_standing else later
     about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else "", later]))
     score = Cell(f"{hit.score:.2f}", "strong")
     app.out.line(score, "  ", Cell(hit.citation, "name"), "  ", Cell(about, "dim"))
