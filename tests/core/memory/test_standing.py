@@ -31,6 +31,7 @@ SMALL_TALK = Uptake(2, "It rained on the market today, what a pity.", "Oh no! St
 def test_what_a_reply_says_again_stands(said: str, reply: str) -> None:
     assert is_taken_up(said, reply)
     assert not is_taken_up(said, "OK.")
+    assert not is_taken_up(said, f"{reply} {'Here is how that is done. ' * 40}")  # it answers
     assert not is_taken_up(f"{said[:-1]}?", reply)  # a question lays nothing down
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.extract.statements import raw_sentences
 from holdfast.core.memory.search_terms import is_common, is_pair, terms
-from holdfast.core.memory.superseded import values_of, without_values
+from holdfast.core.memory.superseded import has_quotation, values_of, without_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _TAKEN_UP_LEAST: Final = 2
 _TAKEN_UP_SHARE: Final = 0.2
 """Words of a sentence that a sentence of the reply has to hold."""
-_SAID_CHARS: Final = 2_000
-"""Of a message, and of a reply: whoever takes something up does so at once."""
+_SAID_CHARS: Final = 1_000
+"""Of a message; rules come in short ones."""
+_REPLY_CHARS: Final = 500
+"""A longer reply answers: it is about the matter, and holds its words anyway."""
 _SHOWN_CHARS: Final = 120
 """A longer sentence counts less: it takes the room of others."""
 _LOOKED_AT: Final = 60
@@ -60,7 +62,7 @@ class _Sentence(msgspec.Struct, frozen=True):
 
 def is_taken_up(said: str, reply: str) -> bool:
     """Return whether a reply holds the words of a sentence again."""
-    return any(_find_taken_up(Uptake(0, said, reply)))
+    return len(reply) <= _REPLY_CHARS and any(_find_taken_up(Uptake(0, said, reply)))
 
 
 def find_standing(
@@ -77,7 +79,7 @@ def find_standing(
         rare = {word: math.log(1 + len(said) / held[word]) for word in sentence.words}
         taken_up = sum(rare[word] for word in sentence.taken_up)
         share = len(sentence.taken_up) / len(sentence.words)
-        own = taken_up * math.sqrt(share) * (2 if values_of(sentence.text) else 1)
+        own = taken_up * math.sqrt(share) * (2 if has_quotation(sentence.text) else 1)
         asked = sum(worth for word, worth in rare.items() if query.get(word, 0.0) >= 1)
         length = max(1.0, len(sentence.text) / _SHOWN_CHARS)
         return (own + _ASKED * asked) / length
@@ -101,7 +103,7 @@ def find_standing(
 
 
 def _find_taken_up(exchange: Uptake) -> Iterator[_Sentence]:
-    replies = [_telling(text) for text in raw_sentences(exchange.reply[:_SAID_CHARS])]
+    replies = [_telling(text) for text in raw_sentences(exchange.reply[:_REPLY_CHARS])]
     for text in raw_sentences(exchange.said[:_SAID_CHARS]):
         words = _telling(text)
         both = max((words & reply for reply in replies), key=len, default=frozenset[str]())

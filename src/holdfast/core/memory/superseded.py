@@ -24,9 +24,13 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_VALUE: Final = lazy_pattern(
+_QUOTED: Final = (
     r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”|«[^»\n]{1,60}»|「[^」\n]{1,60}」|`[^`\n]{1,60}`"
     r"|(?<!\w)'[^'\n]{1,60}'(?!\w)"
+)
+_QUOTATION: Final = lazy_pattern(_QUOTED)
+_VALUE: Final = lazy_pattern(
+    rf"{_QUOTED}"
     r"|[$€£¥]?\d(?:[0-9A-Za-z.,:/-]*[0-9A-Za-z])?"
     r"|(?<=[\w,] )[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f][\w-]+(?: [A-Z][\w-]+)*"
     r"|(?<=[\u0e00-\uffff])\s?[A-Z][\w-]+"
@@ -87,6 +91,10 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
 def values_of(text: str) -> list[str]:
     """The quotations, numbers and names of a sentence."""
     return _VALUE.findall(text)
+
+
+def has_quotation(text: str) -> bool:
+    return _QUOTATION.search(text) is not None
 
 
 def without_values(text: str) -> str:
