@@ -412,9 +412,9 @@ _TELLING_TERMS: Final = 20
 
 def often_said(found: Iterable[str]) -> dict[str, int]:
     """The terms that a source says again and again, and how often."""
-    counted = Counter(term for term in found if not is_common(term))
-    often = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:_TERMS_OF_LEADER]
-    return {term: count for term, count in often if count >= _SAID_OFTEN}
+    counted = [(term, count) for term, count in Counter(found).items() if count >= _SAID_OFTEN]
+    telling = [pair for pair in counted if not is_common(pair[0])]
+    return dict(sorted(telling, key=lambda pair: (-pair[1], pair[0]))[:_TERMS_OF_LEADER])
 
 
 def telling(

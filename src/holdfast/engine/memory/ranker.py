@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
@@ -353,22 +352,27 @@ class _Weighing:
         self._rare = [
             term for term, count in held.items() if is_rare_identifier(term, count, total)
         ]
-        self._phrase = f" {' '.join(essential(query))} " if essential(query) else ""
+        self._phrase = essential(query)
 
     def is_match(self, row: FoundPassage) -> bool:
         """A passage matches if it holds a distinctive word of the query, if there are any."""
         return not self._telling or not self._telling.isdisjoint(row.terms)
 
+    def _has_phrase(self, terms: Sequence[str], held: set[str]) -> bool:
+        """Return whether the words of the query stand next to each other."""
+        if not self._phrase or not held.issuperset(self._phrase):
+            return False
+        flat = " ".join(term for term in terms if not is_common(term))
+        return f" {' '.join(self._phrase)} " in f" {flat} "
+
     def candidate(self, row: FoundPassage, similarity: float | None) -> Candidate:
-        counts = Counter(row.terms)
-        length = len(row.terms)
+        held, length = set(row.terms), len(row.terms)
         words = sum(
-            worth * weight(counts[term], length, self._average)
+            worth * weight(row.terms.count(term), length, self._average)
             for term, worth in self._worth.items()
-            if term in counts
+            if term in held
         )
-        rare = sum(term in counts for term in self._rare) / max(1, len(self._rare))
-        flat = f" {' '.join(term for term in row.terms if not is_common(term))} "
+        rare = sum(term in held for term in self._rare) / max(1, len(self._rare))
         return Candidate(
             id=row.id,
             source=row.source,
@@ -378,6 +382,6 @@ class _Weighing:
             is_user=row.role == "user",
             ts=row.ts,
             is_at_named_time=is_within(row.ts, self._times),
-            is_exact=bool(self._phrase) and self._phrase in flat,
+            is_exact=self._has_phrase(row.terms, held),
             identifiers=rare,
         )
