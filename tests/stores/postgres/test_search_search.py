@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
+from holdfast.core.memory.search_terms import terms
 from holdfast.ports.side_stores import IndexPassage, NewSource, places_of
 from holdfast.stores.postgres import search
 from holdfast.stores.postgres.store import PostgresStore
@@ -63,3 +66,47 @@ def test_a_source_costs_what_it_has(
     assert compared(store, search._LOAD, *few, b"one") <= 8 * 2 * PASSAGES
     assert compared(store, search._COUNT, *few) <= 8 * 2 * PASSAGES
     assert compared(store, search._COUNT_EACH, *few) <= 8 * 2 * PASSAGES
+
+
+def test_a_session_is_a_few_rows(postgres_address: str) -> None:
+    """Of twenty messages with 9 KB: no row for each term, and not three times the text."""
+    rng = random.Random(5)
+    words = [f"word{number:x}" for number in range(2_000)]
+    texts = [" ".join(rng.choices(words, k=60)) for _ in range(20)]
+    passages = [IndexPassage(text, terms(text), "user", record=text[:18]) for text in texts]
+    with PostgresStore(postgres_address) as store:
+        store.search_index.replace([NewSource("session", "main/one", "", "", passages, "ann")])
+        rows = size = 0
+        for table in ("sources", "origins", "texts", "segments", "blocks"):
+            query = f"SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM {{s}}.{table} t"
+            found = store._connections.rows("count", query)[0]
+            rows, size = rows + found[0], size + int(found[1])
+    assert rows <= 20
+    assert size <= 3 * sum(map(len, texts)), size
+
+
+def test_a_search_asks_as_often_however_many_there_are(postgres_address: str) -> None:
+    """Ten times the sessions of an owner, and a hundred others: the same statements."""
+    asked: list[str] = []
+    counts = []
+    execute = psycopg.Connection.execute
+
+    def spy(connection: Any, query: Any, *values: Any, **more: Any) -> Any:
+        asked.append(str(query))
+        return execute(connection, query, *values, **more)
+
+    with PostgresStore(postgres_address) as store:
+        index = store.search_index
+        for number in range(100):
+            passages = [IndexPassage(f"the harbour {number}", ["harbour", str(number)], "user")]
+            index.replace([NewSource("session", f"main/{number}", "", "", passages, "ann")])
+            if number in (9, 99):
+                allowed = {source.id: source for source in index.sources()}
+                index._cache.keep_of(number)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(psycopg.Connection, "execute", spy)
+                    asked.clear()
+                    matches = index.matches({"harbour": 1.0}, ["harbour"], allowed)
+                    counts.append(len(asked))
+                assert matches.holding == {"harbour": number + 1}
+    assert counts[0] == counts[1] <= 6

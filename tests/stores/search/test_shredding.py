@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.databases import read_index
@@ -15,9 +16,6 @@ from holdfast.core.memory.search_terms import terms
 from holdfast.ports.side_stores import IndexPassage, NewSource
 from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
 from holdfast.stores.search.sqlite import FILE_NAME, SqliteSearchIndex
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @given(secret=st.binary(min_size=16, max_size=16), data=st.binary(max_size=300))
@@ -83,6 +81,38 @@ def test_an_erasure_shreds_the_keys_of_what_it_erases(tmp_path: Path) -> None:
         data = b"".join(one.read_bytes() for one in tmp_path.iterdir())
         assert [secret for secret in before - left if secret in data] == []
         assert all(secret in data for secret in left)
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs the counters of Linux")
+def test_an_erasure_writes_as_much_among_many(tmp_path: Path) -> None:
+    """Ten sessions of one owner: what others have is not written again; and a session costs the
+    index no more than three times its text."""
+    written = {}
+    rng = random.Random(7)
+    words = [f"word{number:x}" for number in range(3_000)]
+    for owners in (5, 100):
+        with closing(SqliteSearchIndex(str(tmp_path / f"{owners}.sqlite3"))) as index:
+            sources = []
+            for number in range(10 * owners):
+                texts = [" ".join(rng.choices(words, k=55)) for _ in range(8)]
+                made = [IndexPassage(text, terms(text), "user", record="r") for text in texts]
+                owner = f"owner-{number // 10}"
+                sources.append(NewSource("session", f"main/s{number}", "", "", made, owner))
+            size = sum(len(passage.text) for source in sources for passage in source.passages)
+            before = bytes_written()
+            index.replace(sources)
+            index.close()
+            assert bytes_written() - before <= 3 * size
+            before = bytes_written()
+            index.erase([f"main/s{number}" for number in range(10)])
+            written[owners] = bytes_written() - before
+    assert written[100] <= 2 * written[5]
+
+
+def bytes_written() -> int:
+    """Return the bytes that this process gave to the system to write."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("wchar")))
 
 
 def put(index: SqliteSearchIndex, name: str, text: str, owner: str) -> None:
