@@ -121,6 +121,22 @@ def test_thinking_that_announces_a_call_is_not_told_beside_it() -> None:
     assert "Thought: The lantern is broken." in text
 
 
+def test_the_thinking_of_a_step_that_stays_without_it_is_told_once() -> None:
+    """It ends with the cut; at the next one, the step itself tells it."""
+    log = Log({})
+    log.user("Mend the lamp.")
+    said = {"type": "thinking", "thinking": "The socket waits.\nFirst the copper, as it is known."}
+    use = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "attic"}}
+    step = digest_record(Assistant(content=[said, use], id="a1"))
+    assert step is not None
+    before = [found for record in log.records if (found := digest_record(record)) is not None]
+    first = carry_digests(before, cap_tokens=400, counter=COUNTER, kept=[step], thoughts=[step])
+    assert "Thought, in a step below: The socket waits.\nFirst the copper" in first.text
+    second = carry_digests([step], cap_tokens=400, counter=COUNTER, previous=first.text)
+    assert second.text.count("First the copper") == 1
+    assert "in a step below" not in second.text
+
+
 def test_a_ticket_that_quotes_code_is_told_as_words() -> None:
     """Its signs stand between backticks; the same lines without them are code."""
     rule = "- The state of `Cart[{n}]` is one of `{{:open, :closed}}` and `/a/b_{n}.ex` reads it."

@@ -16,16 +16,17 @@ import msgspec
 
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.dialects.written import WrittenMessages
+from holdfast.core.log.records import Assistant
 from holdfast.core.models.generation import traits_of
-from holdfast.core.models.messages import Prompt, ToolAnswer
+from holdfast.core.models.messages import Prompt, Thinking, ToolAnswer, read_blocks
 from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.core.log.records import Assistant, Json
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Message, Thinking, Tool
+    from holdfast.core.models.messages import Message, Tool
 
 _DIGEST_BYTES = 16
 """Enough that no two prefixes of a log meet by chance; it is stored with every reply."""
@@ -140,6 +141,16 @@ def may_return(target: Target, record: Assistant, thinking: Thinking) -> bool:
     maker, reader = traits_of(provider, model), traits_of(target.provider, target.model)
     is_due = reader.returns == "after_calls" and provider == target.provider
     return is_due and reader.reads(maker) and target.reads(thinking, is_ours=is_ours)
+
+
+def ends_with_cut(target: Target, record: Record) -> bool:
+    """Return whether a reply that a cut keeps goes back without all of its reasoning."""
+    if not isinstance(record, Assistant):
+        return False
+    thinking = (block for block in read_blocks(record.content) if isinstance(block, Thinking))
+    return any(
+        is_bound(target, record) or not may_return(target, record, block) for block in thinking
+    )
 
 
 def is_bound(target: Target, record: Assistant) -> bool:

@@ -29,7 +29,7 @@ from holdfast.core.extract.names import identifiers
 from holdfast.core.narrative.digest import digest_record, summary_size
 from holdfast.core.narrative.pieces import ReadTexts
 from holdfast.core.narrative.state import WorkState, read_state
-from holdfast.core.narrative.story import lines_of, read_lines, tell
+from holdfast.core.narrative.story import find_kept_thoughts, lines_of, read_lines, tell
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -118,6 +118,7 @@ def carry_digests(
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
     kept: Sequence[Digest] = (),
+    thoughts: Sequence[Digest] = (),
     texts: ReadTexts | None = None,
 ) -> CarryOver:
     """Return a carry-over of records that were digested before.
@@ -126,6 +127,7 @@ def carry_digests(
     `pending` are the open tasks, where the caller tracks them over more than these records.
     `rest_tokens` caps everything beside the user's words and the prose, for a cut that has to stay
     small. `kept` are the records that stay behind the carry-over: the state is the one after them.
+    `thoughts` are those of them whose thinking ends with the cut.
     `texts` are those that were read for another cut of the same records.
     """
     texts = ReadTexts() if texts is None else texts
@@ -142,7 +144,7 @@ def carry_digests(
     above = "" if prose.strip() else summary_size(before)
     lines = [
         line
-        for line in lines_of(digests, earlier.lines)
+        for line in (*lines_of(digests, earlier.lines), *find_kept_thoughts(thoughts))
         if line.kind != "above" or line.text == above
     ]
     root = earlier.root or common_folder([path for path in state.paths if path[:1] == "/"])

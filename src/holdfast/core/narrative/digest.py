@@ -43,6 +43,7 @@ Kind = Literal[
     "refusal",
     "text",
     "thought",
+    "kept thought",
     "call",
     "written",
     "report",
@@ -50,8 +51,8 @@ Kind = Literal[
 ]
 """Who or what a passage is of: the user, the user's words that stand whole behind the narrative,
 another tool's summary that stands before it, the user's words with a refused call, the agent's text
-or thinking, a tool call, prose that a call was given, a result that reads like prose, a program in
-the user's role."""
+or thinking, its thinking in a step that stays without it, a tool call, prose that a call was given,
+a result that reads like prose, a program in the user's role."""
 
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 _SHORT_CHARS: Final = 240

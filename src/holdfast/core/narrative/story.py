@@ -34,6 +34,7 @@ MARKS: Final[dict[Kind, str]] = {
     "refusal": "User, refusing the call: ",
     "text": "Agent: ",
     "thought": "Thought: ",
+    "kept thought": "Thought, in a step below: ",
     "call": "• ",
     "written": "Written: ",
     "report": "Result: ",
@@ -45,8 +46,8 @@ FAILED: Final = "failed: "
 _FAILED_ONCE: Final = "failed at first: "
 _REFUSAL: Final = f"{ARROW}refused by the user"
 _UNSAFE_LINE: Final = lazy_pattern(
-    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Summary, told above|Agent|Thought|Written|Result|Program): "
-    r"|• |#{1,6} )"
+    r"(?m)^(?=(?:User(?:, [a-z ]+)?|Summary, told above|Agent|Thought(?:, [a-z ]+)?|Written|Result"
+    r"|Program): |• |#{1,6} )"
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
@@ -85,6 +86,7 @@ _WEIGHTS: Final[dict[str, float]] = {
     "text": 1.0,
     "answer": 2.0,
     "thought": 0.5,
+    "kept thought": 1.0,
     "written": 0.4,
     "report": 0.4,
     "task": 1.5,
@@ -188,6 +190,16 @@ def lines_of(digests: Iterable[Digest], earlier: Sequence[StoryLine] = ()) -> li
     if current is not None:
         current.role = "current"
     return _without_repeats(_with_answers(lines))
+
+
+def find_kept_thoughts(digests: Iterable[Digest]) -> list[StoryLine]:
+    """Return the thinking of steps that stay without it, as the last lines of a story."""
+    return [
+        StoryLine("kept thought", passage.text, digest.record, role="kept thought")
+        for digest in digests
+        for passage in digest.passages
+        if passage.kind == "thought" and not passage.is_aside
+    ]
 
 
 def _line(passage: Passage, record: str) -> StoryLine:
@@ -661,15 +673,17 @@ def _below(line: StoryLine, root: str) -> StoryLine:
 def read_lines(texts: Iterable[str]) -> list[StoryLine]:
     """The lines that `tell` made, as lines that can be shortened further."""
     lines: list[StoryLine] = []
+    stays = True
     for text in texts:
         # All marks but that of calls end with a colon and a space, and have no other.
         mark = MARKS["call"] if text[:2] == MARKS["call"] else text[: text.find(": ") + 2]
         kind = _KINDS.get(mark)
-        if kind is None:
-            if lines:
-                lines[-1].text += f"\n{text}"
-        elif kind != "below":
-            lines.append(StoryLine(kind, text[len(mark) :], role=_role(kind)))
+        if kind is not None:
+            stays = kind not in ("below", "kept thought")
+            if stays:
+                lines.append(StoryLine(kind, text[len(mark) :], role=_role(kind)))
+        elif lines and stays:
+            lines[-1].text += f"\n{text}"
     for line in lines:
         line.key = line.text
         if line.kind == "call" and line.text.endswith(_REFUSAL):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from holdfast.core.dialects.prefix import ends_with_cut
 from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.shell_commands import command_in, same_command
 from holdfast.core.extract.touched_files import find_touches
@@ -84,6 +85,7 @@ class Past:
         self._request = request
         self._way_back = request.way_back
         target, records = request.target, _since(request.records, boundary)
+        self._target = target
         self._left_out = read_left_out(records, target.provider, target.model)
         self._records = as_sent(records, self._left_out) if self._left_out else records
         """The records without what the target refused."""
@@ -118,6 +120,8 @@ class Past:
         if self._made is not None and self._made[0] is units and self._made[1] == made:
             return self._made[2]
         factor = self._correction.factor
+        kept = self._records_kept(units, start)
+        ended = [rec for rec in kept if ends_with_cut(self._target, rec)]
         text = carry_digests(
             self._digests(units, start, beside),
             previous=self._previous(),
@@ -125,7 +129,8 @@ class Past:
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=self._rest_tokens(units, start, rest),
-            kept=self._digests_kept(units, start),
+            kept=self._scale.digests(kept),
+            thoughts=self._scale.digests(ended),
             counter=self._scale.counter,
             texts=self._texts,
         ).text
@@ -208,11 +213,10 @@ class Past:
         digests = self._scale.digests([*self._words_beside(), *self.records(units, start)])
         return [_not_shown(item, shown) for item in digests] if shown else digests
 
-    def _digests_kept(self, units: Sequence[ContextUnit], start: int) -> list[Digest]:
-        """Return the digests of the records that stay, oldest first."""
+    def _records_kept(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
+        """Return the records that stay, oldest first."""
         gone, end = self._find_cut(units, start)
-        stays = (rec for rec in self._records[end:] if rec.id not in gone)
-        return self._scale.digests(stays)
+        return [rec for rec in self._records[end:] if rec.id not in gone]
 
     def _words_beside(self) -> list[User | InjectedContext]:
         """The user's messages, and context, that stood beside the summary of the cut before."""
