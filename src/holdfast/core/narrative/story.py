@@ -51,7 +51,7 @@ _UNSAFE_LINE: Final = lazy_pattern(
 )
 
 _VARYING: Final = lazy_pattern(r"[\d/\\_.]")
-_TIME: Final = lazy_pattern(r"\d(?:\d*(?:\.\d+)? ?[mµn]?s\b|\d:\d\d(?::\d\d)?)")
+_TIME: Final = lazy_pattern(r"(?<!\d)\d(?:\d*+(?:\.\d++)? ?[mµn]?s\b|\d:\d\d(?::\d\d)?)")
 """Durations and times of day: they differ between two runs with the same outcome. The digit stands
 before what may follow it, so that a search stops at digits alone."""
 _EDGE_LINES: Final = 3
