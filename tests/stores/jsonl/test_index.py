@@ -242,6 +242,8 @@ def named(store: JsonlStore) -> Callable[[str], SessionKey]:
         ("Rese", "main/0a1fff"),
         ("rese", "main/0a1fff"),
         ("0a1b2c", "main/0a1b2c"),
+        ("0a1…2c", "main/0a1b2c"),  # as a list shows a long one
+        ("main/0a1…ff", "main/0a1fff"),
     ],
 )
 def test_names_resolve_by_id_label_and_unique_prefix(

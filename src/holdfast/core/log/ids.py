@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import count
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
 import msgspec
 
@@ -151,13 +151,24 @@ class Named(msgspec.Struct, frozen=True):
     """The name of its owner, where it has one."""
 
 
+ELLIPSIS: Final = "…"
+"""Stands for the middle of a long id; no id has it."""
+
+
 def resolve(name: str, known: Iterable[Named]) -> SessionKey:
-    """The one session meant by an id, a label, `agent/id`, or a unique prefix of these.
+    """The one session meant by an id, a label, `agent/id`, a unique prefix of these, or both ends
+    of an id as a list shows them (`3f2a…9c1d`).
 
     The exact beats the prefix and the id beats the label, so a name never changes its meaning
     because a longer one was added.
     """
     known = tuple(known)
+    start, dots, end = name.partition(ELLIPSIS)
+
+    def has_ends(one: Named) -> bool:
+        whole = (one.key.session, str(one.key))
+        return dots != "" and any(text.startswith(start) and text.endswith(end) for text in whole)
+
     for fits in (
         lambda one: name in (one.key.session, str(one.key)),
         lambda one: name == one.label,
@@ -165,6 +176,7 @@ def resolve(name: str, known: Iterable[Named]) -> SessionKey:
             text.startswith(name) for text in (one.key.session, str(one.key), one.label)
         ),
         lambda one: one.label.casefold().startswith(name.casefold()),
+        has_ends,
     ):
         found = [item for item in known if name and fits(item)]
         if len(found) == 1:

@@ -49,6 +49,8 @@ _TOOLS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 """The name of a tool among the places that are known, and the formats of its transcripts."""
 
+_SHOWN: Final = 10
+"""Sessions and notices that are listed one by one; more are summed up."""
 _LISTED: Final = 15
 """Things left behind that a person reads; `--json` lists all."""
 _BYTES_PER_TOKEN_MIN: Final = 2
@@ -152,17 +154,10 @@ def _notice(found: AdoptedTranscript) -> str:
 
 
 def _show(app: App, report: AdoptionReport, *, is_dry_run: bool) -> None:
-    app.out.table(
-        ("Session", "Format", ">Records", ">Added", "", "File"),
-        (
-            (
-                *(Cell(str(each.session.key), "name"), each.format),
-                *(f"{each.session.records:,}", f"{each.session.added:,}", _state(each)),
-                Cell(os.path.basename(each.file), "dim"),
-            )
-            for each in report.sessions
-        ),
-    )
+    if len(report.sessions) > _SHOWN:
+        _show_projects(app, report)
+    else:
+        _show_sessions(app, report.sessions)
     for note in report.notes:
         app.out.line(f"note {note.agent}/{note.name}: {note.state}")
     if is_dry_run:
@@ -177,9 +172,49 @@ def _show(app: App, report: AdoptionReport, *, is_dry_run: bool) -> None:
         app.out.note(f"{mark}{os.path.relpath(left.path, report.source)}: {left.why}")
     if len(troubles) > _LISTED:
         app.out.note(f"  and {len(troubles) - _LISTED:,} more; --json lists them")
-    for found in report.sessions:
-        if notice := _notice(found):
-            app.out.note(f"{found.session.key.session}: {notice}")
+    notices = [
+        (found.session.key, notice) for found in report.sessions if (notice := _notice(found))
+    ]
+    for key, notice in notices[:_SHOWN]:
+        app.out.note(f"{key.session}: {notice}")
+    if len(notices) > _SHOWN:
+        app.out.note(f"and {len(notices) - _SHOWN:,} more of that kind; --json lists them")
+
+
+def _show_sessions(app: App, sessions: Sequence[AdoptedTranscript]) -> None:
+    app.out.table(
+        ("Session", "Format", ">Records", ">Added", "", "File"),
+        (
+            (
+                *(Cell(str(each.session.key), "name"), each.format),
+                *(f"{each.session.records:,}", f"{each.session.added:,}", _state(each)),
+                Cell(os.path.basename(each.file), "dim"),
+            )
+            for each in sessions
+        ),
+    )
+
+
+def _show_projects(app: App, report: AdoptionReport) -> None:
+    """Write a line for each folder, one for all of them, and the sessions that need a look."""
+    projects: dict[tuple[str, str], list[AdoptedTranscript]] = {}
+    for each in report.sessions:
+        folder = os.path.relpath(os.path.dirname(each.file), report.source)
+        projects.setdefault((folder, each.format), []).append(each)
+    rows = [((name, format_), found) for (name, format_), found in projects.items()]
+    app.out.table(
+        ("Project", "Format", ">Sessions", ">Records", ">Added"),
+        ((Cell(name, "name"), format_, *_sums(found)) for (name, format_), found in rows),
+    )
+    sessions, records, added = _sums(report.sessions)
+    app.out.line(f"{sessions} sessions with {records} records, {added} of them new")
+    _show_sessions(app, [each for each in report.sessions if each.session.beside is not None])
+
+
+def _sums(found: Sequence[AdoptedTranscript]) -> tuple[str, str, str]:
+    records = sum(each.session.records for each in found)
+    added = sum(each.session.added for each in found)
+    return f"{len(found):,}", f"{records:,}", f"{added:,}"
 
 
 def show_skipped(app: App, skipped: Iterable[Skipped], title: str, most: int) -> None:

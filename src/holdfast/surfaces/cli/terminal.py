@@ -163,6 +163,11 @@ class Output(MaskedWriter, frozen=True):
         """Write why a request was refused to stderr."""
         self._beside(Cell("refused:", "bad"), " ", text)
 
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal; None where the output goes to a file or a program."""
+        return _columns(sys.stdout) if sys.stdout.isatty() else None
+
     def table(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Write rows under headings; a heading that starts with `>` is aligned to the right.
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+from tests.surfaces.terminals import Terminal
 
 from holdfast.surfaces.cli.app import App
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
     from tests.surfaces.conftest import Cli
 
@@ -42,3 +47,18 @@ def test_an_id_or_a_label_is_found_without_listing_everything(
 
     for name in ("a1", "main/a1", "plan"):
         assert cli("label", name, "--json").json["session"] == "a1"
+
+
+def test_a_terminal_has_each_session_on_a_line(cli: Cli, tmp_path: Path) -> None:
+    """Both ends of a long id are shown, and are a name for it."""
+    name = "8463c716-a2ea-4c14-9efa-87158ebd9f20-agent-a7be2f0"
+    cli("new", "A title that goes on and on, " * 5, "--id", name)
+    command = (sys.executable, "-m", "holdfast", "sessions", "--root", str(cli.root))
+    with Terminal(*command, folder=tmp_path, PYTHONPATH=":".join(sys.path)) as terminal:
+        assert terminal.wait_for_end() == 0
+        [row] = [line for line in terminal.text.splitlines() if "A title" in line]
+    assert len(row) <= 110  # of the terminal
+    short = row.split()[0]
+    assert short == "8463c716-a2e…t-a7be2f0"
+    assert cli("label", short, "other").status == 0
+    assert cli("sessions").out.split("\n")[1].startswith(name)

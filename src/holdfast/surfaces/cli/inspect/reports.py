@@ -50,8 +50,11 @@ class InspectReport(msgspec.Struct, frozen=True):
 
     @property
     def project(self) -> str:
-        """Return the last part of the working directory."""
-        return PurePosixPath(self.folder.replace("\\", "/")).name
+        """Return the last part of the working directory; of a work tree, which tools keep in a
+        hidden folder of the repository, with the repository before it."""
+        *above, name = PurePosixPath(self.folder.replace("\\", "/")).parts or ("",)
+        hidden = next((at for at, part in enumerate(above) if part[:1] == "."), 0)
+        return f"{above[hidden - 1]}/{name}" if hidden else name
 
     @property
     def title(self) -> str:

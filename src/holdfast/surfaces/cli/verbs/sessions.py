@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
+from holdfast.core.log.ids import ELLIPSIS, Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, filter_text, row_text
@@ -17,6 +17,7 @@ from holdfast.core.parameters import (
     OtherLabel,
     RowCount,
 )
+from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.answers import Cell
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from holdfast.engine.erasing import ErasureReport
     from holdfast.ports import SessionInfo, Trashed
     from holdfast.surfaces.cli.app import App
+
+
+_NAME_CHARS: Final = 22
+_TITLE_MIN: Final = 20
+_OTHER_COLUMNS: Final = 70
+"""The columns beside the title, with what is between them."""
 
 
 def new_key(app: App, session: str | None) -> SessionKey:
@@ -60,21 +67,32 @@ class SessionsCommand(ResultCommand, frozen=True, kw_only=True):
             whose = "" if name is None else f" of owner `{name}`" if name else " without an owner"
             app.out.note(f"no sessions{whose} in `{where}` yet; create one with `holdfast new`")
         has_agents = len({info.key.agent for info in found}) > 1
-        app.out.table(
-            ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
+        width = app.out.width
+        room = None if width is None else max(_TITLE_MIN, width - _OTHER_COLUMNS)
+        rows = (
             (
-                (
-                    Cell(str(info.key) if has_agents else info.key.session, "name"),
-                    title_of(info.label),
-                    Cell(info.title, "dim"),
-                    f"{info.messages:,}",
-                    size_text(info.bytes),
-                    ago(info.last_active),
-                    Cell(f"{info.damaged} damaged", "bad") if info.damaged else Cell("ok", "good"),
-                )
-                for info in found
-            ),
+                Cell(_name(info, has_agents=has_agents, is_short=width is not None), "name"),
+                Cell(_short(title_of(info.label) or info.title, room), "plain"),
+                f"{info.messages:,}",
+                size_text(info.bytes),
+                ago(info.last_active),
+                Cell(f"{info.damaged} damaged", "bad") if info.damaged else Cell("ok", "good"),
+            )
+            for info in found
         )
+        app.out.table(("Session", "Title", ">Messages", ">Size", "Active", "State"), rows)
+
+
+def _name(info: SessionInfo, *, has_agents: bool, is_short: bool) -> str:
+    """Return an id; a terminal shows both ends of a long one, which is a name for it as well."""
+    name = info.key.session
+    if is_short and len(name) > _NAME_CHARS:
+        name = f"{name[:12]}{ELLIPSIS}{name[-9:]}"
+    return f"{info.key.agent}/{name}" if has_agents else name
+
+
+def _short(text: str, room: int | None) -> str:
+    return text if room is None else cut(text, room, keep="head", marker=ellipsis).text
 
 
 class _MakesSession(ResultCommand, frozen=True, kw_only=True):
