@@ -46,9 +46,6 @@ def local_time(ts: float, between: str = " ") -> str:
         return f"{ts:g}"
 
 
-_DATE_CHARS = 10
-
-
 def ago(ts: float) -> str:
     """Return the time since `ts` in its largest unit; after 30 days, the date."""
     seconds = time.time() - ts
@@ -57,7 +54,11 @@ def ago(ts: float) -> str:
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             is_old = seconds > 30 * 86_400
-            return local_time(ts)[:_DATE_CHARS] if is_old else f"{seconds // length:.0f} {unit} ago"
+            return (
+                local_time(ts, " ").partition(" ")[0]
+                if is_old
+                else f"{seconds // length:.0f} {unit} ago"
+            )
     return "just now"
 
 
