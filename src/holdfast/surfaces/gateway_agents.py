@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.history.access import Caller
-from holdfast.core.models.messages import Tool
 from holdfast.core.owners import owner_of
-from holdfast.engine.operations.operation import describe
 from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
 from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.async_session import AsyncSession
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.models.messages import Tool
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel, SessionStore
 
@@ -127,5 +126,4 @@ def _timer_tools(agent: AgentSettings) -> tuple[Tool, ...]:
     """Return the tools for timers that an agent's models have."""
     if not agent.timers:
         return ()
-    found = (TOOLS[kind.tool] for kind in (SetTimer, ListTimers, CancelTimer))
-    return tuple(Tool(each.operation.tool, describe(each.operation), each.schema) for each in found)
+    return tuple(TOOLS[kind.tool].declaration for kind in (SetTimer, ListTimers, CancelTimer))

@@ -41,6 +41,11 @@ class OperationTool:
         self.schema: Json = schema
 
     @property
+    def declaration(self) -> Tool:
+        """The tool as a request has it."""
+        return Tool(self.operation.tool, describe(self.operation), self.schema)
+
+    @property
     def is_reading(self) -> bool:
         return self.operation.right == "read"
 
