@@ -586,6 +586,10 @@ class Worker:
         return Answer(f"answer-{self.answers}", thinking=thinking)
 
 
+GEMINI_WATCHER = "gemini-3-flash-preview"
+"""The model that Gemini CLI asks whether it runs in circles."""
+
+
 class ProxyProcess:
     """`holdfast proxy` as a process that can be killed."""
 
@@ -628,7 +632,7 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
 
     The calls come in the first turn. Gemini CLI 0.61.0 sends every result twice after a resume, and
     is refused with a proxy or without, so its calls come last. It asks another model whether it
-    runs in circles, which is logged apart.
+    runs in circles, which is logged apart, and refused for the signatures of the first.
     Claude Code and Codex ask models whose reasoning is bound to its prefix: none of it is refused
     or dropped, and most of it is read again.
     """
@@ -665,7 +669,9 @@ def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -
             assert "sessions_history" not in shown
         statuses = [request.status for request in loopback.requests]
         reasoning = loopback.reasoning
-    assert (reasoning.refused, reasoning.dropped) == (0, {})
+    refused = {one.model for one in loopback.requests if one.reasoning.refused}
+    assert refused <= ({GEMINI_WATCHER} if name == "gemini" else set())
+    assert reasoning.dropped == {}
     assert name == "gemini" or reasoning.valid > STEPS / 2
     with JsonlStore(root) as store:
         logs = [

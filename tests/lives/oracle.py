@@ -145,16 +145,29 @@ def read_request(dialect: str, body: Json) -> tuple[Json, list[Any]]:
             head = {"system": body.get("system"), "tools": body.get("tools")}
             return head, list(_blocks(body.get("messages"), "content"))
         case "openai-chat":
-            return {"tools": body.get("tools")}, list(body.get("messages") or ())
+            return {"tools": body.get("tools")}, list(_said_parts(body.get("messages")))
         case "openai-responses":
             effort = (body.get("reasoning") or {}).get("effort")
             head = {name: body.get(name) for name in ("instructions", "tools", "text")}
-            return {**head, "effort": effort}, list(body.get("input") or ())
+            return {**head, "effort": effort}, list(_said_parts(body.get("input")))
         case "gemini":
             head = {name: body.get(name) for name in ("systemInstruction", "tools")}
             return head, list(_blocks(body.get("contents"), "parts"))
         case _:
             raise AssertionError(dialect)
+
+
+def _said_parts(items: Any) -> Iterable[Any]:
+    """Yield items, of the user's messages each part: what is said once a call failed goes on in
+    the same message."""
+    for item in items or ():
+        content = item.get("content") if item.get("role") == "user" else None
+        if isinstance(content, str):
+            yield from (["user", {"type": "text", "text": text}] for text in content.split("\n\n"))
+        elif isinstance(content, list):
+            yield from (["user", part] for part in content)
+        else:
+            yield item
 
 
 def _unsigned(value: Any) -> Any:

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
-from tests.lives.lives import DIALECTS, SURFACES, Life, Pause, Resume, Rewind, Say, Switch, lives
+from tests.lives.lives import (
+    DIALECTS,
+    SURFACES,
+    Change,
+    Fail,
+    Inject,
+    Life,
+    Pause,
+    Resume,
+    Rewind,
+    Say,
+    Switch,
+    lives,
+)
 from tests.lives.living import live
 from tests.lives.oracle import epoch_cause
 from tests.lives.proxied import Proxied
@@ -19,7 +32,7 @@ from tests.support.runs import examples
 from holdfast.core.log.records import Compaction, Unknown, User
 
 if TYPE_CHECKING:
-    from tests.lives.lives import Surface
+    from tests.lives.lives import Step, Surface
 
     from holdfast.core.log.records import Json
 
@@ -27,6 +40,8 @@ pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 pytest.importorskip("google.genai")
 
+FAILED = Fail("unauthorized")
+"""A failure that no second call mends."""
 HOLDS: frozenset[tuple[Surface, str]] = frozenset(
     (surface, dialect) for surface in SURFACES for dialect in DIALECTS
 )
@@ -43,6 +58,28 @@ def test_requests_only_grow_and_reasoning_goes_back(surface: Surface, dialect: s
         assert live(life, surface) == []
 
     check()
+
+
+UNANSWERED: dict[str, tuple[Step, ...]] = {
+    "other tools before any reply": (Change("tools"),),
+    "another system prompt before any reply": (Change("system"),),
+    "nothing changed before any reply": (),
+}
+LATER: dict[str, tuple[Step, ...]] = {
+    "tools changed for the call that failed": (Change("tools"), FAILED, Say(5)),
+    "tools changed again": (Change("tools"), FAILED, Say(5), Change("tools")),
+    "context between": (Inject(10), FAILED, Say(5), Inject(10)),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_call_that_brought_no_reply_hides_no_change(dialect: str) -> None:
+    """What is said after it is appended to its request, or a record says what was changed."""
+    early = {name: (FAILED, Say(5), *steps) for name, steps in UNANSWERED.items()}
+    later = {name: (Say(5), *steps) for name, steps in LATER.items()}
+    for name, steps in (early | later).items():
+        life = Life(dialect, 0, 200_000, False, True, (*steps, Say(5), Say(5, ((5,),))))
+        assert live(life, "engine") == [], name
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

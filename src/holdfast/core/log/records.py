@@ -248,7 +248,8 @@ class Epoch(_Record, frozen=True, tag="epoch", kw_only=True):
     """From here on requests begin differently, for another reason than a compaction or a prune."""
 
     cause: str
-    """Why: `system`, `tools`, `dialect`, `window`, `undo`, `refused`, `upgrade` or `view`."""
+    """Why: `system`, `tools`, `dialect`, `window`, `undo`, `refused`, `unanswered`, `upgrade` or
+    `view`."""
     detail: str = ""
     """More about it, for people."""
     reasoning: int | None = None

@@ -16,7 +16,15 @@ import msgspec
 from holdfast.core.dialects.prefix import head_of, origin_of, prefixes_of
 from holdfast.core.flow.effects import Append, Emit
 from holdfast.core.flow.events import EpochBegun
-from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, ToolsAdded, Undo
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Epoch,
+    Prune,
+    ToolsAdded,
+    Undo,
+    User,
+)
 from holdfast.core.log.replay import additions
 from holdfast.core.models.messages import AddedTools, read_tools
 from holdfast.core.refusals import is_refusal
@@ -35,6 +43,7 @@ DETAILS: Final = {
     "dialect": "another API is asked",
     "window": "a larger window is in use",
     "refused": "the provider refused a part of it",
+    "unanswered": "a call before it brought no reply, and nothing says what it began with",
     "upgrade": "the newest reply does not say what it was made from",
     "view": "earlier messages are not as they were sent",
 }
@@ -50,12 +59,19 @@ def find_cause(records: Sequence[Record], plan: Plan) -> str:
     """Return why the request of a plan does not go on from the one before it; empty where it does,
     or where a record accounts for it."""
     newest = _newest_reply(records)
+    first = 0 if newest is None else newest[0] + 1
+    said = [at for at in range(first, len(records)) if isinstance(records[at], User)]
+    is_unanswered = len(said) > 1
+    begun = [at for at in range(first, len(records)) if begins_epoch(records[at])]
+    if begun and (not is_unanswered or begun[-1] > said[-1]):
+        return ""
     if newest is None:
-        return ""
-    place, reply = newest
-    if any(begins_epoch(record) for record in records[place + 1 :]):
-        return ""
-    sent, now = origin_of(reply), plan.prefixes
+        return "unanswered" if is_unanswered else ""
+    sent, now = origin_of(newest[1]), plan.prefixes
+    if begun and sent is not None and sent.dialect == now.dialect:
+        # It accounts for a request that failed. What that began with is not known.
+        is_same = (sent.system, sent.tools) == (now.system, now.tools)
+        return "" if is_same else "unanswered"
     if sent is None:
         known = any(isinstance(rec, Epoch) and rec.cause == "upgrade" for rec in records)
         return "" if known else "upgrade"

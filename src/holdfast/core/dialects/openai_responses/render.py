@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
@@ -22,6 +24,7 @@ from holdfast.core.dialects.openai_responses.rules import OUTPUT_TOKENS_MIN
 from holdfast.core.models.dialects import CallIds, wire_name
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import (
+    AddedTools,
     Image,
     Other,
     Text,
@@ -90,11 +93,26 @@ def message_writer(prompt: Prompt, target: Target) -> MessageWriter:
     def write(message: Message) -> list[Json]:
         ids.add_calls(message, target.dialect)
         return [
-            *_items(message, ids, target, seen),
-            *_addition(tools_added_in(message, prompt, target)),
+            item
+            for piece in _pieces(message)
+            for item in (
+                *_items(piece, ids, target, seen),
+                *_addition(tools_added_in(piece, prompt, target)),
+            )
         ]
 
     return write
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Yield a message as it grew: what is said once a call failed stands behind the tools that were
+    added for that call."""
+    start = 0
+    for place, block in enumerate(message.blocks[:-1], 1):
+        if isinstance(block, AddedTools):
+            yield msgspec.structs.replace(message, blocks=message.blocks[start:place])
+            start = place
+    yield msgspec.structs.replace(message, blocks=message.blocks[start:]) if start else message
 
 
 def _addition(tools: Sequence[Tool]) -> list[Json]:
