@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.owners import OwnerFilter
     from holdfast.engine.session.handles.own_loop import AsyncOwnLoop
+    from holdfast.engine.session.handles.tool_calls import AsyncToolCalls
     from holdfast.engine.session.options import SessionOptions
     from holdfast.engine.session.session import Session
     from holdfast.ports import AsyncModel, Clock, SessionStore
@@ -146,15 +147,15 @@ class _LoopChat(ChatContext):
 
 
 class _BlockingSession:
-    """An `AsyncSession`, or its `own_loop`, whose methods block the thread of a command until the
-    event loop has run them."""
+    """An `AsyncSession`, its `own_loop` or its `calls`, whose methods block the thread of a command
+    until the event loop has run them."""
 
-    def __init__(self, awaited: AsyncSession | AsyncOwnLoop) -> None:
+    def __init__(self, awaited: AsyncSession | AsyncOwnLoop | AsyncToolCalls) -> None:
         self.awaited = awaited
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.awaited, name)
-        if name == "own_loop":
+        if name in ("own_loop", "calls"):
             return _BlockingSession(found)
         if not inspect.iscoroutinefunction(found):
             return found

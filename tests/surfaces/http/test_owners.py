@@ -28,7 +28,7 @@ from tests.surfaces.test_owners_commands import (
     without_chance,
 )
 
-from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.ids import SessionKey, call_key
 from holdfast.core.log.records import Mode, ToolResult, User
 from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.engine.timers import Timers
@@ -126,6 +126,7 @@ def names_of(store: SessionStore, other: SessionStore) -> dict[str, list[Any]]:
         "record": [*records, "r" * 18],
         "ref": [*refs, refs[0][:16], "f" * 64],
         "message": [*messages["ann"], *messages["bob"], 99],
+        "key": [call_key(f"main/{whose}-work", "r" * 18, 0) for whose in ("ann", "bob")],
         "text": [
             *(records[0], refs[0], "bob-work", "main/bob-work"),
             *("plan", "animal", "MEMORY.md"),
@@ -305,7 +306,11 @@ def test_no_answer_depends_on_another_owner(who: str) -> None:
     operators = {f"{route.method} {route.path}" for route in ROUTES if route.is_for_operator}
     if who == "ann":  # each route works for an owner, so that the walk sees its answers
         late = {f"POST /v1/inbox/{{message}}/{act}" for act in ("drop", "retry")}
-        assert names - feeds - operators - done <= late  # the message is answered by then
+        late |= {
+            f"POST /v1/sessions/{{agent}}/{{session}}/approvals/{{key}}/{act}"
+            for act in ("approve", "deny")
+        }
+        assert names - feeds - operators - done <= late  # answered by then; nothing waits
     elif who != "ann reads":
         assert done == open_ones
         assert statuses == {"200", "401"}

@@ -61,6 +61,7 @@ Action = Literal[
     "retry",
     "drop",
     "timer",
+    "approve",
 ]
 
 EVERY: Final = "*"

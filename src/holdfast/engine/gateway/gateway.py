@@ -26,6 +26,8 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import EpochBegun, SessionReset, TroubleNoticed
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant
+from holdfast.core.models.replies import Reply
 from holdfast.core.owners import (
     ANY_OWNER,
     NO_OWNER,
@@ -36,6 +38,7 @@ from holdfast.core.owners import (
 )
 from holdfast.core.queues import ResetReason, next_try, reason_of, reason_to_set_aside, reset_reason
 from holdfast.core.timers import is_silent
+from holdfast.core.turn.replies import reply_of
 from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
@@ -55,7 +58,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Content, Json
-    from holdfast.core.models.replies import Reply
     from holdfast.core.owners import Owner
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore
@@ -227,7 +229,10 @@ class MessageTurns:
                 async with limit:
                     reply = await self._answer(message, key)
                 channel = self._gateway.channels.get(str(message.body.get("channel", "")))
-                if channel is not None and not is_silent(message.body.get("extra"), reply.text):
+                # A session that goes on waiting has said so before.
+                is_new = not (message.body.get(_RESUMES) and reply.stop == "approval")
+                is_silent_reply = is_silent(message.body.get("extra"), reply.text)
+                if channel is not None and is_new and not is_silent_reply:
                     await channel.on_answer(message, reply)
             await self._finish(message, "answered", record=reply.record)
         except _ClaimLost:
@@ -260,6 +265,11 @@ class MessageTurns:
                 session.on(gateway.audit.take),
             ]
             try:
+                if message.body.get(_RESUMES):
+                    return await session.resume(
+                        on_delta=lambda delta: gateway.live.publish(key, delta),
+                        wait=_TURN_WAIT_SECONDS,
+                    ) or await _newest_reply(session)
                 return await session.say(
                     message.body.get("content", ""),
                     key=message.key,
@@ -378,12 +388,23 @@ class MessageTurns:
             self._gateway.publish(found)
 
 
+async def _newest_reply(session: AsyncSession) -> Reply:
+    """Return the answer of a session that a process before this one has brought to its end."""
+    records = await session.messages(_REPLY_RECORDS)
+    newest = next((rec for rec in reversed(records) if isinstance(rec, Assistant)), None)
+    return reply_of(newest) if newest is not None else Reply(content=[])
+
+
 def session_key(message: QueuedMessage) -> SessionKey:
     """Return the session that a message is for."""
     agent, _, session = message.session.partition("/")
     return SessionKey(agent, session)
 
 
+_RESUMES: Final = "resumes"
+"""The field of a message that has no words: its session goes on where it stopped."""
+_REPLY_RECORDS: Final = 20
+"""Records at the end of a session among which its newest reply is."""
 INBOX: Final = "inbox"
 """The queue of messages that wait for a turn."""
 _RETRY_SECONDS: Final = 5.0
@@ -527,6 +548,31 @@ class Gateway:
             session=str(key),
         )
         stored = await run_in_thread(self._put, message)
+        self._worker.wake()
+        self.publish(stored)
+        return stored
+
+    async def resume(self, key: SessionKey, name: str, *, owner: Owner) -> QueuedMessage:
+        """Let a session go on where it stopped, behind what waits there; durable when this
+        returns. The channel of its newest message gets the answer. The same `name` again is the
+        same message."""
+        newest = await run_in_thread(
+            lambda: self.store.queues.messages(INBOX, owner=ANY_OWNER, lane=str(key), limit=1)
+        )
+        told = newest[0].body if newest else {}
+        body: Json = {_RESUMES: True}
+        body |= {field: told[field] for field in ("channel", "about") if field in told}
+        message = NewMessage(
+            queue=INBOX,
+            lane=str(key),
+            key=name,
+            body=body,
+            owner=owner_text(owner),
+            session=str(key),
+        )
+        queues = self.store.queues
+        found = await run_in_thread(lambda: queues.find(INBOX, owner, name))
+        stored = found if found is not None else await run_in_thread(lambda: queues.put(message))
         self._worker.wake()
         self.publish(stored)
         return stored

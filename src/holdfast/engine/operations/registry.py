@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.operations import (
+    approvals,
     context,
     history,
     inbox,
@@ -26,6 +27,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     sessions,
     inbox,
     timers,
+    approvals,
 )
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.operations import (
+    approvals,
     context,
     history,
     inbox,
@@ -173,6 +174,9 @@ ROUTES: Final = (
         other_status=200,
     ),
     route_of("POST", f"{_SESSION}/cancel", inbox.CancelTurn),
+    route_of("GET", f"{_SESSION}/approvals", approvals.ListWaitingCalls),
+    route_of("POST", f"{_SESSION}/approvals/{{key}}/approve", approvals.ApproveCall),
+    route_of("POST", f"{_SESSION}/approvals/{{key}}/deny", approvals.DenyCall),
     route_of("GET", "/v1/inbox", inbox.ListInbox),
     route_of("GET", "/v1/outbox", inbox.ListOutbox),
     route_of("GET", "/v1/inbox/{message}", inbox.ReadInboxMessage),
