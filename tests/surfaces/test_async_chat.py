@@ -36,7 +36,7 @@ REFUSED = [command for command in COMMANDS if command.during_turn == "refused"]
 STATED = {
     "at once": {
         *("start", "menu", "help", "quit", "status", "context", "history", "memory", "output"),
-        *("list", "new", "switch", "cancel", "reset"),
+        *("list", "new", "switch", "cancel", "reset", "approvals", "approve", "deny"),
     },
     "queued": {"label", "mode", "window", "compact", "checkpoint"},
     "refused": {"rewind", "undo", "model", "continue"},

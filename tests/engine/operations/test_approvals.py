@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
-from tests.engine.gateway.gateways import done, running_gateway
+from tests.engine.gateway.gateways import FAST, done, running_gateway
 
 from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.log.ids import CallKey, SessionKey
@@ -116,7 +117,7 @@ class Told:
 
 def test_a_session_goes_on_with_a_decision(store: SessionStore) -> None:
     """Its gateway was restarted in between. The call runs once, however often it is approved, and
-    the chat that asked hears of it."""
+    the chat that asked hears of it. That it was idle for long begins no fresh session."""
     channel, about = Told(), {"chat": "42"}
     more: Any = {"channels": {"test": channel}, "session": {"tools": [charge]}}
 
@@ -129,7 +130,8 @@ def test_a_session_goes_on_with_a_decision(store: SessionStore) -> None:
     async def approve() -> None:
         model: Any = ScriptedModel(["paid"]).as_async()
         (call,) = await asyncio.to_thread(waiting, store)
-        async with running_gateway(store, model, **more) as gateway:
+        soon = msgspec.structs.replace(FAST, reset_idle_seconds=1e-6)
+        async with running_gateway(store, model, soon, **more) as gateway:
             for _ in range(3):
                 asked = ApproveCall(session_key="main/s", key=call.key)
                 await asked.run(CallerWorkspace(store, ANN), gateway)

@@ -285,6 +285,8 @@ class MessageTurns:
         options = self._options
         if not options.reset_idle_seconds and options.reset_daily_hour is None:
             return ""
+        if message.body.get(_RESUMES):
+            return ""  # it goes on with what was said, however long ago
         store, key = session.store, session.key
         info = await run_in_thread(store.info, key)
         stored = await run_in_thread(store.find_message, key, message.key)
@@ -552,31 +554,6 @@ class Gateway:
         self.publish(stored)
         return stored
 
-    async def resume(self, key: SessionKey, name: str, *, owner: Owner) -> QueuedMessage:
-        """Let a session go on where it stopped, behind what waits there; durable when this
-        returns. The channel of its newest message gets the answer. The same `name` again is the
-        same message."""
-        newest = await run_in_thread(
-            lambda: self.store.queues.messages(INBOX, owner=ANY_OWNER, lane=str(key), limit=1)
-        )
-        told = newest[0].body if newest else {}
-        body: Json = {_RESUMES: True}
-        body |= {field: told[field] for field in ("channel", "about") if field in told}
-        message = NewMessage(
-            queue=INBOX,
-            lane=str(key),
-            key=name,
-            body=body,
-            owner=owner_text(owner),
-            session=str(key),
-        )
-        queues = self.store.queues
-        found = await run_in_thread(lambda: queues.find(INBOX, owner, name))
-        stored = found if found is not None else await run_in_thread(lambda: queues.put(message))
-        self._worker.wake()
-        self.publish(stored)
-        return stored
-
     def _put(self, message: NewMessage) -> QueuedMessage:
         queues = self.store.queues
         if queues.find(INBOX, owner_of(message.owner), message.key) is None:
@@ -674,3 +651,35 @@ class Gateway:
                 if now - forgot >= _FORGET_SECONDS:
                     forgot = now
                     await run_in_thread(forget)
+
+
+async def resume_session(
+    gateway: Gateway, key: SessionKey, name: str, *, owner: Owner
+) -> QueuedMessage:
+    """Let a session go on where it stopped, behind what waits in it; durable when this returns.
+
+    The channel of its newest message gets the answer. The same `name` again is the same message."""
+    queues = gateway.store.queues
+
+    def put() -> QueuedMessage:
+        found = queues.find(INBOX, owner, name)
+        if found is not None:
+            return found
+        newest = queues.messages(INBOX, owner=ANY_OWNER, lane=str(key), limit=1)
+        told = newest[0].body if newest else {}
+        body: Json = {_RESUMES: True}
+        body |= {field: told[field] for field in ("channel", "about") if field in told}
+        message = NewMessage(
+            queue=INBOX,
+            lane=str(key),
+            key=name,
+            body=body,
+            owner=owner_text(owner),
+            session=str(key),
+        )
+        return queues.put(message)
+
+    stored = await run_in_thread(put)
+    gateway.wake()
+    gateway.publish(stored)
+    return stored

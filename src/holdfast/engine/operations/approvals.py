@@ -10,6 +10,7 @@ from holdfast.core.history.answers import Result
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.core.owners import owner_of, owner_text
 from holdfast.core.parameters import TEXT_CHARS_MAX, SessionName
+from holdfast.engine.gateway.gateway import resume_session
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
@@ -98,7 +99,7 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
         found = await run_in_thread(self.answer, workspace)
         key, _reason = await run_in_thread(workspace.resolve, self.session_key)
         owner = owner_of((await run_in_thread(workspace.store.header, key)).owner)
-        await gateway.resume(key, f"call {self.key}", owner=owner)
+        await resume_session(gateway, key, f"call {self.key}", owner=owner)
         return found
 
 
