@@ -12,6 +12,7 @@ from tests.engine.sessions import EITHER_KIND, KINDS, Bench, texts
 from holdfast.core.flow.effects import Now
 from holdfast.core.flow.events import CallStarted, ToolFinished, TurnStarted
 from holdfast.core.log.records import User
+from holdfast.core.narrative import pieces
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
@@ -163,3 +164,29 @@ def test_what_is_before_a_cut_leaves_memory() -> None:
     cuts = session.status().compactions
     assert cuts >= 4
     assert max(held[80:]) <= 1.1 * max(held[:80]), (max(held[:80]), max(held[80:]))
+
+
+def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever plans it before it is stored: the sentences of a long text are found a single time,
+    and let go with the text."""
+    found: list[str] = []
+    find_spans = pieces.find_spans
+
+    def find(text: str) -> list[tuple[int, int]]:
+        found.append(text)
+        return find_spans(text)
+
+    monkeypatch.setattr(pieces, "find_spans", find)
+    lines = "\n".join(f"line {number} of {number % 97} short ones" for number in range(9_000))
+    model = ScriptedModel((), otherwise="fine " * 800)
+    session = Session.open("s", model=model, store=MemoryStore(), window=24_000)
+    session.say("one")
+    session.say(lines)
+    while session.plan().decisions == ():
+        session.say("go on")
+    for _ in range(3):
+        session.plan()
+    session.say("go on")
+    told = [text for text in found if len(text) > 10_000]
+    assert len(told) == len(set(told)) >= 1
+    assert not session._state.run.cache.scale.texts

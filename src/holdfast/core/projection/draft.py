@@ -35,7 +35,6 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.narrative.carryover import carry_digests
 from holdfast.core.narrative.digest import arguments_text
-from holdfast.core.narrative.pieces import ReadTexts
 from holdfast.core.projection.policy import StepSize
 from holdfast.core.projection.prune import as_shown, can_clear, can_trim
 from holdfast.core.projection.units import (
@@ -95,7 +94,6 @@ class Past:
         self._budget = budget
         self._made: tuple[Sequence[ContextUnit], tuple[object, ...], str] | None = None
         self._cut: tuple[Sequence[ContextUnit], int, tuple[set[str], int]] | None = None
-        self._texts = ReadTexts()
 
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
@@ -132,7 +130,7 @@ class Past:
             kept=self._scale.digests(kept),
             thoughts=self._scale.digests(ended),
             counter=self._scale.counter,
-            texts=self._texts,
+            texts=self._scale.texts,
         ).text
         self._made = (units, made, text or LEAST_SUMMARY)
         return self._made[2]

@@ -24,6 +24,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.messages import ToolAnswer, arguments_json
 from holdfast.core.narrative.digest import arguments_text, digest_record
+from holdfast.core.narrative.pieces import ReadTexts
 from holdfast.core.refusals import is_media, pages_of
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.calibration import Calibration, base_for
@@ -87,6 +88,8 @@ class Scale:
         self._units: dict[int, tuple[ContextUnit, Weight]] = {}
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._names: dict[int, tuple[Record, frozenset[str]]] = {}
+        self.texts = ReadTexts()
+        """What a cut reads of the texts that it tells, until it is stored."""
 
     def names(self, record: Record) -> frozenset[str]:
         """Return every name in a message or a result, and in the arguments of calls."""
@@ -150,7 +153,8 @@ class Scale:
     @property
     def cache_size(self) -> int:
         """Return the number of cached sizes."""
-        return len(self._parts) + len(self._units) + len(self._digests) + len(self._names)
+        kept = (self._parts, self._units, self._digests, self._names, self.texts)
+        return sum(map(len, kept))
 
     def keep(self, records: Sequence[Record]) -> None:
         """Let go of what was weighed and is of none of these records."""
@@ -159,6 +163,7 @@ class Scale:
         self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
         self._digests = {at: it for at, it in self._digests.items() if at in here}
         self._names = {at: it for at, it in self._names.items() if at in here}
+        self.texts = ReadTexts()
 
     def base(self, model: str) -> Calibration:
         """Return the starting correction for a model."""
