@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
@@ -190,3 +192,32 @@ def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> No
     told = [text for text in found if len(text) > 10_000]
     assert len(told) == len(set(told)) >= 1
     assert not session._state.run.cache.scale.texts
+
+
+def test_an_old_session_works_no_more_for_a_turn_than_a_young_one() -> None:
+    """Calls of functions in whole rounds of cuts, by the age of a session that is held open."""
+    model = ScriptedModel((), otherwise="fine " * 300)
+    session = Session.open("s", model=model, store=MemoryStore(), window=24_000)
+    turns = itertools.count()
+
+    def work(count: int) -> int:
+        made = 0
+
+        def note(_frame: object, event: str, _given: object) -> None:
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        for number in itertools.islice(turns, count):
+            session.say(f"part {number} " + "seen " * 300)
+        sys.setprofile(None)
+        return made
+
+    for number in itertools.islice(turns, 60):
+        session.say(f"part {number} " + "seen " * 300)
+    young = work(60)
+    for number in itertools.islice(turns, 240):
+        session.say(f"part {number} " + "seen " * 300)
+    old = work(60)
+    assert session.status().compactions >= 10
+    assert old <= 1.1 * young, (young, old)
