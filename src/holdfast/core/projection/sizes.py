@@ -89,7 +89,7 @@ class Scale:
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._names: dict[int, tuple[Record, frozenset[str]]] = {}
         self.texts = ReadTexts()
-        """What a cut reads of the texts that it tells, until it is stored."""
+        """The texts that a cut tells, as they were read, until it is stored."""
 
     def names(self, record: Record) -> frozenset[str]:
         """Return every name in a message or a result, and in the arguments of calls."""
