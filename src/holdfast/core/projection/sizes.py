@@ -153,8 +153,8 @@ class Scale:
     @property
     def cache_size(self) -> int:
         """Return the number of cached sizes."""
-        kept = (self._parts, self._units, self._digests, self._names, self.texts)
-        return sum(map(len, kept))
+        records = len(self._digests) + len(self._names)
+        return len(self._parts) + len(self._units) + records + len(self.texts)
 
     def keep(self, records: Sequence[Record]) -> None:
         """Let go of what was weighed and is of none of these records."""
