@@ -12,6 +12,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import MutableSequence
 from functools import cached_property
 from heapq import nlargest
 from itertools import accumulate, chain, groupby
@@ -39,7 +40,7 @@ _TIMES_MAX: Final = 255
 _LEVEL: Final = 3
 """Of compression: levels above it take twice the time for a few percent."""
 
-Lists = dict[str, tuple["array[int]", bytearray]]
+Lists = dict[str, tuple[MutableSequence[int], MutableSequence[int]]]
 """The ids of the passages that hold a term, and how often each of them does."""
 
 
@@ -78,9 +79,12 @@ def lists_of(passages: Iterable[tuple[int, IndexPassage]]) -> Lists:
     lists: Lists = {}
     for id_, passage in passages:
         for term, times in Counter(passage.terms).items():
-            ids, often = lists.setdefault(term, (array("q"), bytearray()))
-            ids.append(id_)
-            often.append(min(times, _TIMES_MAX))
+            known = lists.get(term)
+            if known is None:  # most terms are in one passage: nothing larger is made for them
+                lists[term] = ([id_], [times])
+            else:
+                known[0].append(id_)
+                known[1].append(times)
     return lists
 
 
@@ -101,9 +105,13 @@ def build(ids: Sequence[int], lists: Lists) -> Built:
         if not waiting[0]:
             firsts.append(place)
         found, often = lists[term]
-        numbers = _encode([number_of[id_] for id_ in found])
+        if len(found) == 1:
+            numbers = number_of[found[0]].to_bytes(2, "little")
+        else:
+            numbers = _encode([number_of[id_] for id_ in found])
         waiting[0].append(numbers)
-        waiting[1].append(b"" if max(often) == 1 else bytes(often))
+        is_once = often[0] == 1 if len(found) == 1 else max(often) == 1
+        waiting[1].append(b"" if is_once else bytes(min(times, _TIMES_MAX) for times in often))
         size += len(numbers)
         if size >= _LISTS_OF_BLOCK_BYTES:
             blocks.append(pack(waiting))
@@ -322,7 +330,9 @@ def merge(
     return sorted(kept), {term: _in_order(*pair) for term, pair in lists.items()}
 
 
-def _in_order(ids: array[int], times: bytearray) -> tuple[array[int], bytearray]:
+def _in_order(
+    ids: MutableSequence[int], times: MutableSequence[int]
+) -> tuple[MutableSequence[int], MutableSequence[int]]:
     if all(map(int.__lt__, ids, ids[1:])):
         return ids, times
     pairs = sorted(zip(ids, times, strict=True))
