@@ -404,7 +404,7 @@ def session_key(message: QueuedMessage) -> SessionKey:
 
 
 _RESUMES: Final = "resumes"
-"""The field of a message that has no words: its session goes on where it stopped."""
+"""In the body of a message that has no words: its session goes on where it stopped."""
 _REPLY_RECORDS: Final = 20
 """Records at the end of a session among which its newest reply is."""
 INBOX: Final = "inbox"
