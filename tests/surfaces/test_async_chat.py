@@ -37,6 +37,7 @@ STATED = {
     "at once": {
         *("start", "menu", "help", "quit", "status", "context", "history", "memory", "output"),
         *("list", "new", "switch", "cancel", "reset", "approvals", "approve", "deny"),
+        *("remind", "timers", "unremind"),
     },
     "queued": {"label", "mode", "window", "compact", "checkpoint"},
     "refused": {"rewind", "undo", "model", "continue"},
