@@ -488,4 +488,4 @@ def test_the_walk_notices_a_way_out_that_does_not_mask(
     """Without masking in one place, the walk finds leaks there."""
     monkeypatch.setattr(Output, "mask", lambda _self, text: text)
     text = shown(["sessions", "--root", str(root)], monkeypatch, is_terminal=True)
-    assert "id" in leaks_in(text)
+    assert "label" in leaks_in(text)

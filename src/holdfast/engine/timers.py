@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.core.flow.arguments import check_message
 from holdfast.core.owners import ANY_OWNER, owner_of, owner_text
+from holdfast.core.text.typed import convert_typed
 from holdfast.core.timers import (
     LATE_SECONDS,
     Clocks,
@@ -264,7 +265,7 @@ class Timers:
 
 
 def _read(message: QueuedMessage) -> Timer:
-    return msgspec.convert(message.body, Timer)
+    return convert_typed(message.body, Timer)
 
 
 def _lane(name: str, owner: Owner) -> str:

@@ -19,7 +19,7 @@ from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.ranker import Neighbours
-from holdfast.engine.operations import context, inbox, sessions
+from holdfast.engine.operations import approvals, context, inbox, sessions
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
 from holdfast.engine.operations.registry import OPERATIONS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.engine.operations.operation import Operation
     from holdfast.ports import SessionStore
 
-CHANGING = {"CompactContext", "StoreCheckpoint"}
+CHANGING = {"CompactContext", "StoreCheckpoint", "SetTimer"}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ ABOUT_SESSIONS = {
     operation.__name__: operation
     for operation in OPERATIONS
     if "session_key" in operation.__struct_fields__
-    and operation.__module__ not in (sessions.__name__, inbox.__name__)
+    and operation.__module__ not in (sessions.__name__, inbox.__name__, approvals.__name__)
 }
 """Those of persons alone are walked over HTTP (`tests/surfaces/http/test_owners`)."""
 
@@ -57,7 +57,7 @@ def ask_about(
     operation: type[Operation[Any]], workspace: CallerWorkspace, session: str, ref: str
 ) -> Any:
     """Call an operation about a session, with a ref, words or a status where it wants one."""
-    given = {"session_key": session, "ref": ref, "query": "hello"}
+    given = {"session_key": session, "ref": ref, "query": "hello", "when": "1h", "text": "hello"}
     known = {name: given[name] for name in operation.__struct_fields__ if name in given}
     return answer_of(operation(**known).call, workspace)
 

@@ -213,7 +213,7 @@ class ListBounds:
         found = [
             record
             for value in kept
-            if isinstance(value, dict) and value.get("id") not in ids
+            if isinstance(value, dict) and str(value.get("id")) not in ids
             if not isinstance(record := from_json(value), Flaw) and _list_of(record)
         ]
         if found:

@@ -21,8 +21,8 @@ _SHARE_MIN: Final = 0.55
 two words that are equally rare, one is not enough."""
 _SCORE_SHARE_MIN: Final = 0.5
 """Of the best score, what another sentence needs to be quoted beside it."""
-_WEIGHTS: Final = Weights(user=1.0)
-"""The user's words count double, beside files and other results."""
+_WEIGHTS: Final = Weights(opening=0.0)
+"""The user's words count double, beside files and other results; nothing opens a session here."""
 
 _ASKING: Final = frozenset(
     (
