@@ -190,7 +190,7 @@ def _without_names(text: str, asked: Owned) -> str:
     text = re.sub(r"; (did you mean [^?]*\?|list them with `[^`]*`)", "", text)
     for name in (*asked.names, asked.key.session, "ckpt_"):
         text = text.replace(name, "NAME")
-    return re.sub(r"[0-9a-f]{8,}|[0-9]{4}-[0-9-]+T[0-9:]+Z|[0-9]{9,}[0-9._a-z]*", "N", text)
+    return re.sub(r"[0-9]{9,}[0-9._a-z]*|[0-9a-f]{8,}|[0-9]{4}-[0-9-]+T[0-9:]+Z", "N", text)
 
 
 def test_every_call_is_in_the_audit_log(store: MemoryStore) -> None:
