@@ -66,7 +66,7 @@ PASSED_OVER: Final = {
     **dict.fromkeys(("simulate", "evaluate", "demo"), _REPLAYS),
     **dict.fromkeys(("serve", "proxy", "wrap", "mcp", "telegram", "chat"), _RUNS),
     **dict.fromkeys(
-        ("audit", "memory", "models", "completion", "doctor", "classify"), "of no session"
+        ("audit", "memory", "models", "completion", "doctor", "classify", "timer"), "of no session"
     ),
 }
 TOOLS_READ: Final[dict[str, dict[str, Any]]] = {
@@ -77,13 +77,15 @@ TOOLS_READ: Final[dict[str, dict[str, Any]]] = {
     "memory_search": {"query": "question", "scope": "all"},
     "memory_get": {"citation": "{key}#{record}"},
     "checkpoint_get": {"sessionKey": "{session}"},
+    "timer_list": {"sessionKey": "{session}"},
 }
 SLASH_CHANGES: Final = {
     *("start", "new", "switch", "label", "mode", "reset", "model", "compact", "rewind", "undo"),
-    *("checkpoint", "continue", "cancel", "quit"),
+    *("checkpoint", "continue", "cancel", "quit", "remind", "unremind"),
 }
 OF_NO_SESSION: Final = {
     *("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/trash", "/v1/inbox", "/v1/outbox"),
+    "/v1/timers",
     *("/v1/inbox/{message}", "/v1/events", "/v1/memory/search", "/v1/memory/passage", "/v1/notes"),
     *("/v1/notes/file", "/inbox", "/memory", "/health", "/health/verify", "/login"),
     *("/static/console.css", "/static/console.js", "/static/htmx.min.js", "/static/icon.svg"),
