@@ -34,7 +34,7 @@ LATE_SECONDS: Final = 60.0
 """A message that is later than this missed its time."""
 SILENT: Final = "NO_REPLY"
 """The whole of an answer that nobody is to see."""
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SHORT: Final = lazy_pattern(r"(\d{1,9})([smhdw])")
 _ISO: Final = lazy_pattern(
     r"[Pp](?:(\d{1,9})[Ww])?(?:(\d{1,9})[Dd])?"
@@ -181,13 +181,19 @@ def describe_schedule(schedule: Schedule) -> str:
         case AtTime(local=local):
             return local
         case After(seconds=seconds):
-            return f"PT{seconds:.0f}S"
+            return _duration(seconds)
         case Repeat(seconds=seconds):
-            return f"R/PT{seconds:.0f}S"
+            return f"R/{_duration(seconds)}"
         case Cron(expression=expression):
             return expression
         case _:
             assert_never(schedule)
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit that it is a whole number of."""
+    units = _UNITS.items()
+    return next(f"{seconds // size:.0f}{unit}" for unit, size in units if seconds % size == 0)
 
 
 def check_zone(zone: str) -> ZoneInfo:

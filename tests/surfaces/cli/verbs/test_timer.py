@@ -16,12 +16,12 @@ def test_a_timer_is_set_listed_changed_and_cancelled(cli: Cli) -> None:
 
     [row] = cli("timer", "list", "--json").json["timers"]
     assert (row["session"], row["when"], row["silent"], row["sent"]) == (
-        *("main/s", "R/PT3600S", True, 0),
+        *("main/s", "R/1h", True, 0),
     )
     assert "Look at the inbox." in cli("timer", "list").out
 
     changed = cli("timer", "change", "look", "--when", "R/PT2H", "--json").json
-    assert (changed["when"], changed["text"]) == ("R/PT7200S", "Look at the inbox.")
+    assert (changed["when"], changed["text"]) == ("R/2h", "Look at the inbox.")
     assert cli("timer", "cancel", "look").out == "look: cancelled\n"
     assert cli("timer", "list", "--json").json["timers"] == []
 

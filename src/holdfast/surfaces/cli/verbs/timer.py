@@ -88,12 +88,13 @@ class _ListTimers(ResultCommand, frozen=True, kw_only=True):
         if not found.timers:
             app.out.note("no timers ahead; set one with `holdfast timer add`")
         app.out.table(
-            ("Name", "Next", "Times", "Session", "Message"),
+            ("Name", "Next", "Times", "Zone", "Session", "Message"),
             (
                 (
                     Cell(each.name, "name"),
                     local_time(each.next),
-                    f"{each.when} {each.zone}" if each.when[:1] not in "PR" else each.when,
+                    f"{each.when} {each.hours}".rstrip(),
+                    each.zone,
                     each.session,
                     Cell(each.text.replace("\n", " "), "dim"),
                 )
