@@ -39,6 +39,7 @@ from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn.options import Limits
 from holdfast.engine.session.async_session import AsyncSession
+from holdfast.engine.session.drivers.awaiting import AwaitingDriver
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import BadSetting, CallDenied, HoldfastWarning, ModelError, NoSuchSession
 from holdfast.providers.replies import keep_partial
@@ -690,6 +691,53 @@ def test_what_had_come_is_kept_however_a_task_is_cancelled(way: str) -> None:
             kept = [("user", "hello"), ("assistant", "as far as it came")]
             assert said(bench.records()) == kept, (times, turns_to_close)
             bench.close()
+
+
+def test_a_cancel_while_a_cancelled_turn_ends_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second one comes while it is decided what is kept of the reply, on each step of that."""
+    advance = AwaitingDriver._advance
+    cancels = 0
+
+    async def disturbed(driver: Any, flow: Any, value: Any, error: Any) -> Any:
+        nonlocal cancels
+        if error is not None or cancels:
+            cancels += 1
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        return await advance(driver, flow, value, error)
+
+    class Streaming:
+        target = ScriptedModel().target
+        window = ScriptedModel().window
+
+        async def send(self, request: Any, on_delta: Any = None) -> Reply:
+            begun.set()
+            try:
+                await asyncio.sleep(600)
+            except BaseException as error:
+                keep_partial(error, Reply(content=[{"type": "text", "text": "as far as it came"}]))
+                raise
+            return Reply(content=[])
+
+    async def scenario() -> None:
+        session = await AsyncSession.open("s", model=Streaming(), store=bench.store)
+        monkeypatch.setattr(AwaitingDriver, "_advance", disturbed)
+        task = asyncio.create_task(session.say("hello"))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        monkeypatch.undo()
+        await session.close()
+
+    begun, bench = asyncio.Event(), Bench("async")
+    bench.do(scenario())
+    assert cancels > 1
+    assert said(bench.records()) == [("user", "hello"), ("assistant", "as far as it came")]
+    bench.close()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.flow.effects import (
     CallModel,
+    Cancelled,
     Deny,
     Emit,
     NextToolResult,
@@ -85,6 +86,7 @@ class AwaitingDriver:
         self._scope.is_log_known = False
         value: Any = None
         error: BaseException | None = None
+        is_ending = False  # the flow knows that it was cancelled, and leaves a sound session behind
         try:
             while True:
                 step, cancelled = await self._advance(flow, value, error)
@@ -95,16 +97,19 @@ class AwaitingDriver:
                     return result
                 value, error = None, None
                 try:
-                    if cancelled is not None:
+                    if cancelled is not None and not is_ending:
                         raise cancelled
                     effect = step
                     await self._check(effect)
-                    value = await self.perform(effect)
+                    value = await (
+                        _undisturbed(self.perform(effect)) if is_ending else self.perform(effect)
+                    )
                     is_watched = self._watch is not None
                     self._world.note(effect, value, self._scope, is_watched=is_watched)
                 except BaseException as raised:
                     self._scope.is_log_known = False
                     error = as_cancelled(raised, _INTERRUPTS)
+                    is_ending = is_ending or isinstance(error, Cancelled)
                     await self._stop_tools()
         finally:
             await self._stop_tools()
@@ -285,6 +290,15 @@ async def _end(task: asyncio.Future[Any]) -> None:
             await asyncio.wait([task], timeout=left)
     if task.done() and not task.cancelled():
         task.exception()  # else asyncio reports that nobody asked for it
+
+
+async def _undisturbed(work: Coroutine[Any, Any, T]) -> T:
+    """Return what work returns, however often the task that awaits it is cancelled."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
