@@ -21,6 +21,7 @@ from benchmarks.offload import data_folder, read_sessions
 
 import holdfast
 from holdfast import Assistant, Session, Summary
+from holdfast.engine.session.base import target_of
 from holdfast.errors import CannotFit
 from holdfast.events import BackgroundSummary, CallFinished, CompactionFinished
 from holdfast.models import Price
@@ -123,7 +124,7 @@ def play(records: list[Record], window: int, tally: Tally, setting: str) -> None
                 except CannotFit:
                     return
                 _let_it_write(session)
-                record = msgspec.structs.replace(record, model=session.target.model)
+                record = msgspec.structs.replace(record, model=target_of(session).model)
             store.append(session.key, [msgspec.structs.replace(record, id="")], expect=None)
             if isinstance(record, Assistant):
                 alarms.cancel()

@@ -16,6 +16,7 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, Compaction, Label, User
 from holdfast.core.owners import NamedOwner
+from holdfast.engine.session.base import target_of
 from holdfast.errors import TurnInProgress, UsageError
 from holdfast.providers.models import async_model
 from holdfast.stores import MemoryStore
@@ -444,7 +445,7 @@ def test_a_chat_goes_on_with_the_sessions_that_its_commands_open() -> None:
             taken = await chat.take(first)
             assert taken is first
             assert "Model: " in (await run_command_async("/model offline", chat)).text
-            assert chat.session.target.model == "offline"
+            assert target_of(chat.session).model == "offline"
             await chat.close()
 
     play(work)

@@ -487,5 +487,6 @@ def test_the_walk_notices_a_way_out_that_does_not_mask(
 ) -> None:
     """Without masking in one place, the walk finds leaks there."""
     monkeypatch.setattr(Output, "mask", lambda _self, text: text)
-    text = shown(["sessions", "--root", str(root)], monkeypatch, is_terminal=True)
-    assert "label" in leaks_in(text)
+    for way, field in (("sessions", "label"), ("disk", "id")):
+        text = shown([way, "--root", str(root)], monkeypatch, is_terminal=True)
+        assert field in leaks_in(text)

@@ -12,6 +12,7 @@ from tests.surfaces.chats import Seat
 
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Label, Rewind, Undo, User
 from holdfast.engine.safe_regex import matcher
+from holdfast.engine.session.base import target_of
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.answers import StyledTable
 from holdfast.surfaces.formatting import meter, tone_of
@@ -199,10 +200,10 @@ def test_model_is_shown_and_changed(seat: Seat) -> None:
     here = seat.id
     assert "Model: scripted-1 (scripted)" in seat("/model").text
     assert seat("/model nonsense").is_refused
-    assert seat.chat.session.target.model == "scripted-1"
+    assert target_of(seat.chat.session).model == "scripted-1"
     assert "Model: offline" in seat("/model offline").text
     assert seat.id == here
-    assert seat.chat.session.target.model == "offline"
+    assert target_of(seat.chat.session).model == "offline"
 
 
 def test_a_model_with_tools_of_its_own_gets_none_of_the_chat(tmp_path: Path) -> None:

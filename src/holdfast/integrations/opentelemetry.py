@@ -39,6 +39,7 @@ from holdfast.core.flow.events import (
     TurnStarted,
     WindowLearned,
 )
+from holdfast.engine.session.base import target_of
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class _Spans:
 
         self._api = api
         self._tracer = tracer
-        target = session.target
+        target = target_of(session)
         self._common = {
             _PROVIDER: target.provider or target.dialect.name,
             _MODEL: target.model,

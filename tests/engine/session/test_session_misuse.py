@@ -182,7 +182,7 @@ def test_notes_by_patterns_are_refused_with_what_to_use_instead(store: SessionSt
     assert not list(store.keys())
 
 
-PUBLIC_MEMBERS_MAX = 25
+PUBLIC_MEMBERS_MAX = 24
 
 
 def test_a_session_has_few_public_members(store: SessionStore) -> None:

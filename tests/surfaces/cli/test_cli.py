@@ -180,6 +180,7 @@ def test_sessions_lists_the_newest_first_with_small_facts(cli: Cli) -> None:
     """The listing has label, first words, counts and state; as a table and as JSON."""
     cli("new", "first", "--id", "one")
     cli("append", "two", "--create", "--label", "second one", stdin=USER + ANSWER)
+    cli("append", "three", "--create", stdin=USER + ANSWER)
 
     listed = cli("sessions", "--json").json
     table = cli("sessions").out
@@ -187,11 +188,13 @@ def test_sessions_lists_the_newest_first_with_small_facts(cli: Cli) -> None:
     assert {info["session"]: info["label"] for info in listed} == {
         "one": "first",
         "two": "second one",
+        "three": "",
     }
     two = next(info for info in listed if info["session"] == "two")
     assert (two["messages"], two["records"], two["title"], two["damaged"]) == (2, 3, "hello", 0)
     assert "second one" in table
     assert "first" in table
+    assert "hello" in table
     assert len(cli("sessions", "--json", "-n", "1").json) == 1
 
 

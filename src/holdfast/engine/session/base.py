@@ -63,9 +63,15 @@ _MOVED = {
     "id": "key.session",
     "blobs": "store.blobs",
     "mode": "status().mode",
+    "target": "status().model",
     "note_store": "store.notes(agent, owner)",
 }
 """Names that a session had, and what has taken their place."""
+
+
+def target_of(session: SessionBase) -> Target:
+    """Return whom the session's requests are written for."""
+    return session._state.run.settings.target
 
 
 def limit_lease(session: SessionBase, seconds: float) -> None:
@@ -143,10 +149,6 @@ class SessionBase:
     @property
     def key(self) -> SessionKey:
         return self._state.key
-
-    @property
-    def target(self) -> Target:
-        return self._state.run.settings.target
 
     @property
     def window(self) -> Window:

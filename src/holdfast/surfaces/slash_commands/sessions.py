@@ -9,6 +9,7 @@ from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Checkpoint
 from holdfast.engine.operations.sessions import CreateSession, LabelSession
+from holdfast.engine.session.base import target_of
 from holdfast.errors import AmbiguousName, NoSuchSession
 from holdfast.providers.models import NAMES
 from holdfast.surfaces.answers import Cell, answer, dim, line, refuse
@@ -177,7 +178,7 @@ def _model(chat: ChatContext, name: str) -> CommandAnswer:
     before = chat.tools
     if name:
         chat.use(name)
-    target, window, tools = chat.session.target, chat.session.window, chat.tools
+    target, window, tools = target_of(chat.session), chat.session.window, chat.tools
     names = ", ".join(tools) or f"none of this chat; {target.model} runs its own"
     return answer(
         line("Model: ", Cell(target.model, "name"), f" ({target.provider})"),

@@ -122,6 +122,7 @@ class ChatCommand(Command, frozen=True, kw_only=True):
 
     def _open_session(self, app: App, chat: ChatContext, view: ChatView) -> None:
         """Open the session that the arguments name, and show the banner."""
+        from holdfast.engine.session.base import target_of
         from holdfast.surfaces.answers import Cell, line
         from holdfast.surfaces.cli.chat.loop import greeting, interruption
 
@@ -137,21 +138,21 @@ class ChatCommand(Command, frozen=True, kw_only=True):
             words = greeting(chat, is_new=is_new, first=first)
         else:
             words = interruption(chat)
+        model = target_of(chat.session).model
         if not self.no_tools and not chat.tools:
-            model = chat.session.target.model
             words.append(
                 line(Cell(f"  {model} works with tools of its own; this chat gives it none", "dim"))
             )
-        view.welcome(words, _facts(chat, is_new=is_new))
+        view.welcome(words, _facts(chat, model, is_new=is_new))
 
 
-def _facts(chat: ChatContext, *, is_new: bool) -> dict[str, Any]:
+def _facts(chat: ChatContext, model: str, *, is_new: bool) -> dict[str, Any]:
     session = chat.session
     return {
         "session": session.key.session,
         "agent": chat.agent,
         "is_new": is_new,
-        "model": session.target.model,
+        "model": model,
         "window": session.window,
         "tools": chat.tools,
         "folder": os.getcwd(),

@@ -12,6 +12,7 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.log.listing import title_of
 from holdfast.core.turn.calls import open_calls
 from holdfast.core.turn.turn import is_unanswered
+from holdfast.engine.session.base import target_of
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
 from holdfast.surfaces.chat_context import size_text
@@ -91,7 +92,7 @@ class Chat:
 
     def _turn(self, ask: Callable[[], Reply | None]) -> None:
         self._has_failed = True
-        self._view.begin(self._chat.session.target.model)
+        self._view.begin(target_of(self._chat.session).model)
         reply = self._guard(ask, is_turn=True)
         if reply is not None:
             self._has_failed = False
@@ -166,7 +167,7 @@ def quiet(*, is_live: bool) -> Iterator[None]:
 def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[StyledLine]:
     """Return the banner of a chat."""
     session = chat.session
-    target, window = session.target, session.window
+    target, window = target_of(session), session.window
     rule = line(Cell("─" * _BANNER_COLUMNS, "dim"))
     known = chat.info().label
     label = f" ({title_of(known)})" if known else ""
