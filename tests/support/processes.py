@@ -43,6 +43,7 @@ _IMPORTED = (
     "hypothesis",
     "pytest",
     "tests.strategies",
+    "tests.support.first_turn",
 )
 
 
