@@ -16,14 +16,16 @@ from tests.engine.gateway.gateways import make_gateway
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.timers import Clocks
+from holdfast.engine import timers
 from holdfast.engine.gateway.gateway import GatewayOptions
-from holdfast.engine.timers import TIMERS_MAX, Timers, TimerService
+from holdfast.engine.timers import LOCAL_ZONE, TIMERS_MAX, Timers, TimerService
 from holdfast.errors import BadSetting, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from holdfast.core.timers import Timer
 
@@ -151,6 +153,31 @@ def test_a_time_that_cannot_be_kept_is_refused(when: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         world.set(when)
     assert world.timers.ahead(ANY_OWNER) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "link", "name"),
+    [
+        ("Asia/Tokyo", "/usr/share/zoneinfo/Europe/Berlin", "Asia/Tokyo"),
+        (":America/New_York", "/usr/share/zoneinfo/Europe/Berlin", "America/New_York"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", "/nowhere", "Asia/Tokyo"),
+        ("", "/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "/var/db/timezone/zoneinfo/Asia/Tokyo", "Asia/Tokyo"),
+        ("", "/nowhere", "UTC"),
+    ],
+)
+def test_dates_are_those_of_the_machine_unless_a_zone_is_given(
+    variable: str, link: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", variable)
+    file = tmp_path / "localtime"
+    file.symlink_to(link)
+    monkeypatch.setattr(timers, "_ZONE_FILE", str(file))
+
+    timer = World().set("2026-12-01T09:00", zone=LOCAL_ZONE)
+
+    assert timer.zone == name
+    assert timer.next.at == moment("2026-12-01T09:00", ZoneInfo(name))
 
 
 def test_a_zone_that_is_not_known_is_refused() -> None:

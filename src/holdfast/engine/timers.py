@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import time
 from contextlib import suppress
@@ -27,6 +28,7 @@ from holdfast.core.timers import (
     Timer,
     check_hours,
     check_jitter,
+    check_zone,
     decide,
     first_moment,
     following,
@@ -34,7 +36,7 @@ from holdfast.core.timers import (
 )
 from holdfast.engine.gateway.gateway import ServiceStatus, session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.errors import HoldfastError, KeyReused, UsageError
+from holdfast.errors import BadSetting, HoldfastError, KeyReused, UsageError
 from holdfast.ports import NewMessage
 from holdfast.ports.side_stores import this_boot, uptime
 
@@ -64,7 +66,21 @@ NAME_CHARS_MAX: Final = 100
 _TRIES: Final = 20
 """Changes of one timer by others at the same moment."""
 
+LOCAL_ZONE: Final = "local"
+"""The zone of this machine, by its name: that name is kept, wherever the timer is read."""
+_ZONE_FILE: Final = "/etc/localtime"
+
 log = logging.getLogger(__name__)
+
+
+def machine_zone() -> str:
+    """Return the name of this machine's time zone, UTC where it has none."""
+    for place in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_ZONE_FILE)):
+        name = place.rpartition("/zoneinfo/")[2]
+        with suppress(BadSetting):
+            check_zone(name)
+            return name
+    return "UTC"
 
 
 def read_clocks() -> Clocks:
@@ -87,13 +103,14 @@ class Timers:
         *,
         owner: Owner,
         name: str = "",
-        zone: str = "UTC",
+        zone: str = LOCAL_ZONE,
         hours: str = "",
         missed: Missed = "once",
         jitter: float = 0.0,
         silent: bool = False,
     ) -> Timer:
         """Send a session a message at a time. The same timer again is the same one."""
+        zone = machine_zone() if zone == LOCAL_ZONE else zone
         check_message(text)
         _check_name(name)
         clocks = self._clocks()

@@ -13,7 +13,7 @@ from holdfast.core.timers import JITTER_SECONDS_MAX, Missed, describe_schedule
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation
-from holdfast.engine.timers import NAME_CHARS_MAX, Timers
+from holdfast.engine.timers import LOCAL_ZONE, NAME_CHARS_MAX, Timers
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import UsageError
 
@@ -88,8 +88,12 @@ class SetTimer(Operation[TimerRow], frozen=True):
     text: Annotated[_Text, _WORDS]
     session_key: SessionName = "current"
     zone: Annotated[
-        str, Meta(description="The time zone of the dates, as Europe/Berlin.", max_length=100)
-    ] = "UTC"
+        str,
+        Meta(
+            description="The time zone of the dates, as Europe/Berlin; the machine's unless given.",
+            max_length=100,
+        ),
+    ] = LOCAL_ZONE
     name: Annotated[
         str, Meta(description="A name for it; made up unless given.", max_length=NAME_CHARS_MAX)
     ] = ""
