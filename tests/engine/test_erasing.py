@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.stores.jsonl.test_index import QuickDisk
+from tests.stores.search.test_shredding import bytes_written
 from tests.support.databases import read_index
 from tests.support.runs import is_whole
 
@@ -252,8 +254,8 @@ def test_an_erased_owner_leaves_no_word(root: Path) -> None:
 def test_an_erasure_writes_a_file_once_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_vectors: bool
 ) -> None:
-    """However many sessions one call erases: the list of sessions; and the index of memory where
-    it has vectors, which are stored as they are."""
+    """However many sessions one call erases: the index of memory, where it has vectors, which are
+    stored as they are. Another one is never written anew."""
     written: list[str] = []
     compact = SqliteCache.compact
 
@@ -272,7 +274,42 @@ def test_an_erasure_writes_a_file_once_at_most(
             store.search_index.vectors.use_model("one")
         monkeypatch.setattr(SqliteCache, "compact", spy)
         assert len(erase_owner(store, OWNER).sessions) == 6
-    assert sorted(written) == ["index.sqlite3", *(["recall.sqlite3"] if has_vectors else [])]
+    assert written == (["recall.sqlite3"] if has_vectors else [])
+
+
+@pytest.mark.files_only("it counts the bytes of files, and which are opened")
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs the counters of Linux")
+def test_an_erasure_costs_what_it_erases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among ten times as many sessions, living and removed, it writes as much and opens as many
+    logs; what it writes beyond its own logs is a few pages of each index."""
+    written, opened, open_file = {}, {}, os.open
+    for others in (40, 400):
+        root = tmp_path / str(others)
+        with JsonlStore(root, disk=QuickDisk()) as store:
+            for number in range(others + 10):
+                owner = OWNER if number < 10 else f"owner-{number // 10}"
+                key = SessionKey("main", f"s{number}")
+                store.create(key, owner=NamedOwner(owner))
+                store.append(key, [User(content=f"{'words ' * 300}{number}")], expect=ANY_HEAD)
+                if number % 4 == 0:
+                    store.remove(key)
+            store.sessions(owner=ANY_OWNER)
+            store.removed_keys(owner=ANY_OWNER)
+        logs: list[str] = []
+
+        def spy(name: str, *rest: Any, logs: list[str] = logs, **more: Any) -> int:
+            logs.extend([name] if str(name).endswith((".jsonl", ".erasing")) else [])
+            return open_file(name, *rest, **more)
+
+        with JsonlStore(root, disk=QuickDisk()) as store, monkeypatch.context() as patch:
+            patch.setattr(os, "open", spy)
+            before = bytes_written()
+            assert len(erase_owner(store, OWNER).sessions) == 10
+            written[others], opened[others] = bytes_written() - before, len(logs)
+            left = store.sessions(owner=ANY_OWNER)
+            assert len(left) == others * 3 // 4 + others % 4
+    assert opened[400] == opened[40] <= 100
+    assert written[400] <= 1.5 * written[40]
 
 
 def test_an_erasure_lists_no_session_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +356,8 @@ def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
     """The numbers of a dry run are those of the erasure."""
     with JsonlStore(root) as store:
         store.sessions(owner=ANY_OWNER)
-        caches = ("-shm", "index.changes")  # what any listing writes to
+        # What any listing writes to: the index of sessions knows those in the trash as well.
+        caches = ("-shm", "index.changes", "index.sqlite3-wal")
         files = [path for path in root.rglob("*") if path.is_file()]
         files = [path for path in files if not path.name.endswith(caches)]
         before = [path.read_bytes() for path in files]

@@ -144,13 +144,7 @@ def digest_of(key: SessionKey) -> str:
 def _keys_of_owner(store: SessionStore, owner: NamedOwner) -> list[SessionKey]:
     """The keys with a log of that owner: living, removed, or half erased."""
     keys = {info.key for info in store.sessions(owner=owner)}
-    for key in {*(trashed.key for trashed in store.trash()), *store.erasures()} - keys:
-        try:
-            store.erasable(key, owner=owner)
-        except NoSuchSession:
-            continue
-        keys.add(key)
-    return sorted(keys)
+    return sorted(keys | store.removed_keys(owner=owner))
 
 
 def _plan(
@@ -162,20 +156,16 @@ def _plan(
 
     In this order a session is there to be named until all its copies are gone.
     """
-    removed = {*(trashed.key for trashed in store.trash()), *store.erasures()}
     copies: dict[SessionKey, ErasableSession] = {}
-
-    def look_at(keys: Iterable[SessionKey]) -> None:
-        for key in sorted({*keys} - copies.keys()):
+    names = {str(key) for key in keys}
+    while names:  # also copies of copies
+        found = {info.key for info in store.possible_copies(names) if info.reason == "repair"}
+        found |= store.removed_keys(owner=owner, repaired_from=names)
+        new = sorted(found - copies.keys())
+        for key in new:
             with suppress(NoSuchSession):  # of another owner
                 copies[key] = store.erasable(key, owner=owner)
-
-    look_at(removed)
-    names = {str(key) for key in (*keys, *copies)}
-    while names:  # also copies of copies
-        found = [info for info in store.possible_copies(names) if info.reason == "repair"]
-        names = {str(info.key) for info in found if info.key not in copies}
-        look_at(info.key for info in found)
+        names = {str(key) for key in new}
     plans: dict[SessionKey, ErasableSession] = {}
 
     def add(key: SessionKey) -> None:

@@ -328,6 +328,13 @@ class SessionEraser(ABC):
         """Return the keys whose erasure has begun and is not finished."""
 
     @abstractmethod
+    def removed_keys(
+        self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
+    ) -> set[SessionKey]:
+        """Return the keys that have a log of that owner in the trash or in an erasure that began;
+        with `repaired_from`, one that is a repaired copy of these sessions (`agent/id`)."""
+
+    @abstractmethod
     def finish_erasure(self, key: SessionKey) -> None:
         """Delete the logs of an erasure that has begun."""
 

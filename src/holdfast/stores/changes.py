@@ -31,7 +31,7 @@ from holdfast.errors import PathRejected
 from holdfast.stores.files import FILE_MODE, is_private, open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 NAME: Final = "index.changes"
 _NUMBER_BYTES: Final = 8
@@ -127,6 +127,20 @@ class Changes:
             numbers[_NUMBER_BYTES:_HEADER_BYTES] = os.urandom(_NUMBER_BYTES)
             os.ftruncate(self._fd, _HEADER_BYTES)
 
+    def forget(self, keys: Collection[SessionKey]) -> None:
+        """Overwrite the names of sessions in the list where they stand: whoever is reading or
+        adding to it meanwhile finds everything else."""
+        with suppress(OSError, ValueError, PathRejected), self._exclusive():
+            self._open()
+            size = os.fstat(self._fd).st_size
+            data = os.pread(self._fd, size - _HEADER_BYTES, _HEADER_BYTES)
+            fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                for offset, length in _places(data, keys):
+                    os.pwrite(fd, b"\n" * length, _HEADER_BYTES + offset)
+            finally:
+                os.close(fd)
+
     def close(self) -> None:
         """Release the file; the next call opens it again."""
         with self._exclusive():
@@ -186,6 +200,16 @@ def _keys(data: bytes) -> Iterator[SessionKey]:
         agent, _, session = line.decode("ascii", "replace").partition("/")
         if agent and session and is_name(agent) and is_name(session):
             yield SessionKey(agent, session)
+
+
+def _places(data: bytes, keys: Collection[SessionKey]) -> Iterator[tuple[int, int]]:
+    """Yield where a list names one of these sessions, and how long the name is."""
+    names = {str(key).encode() for key in keys}
+    offset = 0
+    for line in data.split(b"\n"):
+        if line in names:
+            yield offset, len(line)
+        offset += len(line) + 1
 
 
 def _boot() -> str:

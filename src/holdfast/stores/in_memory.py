@@ -223,6 +223,18 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
     def erasures(self) -> list[SessionKey]:
         return sorted({log.key for log in self._erasing})
 
+    def removed_keys(
+        self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
+    ) -> set[SessionKey]:
+        with self._mutex:
+            logs = [*(log for _trashed, log in self._trash), *self._erasing]
+        return {
+            log.key
+            for log in logs
+            if _is_of(log, owner)
+            and (repaired_from is None or _repaired_from(log) in repaired_from)
+        }
+
     def finish_erasure(self, key: SessionKey) -> None:
         with self._mutex:
             self._erasing = [log for log in self._erasing if log.key != key]
@@ -254,6 +266,11 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
         removed = (log for _trashed, log in self._trash)
         logs = (*self._logs.values(), *removed, *self._erasing)
         return [log for log in logs if log.key == key]
+
+
+def _repaired_from(log: MemoryLog) -> str | None:
+    first = opening(log)
+    return first.parent_session if first and first.reason == "repair" else None
 
 
 def _is_of(log: MemoryLog, owner: OwnerFilter) -> bool:

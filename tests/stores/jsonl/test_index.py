@@ -562,21 +562,23 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("DROP TABLE sessions"),
     _sql("DROP TABLE sessions", "CREATE TABLE sessions (agent TEXT, session TEXT)"),
     _sql("ALTER TABLE sessions ADD COLUMN more TEXT NOT NULL DEFAULT ''"),
-    _sql("ALTER TABLE sessions DROP COLUMN title"),
+    _sql("ALTER TABLE sessions DROP COLUMN mtime_ns"),
     _sql("DROP TABLE sessions", "CREATE VIEW sessions AS SELECT 1 AS agent"),
     _sql("PRAGMA user_version = 99"),
     _sql("PRAGMA user_version = 0"),
     _sql("DROP TABLE sessions", "CREATE TABLE sessions (x)", "PRAGMA user_version = 7"),
     _sql("DELETE FROM sessions"),
     _sql("UPDATE sessions SET size = size + 1"),
-    _sql("UPDATE sessions SET last_active = 'yesterday'"),
-    _sql("UPDATE sessions SET label = x'ff00'"),
-    _sql("UPDATE sessions SET title = CAST(x'ff00' AS TEXT)"),
-    _sql("UPDATE sessions SET records = 'many'"),
-    _sql("UPDATE sessions SET fingerprint = 'text', inode = 'text'"),
+    _sql("UPDATE sessions SET active = 'yesterday'"),
+    _sql("UPDATE sessions SET data = x'ff00'"),
+    _sql("UPDATE sessions SET data = CAST(x'ff00' AS TEXT)"),
+    _sql("UPDATE sessions SET data = zeroblob(200)"),
+    _sql("UPDATE sessions SET data = 'text', inode = 'text'"),
+    _sql("UPDATE keys SET key = zeroblob(16)"),
+    _sql("DELETE FROM keys"),
     _sql(
-        "INSERT INTO sessions SELECT 'ghost', session, 1, 1, 1, 1, 1, x'', '', '', 1, 1, 1, 1, 1, "
-        "'', NULL, NULL, NULL, x'7b7d', '', 1, 1, 1 FROM sessions LIMIT 1"
+        "INSERT INTO sessions SELECT x'00', inode, size, mtime_ns, ctime_ns, active, agent, owner, "
+        "label, parent, is_labelled, key, data FROM sessions LIMIT 1"
     ),
 ]
 

@@ -158,9 +158,10 @@ def filled(root: Path, count: int, clock: Time) -> JsonlStore:
     store = JsonlStore(root, disk=QuickDisk(), clock=clock)
     store.create(SessionKey("main", "s0"))
     folder = root / "agents" / "main" / "sessions"
-    header = (folder / "s0.jsonl").read_bytes()
+    header = msgspec.json.decode((folder / "s0.jsonl").read_bytes())
     for number in range(1, count):
-        (folder / f"s{number}.jsonl").write_bytes(header.replace(b'"s0"', f'"s{number}"'.encode()))
+        made = {**header, "id": f"s{number}", "ts": header["ts"] - number}
+        (folder / f"s{number}.jsonl").write_bytes(msgspec.json.encode(made) + b"\n")
     assert len(store.sessions(owner=ANY_OWNER)) == count
     return store
 
@@ -214,7 +215,7 @@ def test_a_look_at_every_file_reads_no_other_row(
         read: list[SessionKey] = []
         row_of, read_row = index.row_of, index.read_row
 
-        def spy_row(row: tuple[Any, ...]) -> index.IndexRow:
+        def spy_row(row: tuple[Any, ...]) -> tuple[SessionKey, index.IndexRow]:
             made.append(row)
             return row_of(row)
 
@@ -313,9 +314,9 @@ def test_possible_copies_are_found_by_their_origin(tmp_path: Path) -> None:
         store.create(SessionKey("main", "copy"), parent_session="main/origin")
         store.sessions(owner=ANY_OWNER)
     query = index.PageQuery(None, ANY_OWNER, None, None, None, parents=["main/origin"])
-    where, values = query.sql
+    [(statement, values)] = query.statements
     with closing(sqlite3.connect(tmp_path / "index.sqlite3")) as db:
-        plan = db.execute(f"EXPLAIN QUERY PLAN SELECT * FROM sessions {where}", values).fetchall()
-        found = db.execute(f"SELECT session FROM sessions {where}", values).fetchall()
-    assert found == [("copy",)]
-    assert [row[3] for row in plan if row[3].startswith("SCAN sessions")] == []
+        plan = db.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+        found = [index.row_of(row)[0] for row in db.execute(statement, values)]
+    assert found == [SessionKey("main", "copy")]
+    assert [row[3] for row in plan if row[3].startswith("SCAN s")] == []

@@ -379,7 +379,10 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "append": {"expect": ANY_HEAD},
     "extend_log": {"at": 0},
     "fork": {"at": None},
-    **{name: {"owner": ANY_OWNER} for name in ("sessions", "erasable", "begin_erasure")},
+    **{
+        name: {"owner": ANY_OWNER}
+        for name in ("sessions", "erasable", "begin_erasure", "removed_keys")
+    },
 }
 STEPS = {"append_batch", "create_log", "open_log", "locate"}
 """Steps of other methods."""

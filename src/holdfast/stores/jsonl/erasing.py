@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.views import opening
-from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, is_wanted, owner_of
+from holdfast.core.owners import ANY_OWNER, UNKNOWN_OWNER, filter_text, is_wanted, owner_of
 from holdfast.errors import NoSuchSession
 from holdfast.ports.sessions import SessionEraser, copies_among, describe_logs
 from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
 from holdfast.stores.jsonl.catalogue import FileCatalogue
-from holdfast.stores.jsonl.folders import SUFFIX, TRASH, sessions_of
-from holdfast.stores.jsonl.index import PageQuery
+from holdfast.stores.jsonl.folders import SUFFIX, TRASH, names_in, sessions_of
+from holdfast.stores.jsonl.index import PageQuery, RemovedLog, digest_of
 from holdfast.stores.jsonl.log import FileLog, hashes_in
 
 if TYPE_CHECKING:
@@ -58,9 +58,28 @@ class FileEraser(FileCatalogue, SessionEraser):
         return sorted({key for key, suffix in filter(None, found) if suffix == _ERASING})
 
     def finish_erasure(self, key: SessionKey) -> None:
-        for name, _status in self._folders.listing(TRASH):
+        for name in names_in(self.root, TRASH, _prefix(key)):
             if _key_in_trash(name) == (key, _ERASING):
                 self._folders.unlink(TRASH, name)
+
+    def removed_keys(
+        self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
+    ) -> set[SessionKey]:
+        names = filter_text(owner)
+        whose = None if names is None else digest_of("owner", names)
+        origins = {digest_of("session", name) for name in repaired_from or ()}
+        files = [
+            (name, status, found[0])
+            for name, status in self._folders.listing(TRASH)
+            if (found := _key_in_trash(name)) is not None and stat.S_ISREG(status.st_mode)
+        ]
+        logs = self._index.removed([file[:2] for file in files], partial(_read_removed, self.root))
+        return {
+            key
+            for (_name, _status, key), log in zip(files, logs, strict=True)
+            if whose in (None, log.owner)
+            and (repaired_from is None or log.repaired_from in origins)
+        }
 
     def hash_candidates(
         self, *, of: SessionKey | None = None, besides: SessionKey | None = None
@@ -86,7 +105,7 @@ class FileEraser(FileCatalogue, SessionEraser):
         self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
     ) -> None:
         if sessions:
-            self._index.erase(sessions)
+            self._index.erase(sessions, living=self._look_at(sessions))
         # The index that searches use is in memory once its file did not work, and has words there.
         self._close_search_index()
         index = self._open_search_index()
@@ -110,31 +129,15 @@ class FileEraser(FileCatalogue, SessionEraser):
 
     def _logs_of(self, key: SessionKey, owner: OwnerFilter) -> Iterator[FileLog]:
         """Yield the logs of a key: the session, the removed ones and those being erased."""
-        for parts, name in self._log_names(key):
-            with explaining_read(f"session `{key.session}`"):
-                try:
-                    folder = open_folder(self.root, parts)
-                except FileNotFoundError:
-                    continue
-                try:
-                    fd = open_file(folder, name, os.O_RDONLY)
-                except FileNotFoundError:
-                    continue  # moved meanwhile
-                finally:
-                    os.close(folder)
-                try:
-                    log = FileLog(key, fd, os.fstat(fd).st_size)
-                    if _is_of(log, owner):
-                        yield log
-                finally:
-                    os.close(fd)
-
-    def _log_names(self, key: SessionKey) -> Iterator[tuple[tuple[str, ...], str]]:
-        yield sessions_of(key.agent), key.session + SUFFIX
-        for name, status in self._folders.listing(TRASH):
-            found = _key_in_trash(name)
-            if stat.S_ISREG(status.st_mode) and found is not None and found[0] == key:
-                yield TRASH, name
+        for parts, name in _log_names(self.root, key):
+            with (
+                explaining_read(f"session `{key.session}`"),
+                suppress(FileNotFoundError),
+                _open_in(self.root, parts, name) as fd,
+            ):
+                log = FileLog(key, fd, os.fstat(fd).st_size)
+                if _is_of(log, owner):
+                    yield log
 
     def _condemn(self, key: SessionKey, owner: OwnerFilter) -> None:
         """Rename the removed logs of a key, so that none of them can be restored."""
@@ -162,7 +165,7 @@ class FileEraser(FileCatalogue, SessionEraser):
     def _delete_side_files(self, key: SessionKey) -> None:
         """Delete what stands beside a log that is gone: summary, writer, quarantine, leftovers."""
         parts = sessions_of(key.agent)
-        names = [name for name, _status in self._folders.listing(parts)]
+        names = names_in(self.root, parts, f"{key.session}.", f".{key.session}.")
         if key.session + SUFFIX in names:
             return  # the id is in use again, by another owner
         for name in names:
@@ -170,9 +173,55 @@ class FileEraser(FileCatalogue, SessionEraser):
                 self._folders.unlink(parts, name)
 
 
+def _log_names(root: str, key: SessionKey) -> Iterator[tuple[tuple[str, ...], str]]:
+    yield sessions_of(key.agent), key.session + SUFFIX
+    for name in names_in(root, TRASH, _prefix(key)):
+        found = _key_in_trash(name)
+        if found is not None and found[0] == key:
+            yield TRASH, name
+
+
+def _read_removed(root: str, name: str) -> RemovedLog:
+    """Read the header of a log in the trash."""
+    found, first = _key_in_trash(name), None
+    assert found is not None
+    with (
+        explaining_read(f"`{name}`"),
+        suppress(FileNotFoundError),  # moved meanwhile
+        _open_in(root, TRASH, name) as fd,
+    ):
+        first = opening(FileLog(found[0], fd, os.fstat(fd).st_size))
+    if first is None:
+        return RemovedLog(None, None)
+    origin = first.parent_session if first.reason == "repair" else None
+    return RemovedLog(
+        None if first.owner is None else digest_of("owner", first.owner),
+        digest_of("session", origin) if origin else None,
+    )
+
+
+@contextmanager
+def _open_in(root: str, parts: tuple[str, ...], name: str) -> Iterator[int]:
+    """Open a file. Raises `FileNotFoundError` where it was moved meanwhile."""
+    folder = open_folder(root, parts)
+    try:
+        fd = open_file(folder, name, os.O_RDONLY)
+    finally:
+        os.close(folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def _is_of(log: FileLog, owner: OwnerFilter) -> bool:
     first = opening(log)
     return is_wanted(owner_of(first.owner) if first else UNKNOWN_OWNER, owner)
+
+
+def _prefix(key: SessionKey) -> str:
+    """Return how the names of a session's logs in the trash begin."""
+    return f"{key.agent}.{key.session}."
 
 
 def _key_in_trash(name: str) -> tuple[SessionKey, str] | None:

@@ -220,6 +220,19 @@ class Folders:
                 os.close(folder)
 
 
+def names_in(root: str, parts: tuple[str, ...], *prefixes: str) -> list[str]:
+    """Return the names in a folder that begin so; no file is looked at."""
+    with explaining(f"list `{os.path.join(root, *parts)}`"):
+        try:
+            folder = open_folder(root, parts)
+        except FileNotFoundError:
+            return []
+        try:
+            return [name for name in os.listdir(folder) if name.startswith(prefixes)]
+        finally:
+            os.close(folder)
+
+
 def _statuses(folder: int, suffix: str) -> list[tuple[str, os.stat_result]]:
     found = []
     with os.scandir(folder) as entries:

@@ -11,14 +11,20 @@ logs are read.
 A listing of everything looks at the status of every file. A page of a large root looks at those
 of its own sessions, and of the sessions that `index.changes` names; every file is looked at once a
 minute as well, for what other programs changed.
+
+What has words is scrambled, each row by a key of its own, and names that a listing asks for are
+digests: an erasure overwrites keys, and writes no page for what others have. Ids of records are
+asked for by their beginning and stored as they are: where there were any, the file is written anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -31,13 +37,15 @@ from holdfast.core.log.views import MESSAGE_KEY, key_of, opening
 from holdfast.core.log.walk import outline_lines, record_at, records_that_count
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import filter_text
-from holdfast.core.text.typed import convert_typed
-from holdfast.errors import NoSuchSession, PathRejected, StoreError
+from holdfast.core.text.cut import scrub
+from holdfast.core.text.typed import convert_typed, decode_typed
+from holdfast.errors import BadId, NoSuchSession, PathRejected, StoreError
 from holdfast.ports.sessions import SessionInfo, session_info
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
 from holdfast.stores.lines import Forward
+from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
 from holdfast.stores.sqlite_files import SqliteCache
 
 if TYPE_CHECKING:
@@ -51,16 +59,23 @@ if TYPE_CHECKING:
     from holdfast.stores.seed import SeedLabels
 
 
+T = TypeVar("T")
+
 _GROWN_BYTES_MIN: Final = 256 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
 """The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
-_FACTS: Final = tuple(Facts.__struct_fields__)
 COLUMNS: Final = (
-    *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
-    *_FACTS,
-    *("totals", "newest_id", "is_sorted", "is_labelled", "active"),
+    *("place", "inode", "size", "mtime_ns", "ctime_ns", "active"),
+    *("agent", "owner", "label", "parent", "is_labelled", "key", "data"),
 )
+
+
+class RemovedLog(NamedTuple):
+    """Digests of the names in the header of a log in the trash."""
+
+    owner: bytes | None
+    repaired_from: bytes | None
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -186,36 +201,69 @@ def info_of(key: SessionKey, row: IndexRow) -> SessionInfo:
     return msgspec.structs.replace(info, last_active=row.active)
 
 
-def row_of(values: tuple[Any, ...]) -> IndexRow:
-    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-5]
-    totals, newest, is_sorted, is_labelled, _active = values[-5:]
-    fields = {
-        "stamp": stamp,
-        "scanned": scanned,
-        "fingerprint": fingerprint,
-        "facts": dict(zip(_FACTS, facts, strict=True)),
-        "totals": msgspec.json.decode(totals),
-        "order": {"newest": newest, "is_sorted": is_sorted == 1},
-        "is_labelled": is_labelled == 1,
-    }
-    return convert_typed(fields, IndexRow)
+class _Stored(msgspec.Struct, array_like=True, frozen=True):
+    """The part of a row that is scrambled."""
+
+    agent: str
+    session: str
+    scanned: int
+    fingerprint: bytes
+    facts: Facts
+    totals: bytes
+    """As JSON: its numbers may be larger than those of MessagePack."""
+    order: IdOrder
 
 
-def values_of(key: SessionKey, row: IndexRow) -> tuple[Any, ...]:
+def row_of(values: tuple[Any, ...]) -> tuple[SessionKey, IndexRow]:
+    """Return the session of a row, and the row. Raises where it is not as it was stored."""
+    place, *stamp, is_labelled, number, secret, data = values
+    found = msgspec.msgpack.decode(Key(number, secret).restore(data))
+    stored = convert_typed(found, _Stored)
+    totals = decode_typed(stored.totals, SessionTotals)
+    fields = (stored.scanned, stored.fingerprint, stored.facts, totals, stored.order)
+    row = IndexRow(convert_typed(stamp, tuple[int, int, int, int]), *fields, is_labelled == 1)
+    key = SessionKey(stored.agent, stored.session)
+    if place != place_of(key):
+        raise msgspec.ValidationError(f"the row of `{key}` is in another place")
+    return key, row
+
+
+def values_of(key: SessionKey, row: IndexRow, secret: Key) -> tuple[Any, ...]:
+    """Return a row as it is stored."""
+    facts = row.facts
+    totals = msgspec.json.encode(row.totals)
+    names = (key.agent, key.session)
+    stored = _Stored(*names, row.scanned, row.fingerprint, facts, totals, row.order)
     return (
-        *(key.agent, key.session, *row.stamp, row.scanned, row.fingerprint),
-        *msgspec.structs.astuple(row.facts),
-        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted),
-        *(row.is_labelled, row.active),
+        *(place_of(key), *row.stamp, row.active, digest_of("agent", key.agent)),
+        None if facts.owner is None else digest_of("owner", facts.owner),
+        digest_of("label", facts.label),
+        None if facts.parent_session is None else _parent_of(facts.parent_session),
+        *(row.is_labelled, secret.id, secret.scramble(msgspec.msgpack.encode(stored))),
     )
+
+
+def place_of(key: SessionKey) -> bytes:
+    """Return what stands for a session in the tables."""
+    return digest_of("session", str(key))
+
+
+def _parent_of(name: str) -> str:
+    """Return what stands for an origin: as text, for lists of them are passed as JSON."""
+    return digest_of("session", name).hex()
+
+
+def digest_of(kind: str, name: str) -> bytes:
+    """Return what stands for a name in the tables: it has no words."""
+    return hashlib.blake2b(scrub(f"{kind}\n{name}").encode(), digest_size=16).digest()
 
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS id_logs (
-    log INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL,
+    log INTEGER PRIMARY KEY AUTOINCREMENT, place BLOB NOT NULL UNIQUE,
     inode INTEGER NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    fingerprint BLOB NOT NULL, UNIQUE (agent, session)
+    fingerprint BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS record_ids (
     log INTEGER NOT NULL, id BLOB NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (log, id)
@@ -226,7 +274,9 @@ TABLES: Final = ("id_logs", "record_ids")
 _AFTER: Final = b"\xff"
 """Sorts after every text."""
 _KNOWN: Final = """SELECT log, inode, size, mtime_ns, ctime_ns, fingerprint FROM id_logs
-  WHERE agent = ? AND session = ?"""
+  WHERE place = ?"""
+_HAD_IDS: Final = "SELECT 1 FROM sqlite_sequence WHERE name = 'id_logs'"
+"""SQLite keeps the largest number that a log ever had there."""
 _NEAR: Final = """SELECT id, position FROM record_ids WHERE log = ? AND id >= ? AND id < ?
   ORDER BY id LIMIT ?"""
 
@@ -236,7 +286,7 @@ def find_ids(
 ) -> dict[str, int] | None:
     """Return the first ids that begin with a prefix, with the positions of their records: that
     one alone where it is an id itself. None where the tables do not know this log as it is."""
-    known = db.execute(_KNOWN, (log.key.agent, log.key.session)).fetchone()
+    known = db.execute(_KNOWN, (place_of(log.key),)).fetchone()
     if known is None or tuple(known[1:5]) != row.stamp:
         return None
     name = prefix.encode()
@@ -258,19 +308,19 @@ def store_ids(
 
     `fingerprint` are the bytes before the end that the tables know, as the log has them now.
     """
-    names = (log.key.agent, log.key.session)
-    known = db.execute(_KNOWN, names).fetchone()
+    place = place_of(log.key)
+    known = db.execute(_KNOWN, (place,)).fetchone()
     start = 0
     if known is not None and _has_grown(known, row, fingerprint):
         start = known[2]
     else:
-        delete_ids(db, [names])
+        delete_ids(db, [place])
         db.execute(
-            "INSERT INTO id_logs (agent, session, inode, size, mtime_ns, ctime_ns, fingerprint)"
-            " VALUES (?, ?, 0, 0, 0, 0, x'')",
-            names,
+            "INSERT INTO id_logs (place, inode, size, mtime_ns, ctime_ns, fingerprint)"
+            " VALUES (?, 0, 0, 0, 0, x'')",
+            (place,),
         )
-    number = db.execute(_KNOWN, names).fetchone()[0]
+    number = db.execute(_KNOWN, (place,)).fetchone()[0]
     # The first record with an id has it.
     db.executemany(
         "INSERT OR IGNORE INTO record_ids VALUES (?, ?, ?)",
@@ -285,14 +335,14 @@ def store_ids(
 
 def end_of_ids(db: sqlite3.Connection, log: FileLog) -> int:
     """Return the byte up to which the tables know a log, as it was then; 0 for none."""
-    known = db.execute(_KNOWN, (log.key.agent, log.key.session)).fetchone()
+    known = db.execute(_KNOWN, (place_of(log.key),)).fetchone()
     return 0 if known is None else int(known[2])
 
 
-def delete_ids(db: sqlite3.Connection, sessions: Iterable[tuple[str, str]]) -> None:
+def delete_ids(db: sqlite3.Connection, places: Iterable[bytes]) -> None:
     """Delete the ids of sessions."""
-    for names in sessions:
-        known = db.execute(_KNOWN, names).fetchone()
+    for place in places:
+        known = db.execute(_KNOWN, (place,)).fetchone()
         if known is not None:
             db.execute("DELETE FROM record_ids WHERE log = ?", known[:1])
             db.execute("DELETE FROM id_logs WHERE log = ?", known[:1])
@@ -356,7 +406,7 @@ class MessageKeys:
         return seen
 
 
-_VERSION: Final = 9
+_VERSION: Final = 10
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1
@@ -368,44 +418,45 @@ _LOOK_SECONDS: Final = 60.0
 _PAGE_ATTEMPTS: Final = 4
 """Of making a page from rows that hold for their files, while others are changing them."""
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
+{KEYS_TABLE};
 CREATE TABLE IF NOT EXISTS sessions (
-    agent TEXT NOT NULL, session TEXT NOT NULL,
+    place BLOB PRIMARY KEY,
     inode INTEGER NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    scanned INTEGER NOT NULL, fingerprint BLOB NOT NULL,
-    label TEXT NOT NULL, title TEXT NOT NULL,
-    created REAL NOT NULL, last_active REAL NOT NULL,
-    records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
-    head TEXT NOT NULL, parent_session TEXT, reason TEXT, owner TEXT,
-    totals BLOB NOT NULL, newest_id TEXT NOT NULL, is_sorted INTEGER NOT NULL,
-    is_labelled INTEGER NOT NULL, active REAL NOT NULL,
-    PRIMARY KEY (agent, session)
+    active REAL NOT NULL, agent BLOB NOT NULL, owner BLOB, label BLOB NOT NULL, parent TEXT,
+    is_labelled INTEGER NOT NULL, key INTEGER NOT NULL, data BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC, agent, session);
-CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC, session);
-CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC, agent, session);
-CREATE INDEX IF NOT EXISTS by_label ON sessions (label, owner, active DESC, agent, session);
-CREATE INDEX IF NOT EXISTS by_parent ON sessions (parent_session)
-    WHERE parent_session IS NOT NULL;
+CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC);
+CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC);
+CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC);
+CREATE INDEX IF NOT EXISTS by_label ON sessions (label, owner, active DESC);
+CREATE INDEX IF NOT EXISTS by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 CREATE INDEX IF NOT EXISTS unlabelled ON sessions (agent) WHERE NOT is_labelled;
+CREATE TABLE IF NOT EXISTS removed (
+    place BLOB PRIMARY KEY,
+    inode INTEGER NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    owner BLOB, repaired_from BLOB
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
 """
-_SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM sessions"  # noqa: S608 - constants only
-_STAMPS: Final = "SELECT agent, session, inode, size, mtime_ns, ctime_ns FROM sessions"
-_COPIES: Final = "(parent_session IN (SELECT value FROM json_each(?)) OR owner IS NULL)"
+_STAMP: Final = "inode, size, mtime_ns, ctime_ns"
+_SELECT: Final = f"""SELECT place, {_STAMP}, is_labelled, k.id, k.key, data
+  FROM sessions s JOIN keys k ON k.id = s.key"""  # noqa: S608 - constants only
+_STAMPS: Final = f"SELECT place, {_STAMP} FROM sessions"  # noqa: S608 - constants only
+_COPIES: Final = "(parent IN (SELECT value FROM json_each(?)) OR owner IS NULL)"
+_REMOVED: Final = f"SELECT place, {_STAMP}, owner, repaired_from FROM removed"  # noqa: S608 - constants only
 _UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
+_KEY: Final = "SELECT k.id, k.key FROM sessions s JOIN keys k ON k.id = s.key WHERE place = ?"
 _UPSERT: Final = (
     f"INSERT INTO sessions ({', '.join(COLUMNS)}) "  # noqa: S608 - constants only
-    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (agent, session) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[2:])
+    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (place) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[1:])
     # A row of an older state, by a process that was slow, does not replace a newer one.
     + " WHERE excluded.ctime_ns >= sessions.ctime_ns"
     " OR (excluded.inode = sessions.inode AND excluded.size > sessions.size)"
 )
-
-_Name = tuple[str, str]
-"""The agent and the session of a row."""
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -429,27 +480,45 @@ class PageQuery(msgspec.Struct, frozen=True):
 
     @property
     def sql(self) -> tuple[str, tuple[Any, ...]]:
-        """The end of the statement, and its values."""
-        chosen: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{column} = ?", (value,))
-            for column, value in (
-                ("agent", self.agent),
-                ("owner", filter_text(self.owner)),
-                ("label", self.label),
-            )
+        """The condition of the statement, and its values; without the place where it begins."""
+        owner = filter_text(self.owner)
+        chosen: list[tuple[str, Any]] = [
+            (f"{column} = ?", digest_of(column, value))
+            for column, value in (("agent", self.agent), ("owner", owner), ("label", self.label))
             if value is not None
         ]
         if self.parents is not None:
-            names = msgspec.json.encode(sorted(self.parents)).decode()
-            chosen.append((_COPIES, (names,)))
+            names = [_parent_of(name) for name in sorted(self.parents)]
+            chosen.append((_COPIES, msgspec.json.encode(names).decode()))
+        where = " AND ".join(text for text, _value in chosen) or "1"
+        return where, tuple(value for _text, value in chosen)
+
+    @property
+    def statements(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The statements whose rows have the page: the sessions of the very time where it begins,
+        and those before, to the end of the time where it ends. Their names tell the order of
+        sessions of one time, and rows have digests of names."""
+        where, values = self.sql
         if self.after is not None:
-            time, key = self.after.last_active, self.after.key
-            place = "active <= ? AND (active < ? OR (agent, session) > (?, ?))"
-            chosen.append((place, (time, time, key.agent, key.session)))
-        where = " AND ".join(text for text, _values in chosen) or "1"
-        values = [value for _text, given in chosen for value in given]
-        order = "ORDER BY active DESC, agent, session LIMIT ?"
-        return f" WHERE {where} {order}", (*values, -1 if self.limit is None else self.limit)
+            time = self.after.last_active
+            yield f"{_SELECT} WHERE {where} AND active = ?", (*values, time)
+            where, values = f"{where} AND active < ?", (*values, time)
+        if self.limit is None or self.limit < 0:
+            yield f"{_SELECT} WHERE {where}", values
+            return
+        newest = (
+            f"SELECT active FROM sessions WHERE {where} "  # noqa: S608 - constants only
+            "ORDER BY active DESC LIMIT ?"
+        )
+        where += f" AND active >= (SELECT min(active) FROM ({newest}))"  # noqa: S608 - as above
+        yield f"{_SELECT} WHERE {where}", (*values, *values, self.limit)
+
+    def cut(self, rows: Iterable[tuple[SessionKey, IndexRow]]) -> dict[SessionKey, IndexRow]:
+        """Return the page, in its order."""
+        after = None if self.after is None else (-self.after.last_active, self.after.key)
+        places = sorted(((-row.active, key), row) for key, row in rows)
+        wanted = [(place[1], row) for place, row in places if after is None or place > after]
+        return dict(wanted if self.limit is None or self.limit < 0 else wanted[: self.limit])
 
 
 class Index:
@@ -467,11 +536,10 @@ class Index:
         """Return the facts about these logs. `is_complete`: others are gone, and forgotten."""
         with self._mutex:
             seen = self._changes.look() if is_complete else None
-            rows = self._load()
+            rows = dict(self._select(_SELECT, (), row_of) or ())
             found, fresh = {}, []
             for file in logs:
-                known = rows.pop((file.key.agent, file.key.session), None)
-                row = known
+                row = known = rows.pop(file.key, None)
                 if row is None or row.stamp != stamp_of(file.status):
                     try:
                         row = read_row(file, known)
@@ -485,7 +553,8 @@ class Index:
             look = None
             if seen is not None and len(found) > _SMALL_ROOT:
                 look = _Look(now, len(found), seen)
-            self._save(fresh, gone=list(rows) if is_complete else [], look=look)
+            gone = [place_of(key) for key in rows] if is_complete else []
+            self._save(fresh, gone=gone, look=look)
             return _infos_of(self._seed_labels, found)
 
     def info(self, key: SessionKey, fd: int) -> SessionInfo:
@@ -510,12 +579,11 @@ class Index:
                 return None
             if query.label is not None and self._select(_UNLABELLED, (), bool) != []:
                 return None  # the statement does not know the labels of the seed's index file
-            where, values = query.sql
             for _attempt in range(_PAGE_ATTEMPTS):
-                found = self._select(_SELECT + where, values, row_of)
-                if found is None:
+                found = [self._select(*statement, row_of) for statement in query.statements]
+                if None in found:
                     return None  # no answer is not an empty page
-                rows = {SessionKey(row[0], row[1]): made for row, made in found}
+                rows = query.cut(row for some in found for row in some or ())
                 files = look_at(rows)
                 wrong = [
                     key
@@ -533,7 +601,7 @@ class Index:
     ) -> bool:
         """Bring the rows of changed sessions up to date; False where these are not known."""
         looks = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
-        last = looks[0][1] if looks else None
+        last = looks[0] if looks else None
         if last is None or last.sessions <= _SMALL_ROOT:
             return False
         if not last.looked <= now < last.looked + _LOOK_SECONDS:
@@ -549,14 +617,14 @@ class Index:
         """Compare every file with the stamp of its row, and read those that differ; False where a
         log cannot be read. No other row is read: a large root has many."""
         seen = self._changes.look()
-        stamps = self._select(_STAMPS, (), lambda row: row[2:])
+        stamps = self._select(_STAMPS, (), lambda row: (row[0], row[1:]))
         if seen is None or not stamps:
             return False
-        known = {(row[0], row[1]): stamp for row, stamp in stamps}
+        known = dict(stamps)
         number, differing = 0, []
         for file in everything():
             number += 1
-            if known.pop((file.key.agent, file.key.session), None) != stamp_of(file.status):
+            if known.pop(place_of(file.key), None) != stamp_of(file.status):
                 differing.append(file)
         if len(differing) > number // 2:
             return False  # most are new: all rows are read at once
@@ -582,7 +650,7 @@ class Index:
         """Make the rows of these sessions anew; False where a log cannot be read."""
         keys = list(keys)
         files = look_at(keys)
-        fresh, gone = [], [(key.agent, key.session) for key in keys if key not in files]
+        fresh, gone = [], [place_of(key) for key in keys if key not in files]
         for key, file in files.items():
             known = self._find_row(key)
             if known is not None and known.stamp == stamp_of(file.status):
@@ -590,7 +658,7 @@ class Index:
             try:
                 fresh.append((key, read_row(file, known)))
             except NoSuchSession:
-                gone.append((key.agent, key.session))
+                gone.append(place_of(key))
             except StoreError:
                 return False
         return self._save(fresh, gone=gone, look=look, instead_of=instead_of)
@@ -627,17 +695,36 @@ class Index:
                 return None
             return found
 
-    def erase(self, keys: Sequence[SessionKey]) -> None:
-        """Delete the rows of sessions for good."""
-        names = [(key.agent, key.session) for key in keys]
+    def removed(
+        self, files: Sequence[tuple[str, os.stat_result]], read: Callable[[str], RemovedLog]
+    ) -> list[RemovedLog]:
+        """Return the facts about files in the trash; `read` reads those that are new there."""
         with self._mutex:
-            self._changes.cut()
+            known = {row[0]: row[1:] for row in self._select(_REMOVED, (), tuple) or ()}
+            found, fresh = [], []
+            for name, status in files:
+                place, stamp = digest_of("removed", name), stamp_of(status)
+                values = known.pop(place, ())
+                if values[:4] != stamp:
+                    values = (*stamp, *read(name))
+                    fresh.append((place, *values))
+                found.append(RemovedLog(*values[4:]))
+            _save_removed(self._cache, fresh, list(known))
+            return found
+
+    def erase(self, keys: Sequence[SessionKey], *, living: Collection[SessionKey] = ()) -> None:
+        """Delete the rows of sessions for good; `living` are those whose id is in use again."""
+        places = [place_of(key) for key in keys]
+        with self._mutex:
+            self._changes.forget({*keys}.difference(living))
 
             def delete(db: sqlite3.Connection) -> bool:
-                _delete(db, names)
-                return True  # rows have words as they are
+                _delete(db, places)
+                return db.execute(_HAD_IDS).fetchone() is not None
 
             self._cache.erase(delete)
+            for key in living:
+                self._changes.mark(key)
 
     def close(self) -> None:
         """Close the files; the next listing opens them again."""
@@ -646,23 +733,19 @@ class Index:
             self._cache.close()
 
     def _find_row(self, key: SessionKey) -> IndexRow | None:
-        name = (key.agent, key.session)
-        return self._load(" WHERE agent = ? AND session = ?", name).get(name)
-
-    def _load(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[_Name, IndexRow]:
-        rows = self._select(_SELECT + where, values, row_of)
-        return {(row[0], row[1]): made for row, made in rows or ()}
+        found = self._select(f"{_SELECT} WHERE place = ?", (place_of(key),), row_of)
+        return found[0][1] if found else None
 
     def _select(
-        self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], Any]
-    ) -> list[tuple[tuple[Any, ...], Any]] | None:
-        """Return the rows, each with what `read` makes of it; None where the index is no use."""
+        self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], T]
+    ) -> list[T] | None:
+        """Return what `read` makes of each row; None where the index is no use."""
         import sqlite3
 
         for attempt in range(2):
             try:
                 rows = self._cache.connect().execute(statement, values).fetchall()
-                found = [(row, read(row)) for row in rows]
+                found = [read(row) for row in rows]
                 return None if attempt else found  # one that was just begun anew knows nothing
             except (OSError, PathRejected):
                 return None  # no root yet, or something else in the place of the index
@@ -674,14 +757,14 @@ class Index:
                     self._cache.close()
                     return None
                 self._cache.set_aside()  # its tables are not ours
-            except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeDecodeError, TypeError):
+            except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError, TypeError, BadId):
                 self._cache.set_aside()  # even the message of the error can hold its garbage
         return None
 
     def _save(
         self,
         fresh: list[tuple[SessionKey, IndexRow]],
-        gone: list[_Name],
+        gone: list[bytes],
         *,
         look: _Look | None = None,
         instead_of: _Look | None = None,
@@ -696,7 +779,10 @@ class Index:
 
         try:
             with self._cache.transaction() as db:
-                db.executemany(_UPSERT, [values_of(key, row) for key, row in fresh])
+                for key, row in fresh:
+                    known = db.execute(_KEY, (place_of(key),)).fetchone()
+                    secret = Key(*known) if known else new_key(db)
+                    db.execute(_UPSERT, values_of(key, row, secret))
                 _delete(db, gone)
                 if look is not None and (instead_of is None or _is_last(db, instead_of)):
                     db.execute("DELETE FROM looks")
@@ -711,16 +797,30 @@ class Index:
 
 def _prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-        for table in ("sessions", "looks", *TABLES):
+        for table in ("sessions", "removed", "looks", "keys", *TABLES):
             db.execute(f"DROP TABLE IF EXISTS {table}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
     for statement in (_SCHEMA + ";" + SCHEMA).split(";"):
         db.execute(statement)
 
 
-def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
-    db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
-    delete_ids(db, sessions)
+def _save_removed(cache: SqliteCache, fresh: list[tuple[Any, ...]], gone: list[bytes]) -> None:
+    import sqlite3
+
+    if not (fresh or gone) or not cache.is_open:
+        return
+    with suppress(sqlite3.Error), cache.transaction() as db:
+        db.executemany("INSERT OR REPLACE INTO removed VALUES (?, ?, ?, ?, ?, ?, ?)", fresh)
+        db.executemany("DELETE FROM removed WHERE place = ?", ((place,) for place in gone))
+
+
+def _delete(db: sqlite3.Connection, places: list[bytes]) -> None:
+    for place in places:
+        known = db.execute(_KEY, (place,)).fetchone()
+        if known is not None:
+            destroy_keys(db, known[:1])
+    db.executemany("DELETE FROM sessions WHERE place = ?", ((place,) for place in places))
+    delete_ids(db, places)
 
 
 def _infos_of(seed_labels: SeedLabels, rows: dict[SessionKey, IndexRow]) -> list[SessionInfo]:

@@ -220,6 +220,9 @@ _BEGIN: Final = f"""UPDATE {{s}}.logs SET state = 2, lease_token = 0, lease_hold
 _COPIES: Final = """ AND (owner IS NULL
   OR md5(parent_session) = ANY (SELECT md5(one) FROM unnest(%s::bytea[]) AS one)
   AND parent_session = ANY (%s::bytea[]))"""
+_REMOVED: Final = """SELECT DISTINCT agent, session FROM {s}.logs WHERE state > 0
+  AND (%(owner)s::bytea IS NULL OR owner = %(owner)s) AND (%(origins)s::bytea[] IS NULL
+  OR (reason = 'repair' AND parent_session = ANY (%(origins)s::bytea[])))"""
 _PAGE: Final = 1_000
 """Rows that are looked through for hashes at a time."""
 _HASHES: Final = """SELECT r.log, r.position, r.line FROM {s}.records r WHERE r.log = %s
@@ -247,6 +250,15 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
     def erasures(self) -> list[SessionKey]:
         query = "SELECT DISTINCT agent, session FROM {s}.logs WHERE state = 2"
         return sorted(SessionKey(*row) for row in self._rows("list erasures", query))
+
+    def removed_keys(
+        self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
+    ) -> set[SessionKey]:
+        wanted = filter_text(owner)
+        origins = None if repaired_from is None else [to_bytes(name) for name in repaired_from]
+        values = {"owner": None if wanted is None else to_bytes(wanted), "origins": origins}
+        rows = self._connections.rows("list removed sessions", _REMOVED, values)
+        return {SessionKey(*row) for row in rows}
 
     def finish_erasure(self, key: SessionKey) -> None:
         query = "SELECT id FROM {s}.logs WHERE agent = %s AND session = %s AND state = 2"

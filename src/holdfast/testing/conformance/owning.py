@@ -86,6 +86,8 @@ def _fill(store: SessionStore, people: Sequence[Owner]) -> None:
     """Give each of the people a session, messages and notes, and an id that they all used."""
     _use_by_all(store, KEY)
     for person, number in zip(people, _MESSAGES, strict=True):
+        store.create(_removed_of(person), owner=person)
+        store.remove(_removed_of(person))
         key = SessionKey("main", f"session-of-{_name(person)}")
         store.create(key, owner=person, label="work")
         store.notes("main", person).append(f"a note of {_name(person)}")
@@ -100,6 +102,10 @@ def _fill(store: SessionStore, people: Sequence[Owner]) -> None:
                     session=str(key),
                 )
             )
+
+
+def _removed_of(person: Owner) -> SessionKey:
+    return SessionKey("main", f"removed-of-{_name(person)}")
 
 
 def _use_by_all(store: SessionStore, key: SessionKey) -> None:
@@ -148,6 +154,9 @@ ASKS: Final[dict[str, Callable[[SessionStore, OwnerFilter], set[FoundOwner]]]] =
         info.owner for info in store.sessions(agent="main", owner=wanted)
     },
     "SessionEraser.erasable": lambda store, wanted: {*store.erasable(KEY, owner=wanted).owners},
+    "SessionEraser.removed_keys": lambda store, wanted: {
+        person for person in PEOPLE if _removed_of(person) in store.removed_keys(owner=wanted)
+    },
     "MovableMessages.copies": lambda store, wanted: {
         owner_of(message.owner) for message in store.queues.copies(owner=wanted)
     },
