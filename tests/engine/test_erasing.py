@@ -294,7 +294,7 @@ def test_an_erasure_costs_what_it_erases(tmp_path: Path, monkeypatch: pytest.Mon
                 if number % 4 == 0:
                     store.remove(key)
             store.sessions(owner=ANY_OWNER)
-            store.removed_keys(owner=ANY_OWNER)
+            store.trash_keys(owner=ANY_OWNER)
         logs: list[str] = []
 
         def spy(name: str, *rest: Any, logs: list[str] = logs, **more: Any) -> int:

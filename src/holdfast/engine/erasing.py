@@ -144,7 +144,7 @@ def digest_of(key: SessionKey) -> str:
 def _keys_of_owner(store: SessionStore, owner: NamedOwner) -> list[SessionKey]:
     """The keys with a log of that owner: living, removed, or half erased."""
     keys = {info.key for info in store.sessions(owner=owner)}
-    return sorted(keys | store.removed_keys(owner=owner))
+    return sorted(keys | store.trash_keys(owner=owner))
 
 
 def _plan(
@@ -160,7 +160,7 @@ def _plan(
     names = {str(key) for key in keys}
     while names:  # also copies of copies
         found = {info.key for info in store.possible_copies(names) if info.reason == "repair"}
-        found |= store.removed_keys(owner=owner, repaired_from=names)
+        found |= store.trash_keys(owner=owner, repaired_from=names)
         new = sorted(found - copies.keys())
         for key in new:
             with suppress(NoSuchSession):  # of another owner

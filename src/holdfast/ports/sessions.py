@@ -328,7 +328,7 @@ class SessionEraser(ABC):
         """Return the keys whose erasure has begun and is not finished."""
 
     @abstractmethod
-    def removed_keys(
+    def trash_keys(
         self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
     ) -> set[SessionKey]:
         """Return the keys that have a log of that owner in the trash or in an erasure that began;

@@ -223,7 +223,7 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
     def erasures(self) -> list[SessionKey]:
         return sorted({log.key for log in self._erasing})
 
-    def removed_keys(
+    def trash_keys(
         self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
     ) -> set[SessionKey]:
         with self._mutex:
@@ -232,7 +232,7 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
             log.key
             for log in logs
             if _is_of(log, owner)
-            and (repaired_from is None or _repaired_from(log) in repaired_from)
+            and (repaired_from is None or _repair_origin(log) in repaired_from)
         }
 
     def finish_erasure(self, key: SessionKey) -> None:
@@ -268,7 +268,7 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
         return [log for log in logs if log.key == key]
 
 
-def _repaired_from(log: MemoryLog) -> str | None:
+def _repair_origin(log: MemoryLog) -> str | None:
     first = opening(log)
     return first.parent_session if first and first.reason == "repair" else None
 

@@ -381,7 +381,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "fork": {"at": None},
     **{
         name: {"owner": ANY_OWNER}
-        for name in ("sessions", "erasable", "begin_erasure", "removed_keys")
+        for name in ("sessions", "erasable", "begin_erasure", "trash_keys")
     },
 }
 STEPS = {"append_batch", "create_log", "open_log", "locate"}

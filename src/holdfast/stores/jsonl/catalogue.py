@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -19,7 +20,6 @@ from holdfast.ports import RepairedSession, SessionCatalogue, page_of
 from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import writer
 from holdfast.stores.jsonl.folders import Folders
-from holdfast.stores.jsonl.index import Index, LogFile, PageQuery
 from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
 from holdfast.stores.seed import SeedLabels
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.owners import OwnerFilter
     from holdfast.ports import Clock, Entropy, SessionInfo, Trashed
+    from holdfast.stores.jsonl.index import Index, LogFile, PageQuery
 
 
 _SCANNED_BYTES: Final = 128 * 1024
@@ -54,10 +55,21 @@ class FileListing(SessionCatalogue):
         self.root = os.fspath(root)
         self._disk = disk or Disk()
         self._folders = Folders(self.root, self._disk)
-        self._index = Index(
-            os.path.join(self.root, "index.sqlite3"), self._folders.changes, SeedLabels(self.root)
-        )
+        self._index_mutex = threading.Lock()
+        self._opened_index: Index | None = None
         self._is_network_checked = False
+
+    @property
+    def _index(self) -> Index:
+        """The index; who opens a session by its name needs none, and loads none."""
+        from holdfast.stores.jsonl.index import Index
+
+        with self._index_mutex:
+            if self._opened_index is None:
+                path = os.path.join(self.root, "index.sqlite3")
+                labels = SeedLabels(self.root)
+                self._opened_index = Index(path, self._folders.changes, labels)
+            return self._opened_index
 
     @contextmanager
     def open_log(self, key: SessionKey, *, is_settled: bool = False) -> Iterator[FileLog]:
@@ -88,6 +100,8 @@ class FileListing(SessionCatalogue):
     ) -> list[SessionInfo]:
         is_part = owner != ANY_OWNER or any(value is not None for value in (limit, label))
         if is_part:
+            from holdfast.stores.jsonl.index import PageQuery
+
             query = PageQuery(agent, owner, label, after, limit)
             page = self._page_of(query)
             if page is not None:
@@ -104,11 +118,15 @@ class FileListing(SessionCatalogue):
 
     def _log_files(self) -> Iterator[LogFile]:
         """Yield every log with the status of its file."""
+        from holdfast.stores.jsonl.index import LogFile
+
         for key, status in self._folders.sessions():
             yield LogFile(key, status, self._open)
 
     def _look_at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
         """Return the logs of those of the sessions that exist."""
+        from holdfast.stores.jsonl.index import LogFile
+
         return {
             key: LogFile(key, status, self._open) for key, status in self._folders.statuses(keys)
         }

@@ -22,7 +22,6 @@ from holdfast.ports.sessions import SessionEraser, copies_among, describe_logs
 from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.folders import SUFFIX, TRASH, names_in, sessions_of
-from holdfast.stores.jsonl.index import PageQuery, RemovedLog, digest_of
 from holdfast.stores.jsonl.log import FileLog, hashes_in
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.owners import OwnerFilter
     from holdfast.ports.sessions import ErasableSession, SessionInfo
+    from holdfast.stores.jsonl.index import RemovedLog
     from holdfast.stores.search.sqlite import SqliteSearchIndex
 
 _ERASING: Final = ".erasing"
@@ -62,9 +62,11 @@ class FileEraser(FileCatalogue, SessionEraser):
             if _key_in_trash(name) == (key, _ERASING):
                 self._folders.unlink(TRASH, name)
 
-    def removed_keys(
+    def trash_keys(
         self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
     ) -> set[SessionKey]:
+        from holdfast.stores.jsonl.index import digest_of
+
         names = filter_text(owner)
         whose = None if names is None else digest_of("owner", names)
         origins = {digest_of("session", name) for name in repaired_from or ()}
@@ -73,7 +75,9 @@ class FileEraser(FileCatalogue, SessionEraser):
             for name, status in self._folders.listing(TRASH)
             if (found := _key_in_trash(name)) is not None and stat.S_ISREG(status.st_mode)
         ]
-        logs = self._index.removed([file[:2] for file in files], partial(_read_removed, self.root))
+        logs = self._index.trash_rows(
+            [file[:2] for file in files], partial(_read_removed, self.root)
+        )
         return {
             key
             for (_name, _status, key), log in zip(files, logs, strict=True)
@@ -95,6 +99,8 @@ class FileEraser(FileCatalogue, SessionEraser):
                 yield from hashes_in(fd)
 
     def possible_copies(self, names: Collection[str]) -> list[SessionInfo]:
+        from holdfast.stores.jsonl.index import PageQuery
+
         page = self._page_of(PageQuery(None, ANY_OWNER, None, None, None, parents=names))
         return copies_among(self.sessions(owner=ANY_OWNER), names) if page is None else page
 
@@ -183,6 +189,8 @@ def _log_names(root: str, key: SessionKey) -> Iterator[tuple[tuple[str, ...], st
 
 def _read_removed(root: str, name: str) -> RemovedLog:
     """Read the header of a log in the trash."""
+    from holdfast.stores.jsonl.index import RemovedLog, digest_of
+
     found, first = _key_in_trash(name), None
     assert found is not None
     with (

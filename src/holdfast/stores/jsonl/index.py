@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -31,9 +30,9 @@ import msgspec
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import IdOrder, SessionKey
 from holdfast.core.log.listing import Facts
-from holdfast.core.log.records import Header, Label, decode
+from holdfast.core.log.records import Header, Label
 from holdfast.core.log.tree import Outline
-from holdfast.core.log.views import MESSAGE_KEY, key_of, opening
+from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines, record_at, records_that_count
 from holdfast.core.models.totals import SessionTotals
 from holdfast.core.owners import filter_text
@@ -44,7 +43,6 @@ from holdfast.ports.sessions import SessionInfo, session_info
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
-from holdfast.stores.lines import Forward
 from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
 from holdfast.stores.sqlite_files import SqliteCache
 
@@ -361,51 +359,6 @@ def _has_grown(
     return inode == row.stamp[0] and 0 < size <= row.stamp[1] and fingerprint == now != b""
 
 
-_FIELD: Final = f'"{MESSAGE_KEY}"'.encode()
-_LOGS_MAX: Final = 64
-"""Logs whose keys are remembered; as many as are held open for appending."""
-
-
-class _Seen(msgspec.Struct):
-    """The keys in the first `size` bytes of a file."""
-
-    identity: tuple[int, int]
-    size: int = 0
-    keys: set[str] = msgspec.field(default_factory=set)
-
-
-class MessageKeys:
-    """Tells whether a log may hold a key, without reading it again from the beginning."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._logs: OrderedDict[SessionKey, _Seen] = OrderedDict()
-
-    def may_hold(self, log: FileLog, message_key: str) -> bool:
-        """Return False where no line of the log has the key."""
-        with self._mutex:
-            seen = self._entry(log)
-            lines = Forward(log.fd, seen.size, log.size)
-            for _position, line in lines:
-                if isinstance(line, bytes) and _FIELD in line:
-                    seen.keys.add(key_of(decode(line)))
-            seen.size = lines.tail_position
-            tail = lines.tail  # a record without its newline counts, and is read again
-            is_last = isinstance(tail, bytes) and key_of(decode(tail)) == message_key
-            return is_last or message_key in seen.keys
-
-    def _entry(self, log: FileLog) -> _Seen:
-        status = os.fstat(log.fd)
-        identity = (status.st_dev, status.st_ino)
-        seen = self._logs.get(log.key)
-        if seen is None or seen.identity != identity or seen.size > log.size:
-            seen = self._logs[log.key] = _Seen(identity)
-        self._logs.move_to_end(log.key)
-        if len(self._logs) > _LOGS_MAX:
-            self._logs.popitem(last=False)
-        return seen
-
-
 _VERSION: Final = 10
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
@@ -695,7 +648,7 @@ class Index:
                 return None
             return found
 
-    def removed(
+    def trash_rows(
         self, files: Sequence[tuple[str, os.stat_result]], read: Callable[[str], RemovedLog]
     ) -> list[RemovedLog]:
         """Return the facts about files in the trash; `read` reads those that are new there."""

@@ -22,7 +22,7 @@ from holdfast.errors import NoSuchSession
 from holdfast.ports import Appended, SessionStore, SideStores
 from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.folders import SUFFIX, sessions_of
-from holdfast.stores.jsonl.index import MessageKeys
+from holdfast.stores.jsonl.message_keys import MessageKeys
 from holdfast.stores.jsonl.writer import FileLeases, Writers
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
 
     def close(self) -> None:
         self._writers.close()
-        self._index.close()
+        if self._opened_index is not None:
+            self._opened_index.close()
         self._close_search_index()
         if "queues" in vars(self):
             self.queues.close()

@@ -251,7 +251,7 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
         query = "SELECT DISTINCT agent, session FROM {s}.logs WHERE state = 2"
         return sorted(SessionKey(*row) for row in self._rows("list erasures", query))
 
-    def removed_keys(
+    def trash_keys(
         self, *, owner: OwnerFilter, repaired_from: Collection[str] | None = None
     ) -> set[SessionKey]:
         wanted = filter_text(owner)

@@ -86,8 +86,8 @@ def _fill(store: SessionStore, people: Sequence[Owner]) -> None:
     """Give each of the people a session, messages and notes, and an id that they all used."""
     _use_by_all(store, KEY)
     for person, number in zip(people, _MESSAGES, strict=True):
-        store.create(_removed_of(person), owner=person)
-        store.remove(_removed_of(person))
+        store.create(_trash_of(person), owner=person)
+        store.remove(_trash_of(person))
         key = SessionKey("main", f"session-of-{_name(person)}")
         store.create(key, owner=person, label="work")
         store.notes("main", person).append(f"a note of {_name(person)}")
@@ -104,7 +104,7 @@ def _fill(store: SessionStore, people: Sequence[Owner]) -> None:
             )
 
 
-def _removed_of(person: Owner) -> SessionKey:
+def _trash_of(person: Owner) -> SessionKey:
     return SessionKey("main", f"removed-of-{_name(person)}")
 
 
@@ -154,8 +154,8 @@ ASKS: Final[dict[str, Callable[[SessionStore, OwnerFilter], set[FoundOwner]]]] =
         info.owner for info in store.sessions(agent="main", owner=wanted)
     },
     "SessionEraser.erasable": lambda store, wanted: {*store.erasable(KEY, owner=wanted).owners},
-    "SessionEraser.removed_keys": lambda store, wanted: {
-        person for person in PEOPLE if _removed_of(person) in store.removed_keys(owner=wanted)
+    "SessionEraser.trash_keys": lambda store, wanted: {
+        person for person in PEOPLE if _trash_of(person) in store.trash_keys(owner=wanted)
     },
     "MovableMessages.copies": lambda store, wanted: {
         owner_of(message.owner) for message in store.queues.copies(owner=wanted)

@@ -154,12 +154,12 @@ def an_erasure_knows_what_it_takes(store: SessionStore) -> None:
         assert found.names == {KEY.session, str(KEY), "first", "second"}
 
 
-def removed_logs_are_known_by_owner_and_origin(store: SessionStore) -> None:
+def trash_keys_are_known_by_owner_and_origin(store: SessionStore) -> None:
     """In the trash and in erasures that began; a session that is there is in neither."""
     ann, bob = NamedOwner("ann"), NamedOwner("bob")
     store.create(KEY, owner=ann)
     store.create(OTHER, owner=bob, reason="repair", parent_session=str(KEY))
-    assert store.removed_keys(owner=ANY_OWNER) == set()
+    assert store.trash_keys(owner=ANY_OWNER) == set()
     for is_begun in (False, True):
         for key in (KEY, OTHER):
             if is_begun:
@@ -167,13 +167,13 @@ def removed_logs_are_known_by_owner_and_origin(store: SessionStore) -> None:
             else:
                 store.remove(key)
         for _again in range(2):
-            assert store.removed_keys(owner=ANY_OWNER) == {KEY, OTHER}
-            assert store.removed_keys(owner=ann) == {KEY}
-            assert store.removed_keys(owner=bob, repaired_from=[str(KEY)]) == {OTHER}
-            assert store.removed_keys(owner=ann, repaired_from=[str(KEY)]) == set()
-            assert store.removed_keys(owner=ANY_OWNER, repaired_from=[str(OTHER)]) == set()
+            assert store.trash_keys(owner=ANY_OWNER) == {KEY, OTHER}
+            assert store.trash_keys(owner=ann) == {KEY}
+            assert store.trash_keys(owner=bob, repaired_from=[str(KEY)]) == {OTHER}
+            assert store.trash_keys(owner=ann, repaired_from=[str(KEY)]) == set()
+            assert store.trash_keys(owner=ANY_OWNER, repaired_from=[str(OTHER)]) == set()
     store.finish_erasure(OTHER)
-    assert store.removed_keys(owner=ANY_OWNER) == {KEY}
+    assert store.trash_keys(owner=ANY_OWNER) == {KEY}
 
 
 def an_erasure_can_be_of_one_owner(store: SessionStore) -> None:
