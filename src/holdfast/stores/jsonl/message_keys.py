@@ -1,4 +1,4 @@
-"""The keys under which messages were stored, by log: one that is asked again is read from its end."""
+"""The keys under which messages were stored, by log; a log is read from where it was known on."""
 
 from __future__ import annotations
 
