@@ -9,6 +9,7 @@ its end, never between two others.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from holdfast.core.models.messages import Prompt, Thinking, ToolAnswer, read_blo
 from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
@@ -105,6 +106,18 @@ def prefixes_of(
         bare = [kept for kept in map(dialect.without_reasoning, each) if kept is not None]
         before.append(_digest(before[-1].encode(), bare))
     return Prefixes(dialect.name, system_digest, tools_digest, tuple(before))
+
+
+def prefixes_later(
+    messages: Sequence[Message],
+    system: str,
+    tools: Sequence[Tool],
+    target: Target,
+    written: WrittenMessages | None = None,
+) -> Callable[[], Prefixes]:
+    """Return what makes the digests of a request, once: nobody asks for those of a plan that is not
+    sent."""
+    return functools.cache(lambda: prefixes_of(messages, system, tools, target, written))
 
 
 def head_of(prompt: Prompt, target: Target) -> tuple[str, str]:

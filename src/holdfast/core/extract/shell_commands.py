@@ -66,7 +66,8 @@ def exit_code(result: ToolResult) -> int | None:
     if found is not None:
         return found
     text = text_of(result.content)
-    for part in (text[:_EDGE_CHARS], text[-_EDGE_CHARS:]):
+    edges = (text,) if len(text) <= _EDGE_CHARS else (text[:_EDGE_CHARS], text[-_EDGE_CHARS:])
+    for part in edges:
         low = part.lower()
         if ("exit" in low or "return" in low) and (match := _TOLD.search(part)):
             return int(next(filter(None, match.groups())))

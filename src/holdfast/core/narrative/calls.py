@@ -90,8 +90,8 @@ def _find_pair(values: Sequence[str]) -> tuple[int, ...]:
         old, new = values[first], values[first + 1]
         if old == new or max(len(old), len(new)) < 24 or not old.strip():
             continue
-        lines = {line.strip() for line in old.splitlines() if len(line.strip()) > 3}
-        shares = any(line.strip() in lines for line in new.splitlines())
+        lines = {line for line in map(str.strip, old.splitlines()) if len(line) > 3}
+        shares = not lines.isdisjoint(map(str.strip, new.splitlines()))
         if shares or (old.count(" ") and _common_start(old, new) >= min(len(old), len(new)) // 3):
             return first, first + 1
         if "\n" in old and "\n" in new:

@@ -72,10 +72,13 @@ _UNSPACED: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
 )
 _SPACED_WORD: Final = lazy_pattern(r"[^\W_]+")
+_FOREIGN: Final = lazy_pattern(r"[^\W\x00-\x7f]")
+"""Part of a word, and not in ASCII."""
 _LOWER: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 """ASCII in lower case, with spaces for everything between words."""
 _TELLING: Final = lazy_pattern(r"(?!\s*(?:```|~~~))[\W_]*+.")
-_RUN: Final = lazy_pattern(r"([^\w\n.#`])\1{2,}")
+_DRAWN: Final = lazy_pattern(r"[^\w\n.#`]")
+"""A sign whose runs are drawn lines or white space."""
 _RUNS: Final = ("   ", "---", "===", "***", "~~~", "───", "━━━", "═══")
 """Most texts have none of them, which is known in no time."""
 _NUMBERED: Final = lazy_pattern(r"(?m)^ *\d+(?:→|\t|: ?|\|)")
@@ -193,6 +196,8 @@ def arguments_text(value: Any) -> str:
 
 def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
+    if not text.isascii() and _FOREIGN.search(text) is None:  # its other signs part words
+        text = text.encode("ascii", "replace").decode()
     if text.isascii():
         return set(text.translate(_LOWER).split())
     pattern = _WORD if _UNSPACED.search(text) else _SPACED_WORD
@@ -203,7 +208,16 @@ def plain(text: str) -> str:
     """A text without lines that have no word and without drawn lines; of a very long one, its
     ends."""
     text = _telling_lines(cut(scrub(text), _PASSAGE_CHARS, marker=ellipsis).text)
-    return (_RUN.sub(r"\1\1", text) if any(run in text for run in _RUNS) else text).strip()
+    return (_shorten_runs(text) if any(run in text for run in _RUNS) else text).strip()
+
+
+def _shorten_runs(text: str) -> str:
+    """Return a text with two signs for each run of the same sign."""
+    for sign in set(text):
+        if _DRAWN.match(sign):
+            while 3 * sign in text:
+                text = text.replace(3 * sign, 2 * sign)
+    return text
 
 
 def _telling_lines(text: str) -> str:

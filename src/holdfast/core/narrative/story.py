@@ -458,7 +458,7 @@ def _tell_others(
             rooms.append(msgspec.structs.replace(ends, chars=ends.chars - cap))
     aim, told = room, {}
     for _again in range(_TRIES):
-        taken = sum(_call_tokens(lines[at], tokens[at], cap) for at in calls)
+        taken = sum(_call_tokens(len(lines[at].text), tokens[at], cap) for at in calls)
         level = _level(rooms, aim - taken)
         told = _write(lines, calls, rooms, cap, level, worth, texts)
         size = sum(counter.count(text) + 1 for text in told.values())
@@ -548,8 +548,10 @@ def _call_chars(
     of them where one short line for each fits, else those that the user refused and the newest."""
     share = int(room * _CALLS_SHARE)
 
+    sizes = [(len(lines[at].text), tokens[at]) for at in calls]
+
     def tokens_with(chars: int) -> int:
-        return sum(_call_tokens(lines[at], tokens[at], chars) for at in calls)
+        return sum([_call_tokens(length, size, chars) for length, size in sizes])
 
     low, high = _CALL_CHARS_MIN, LINE_CHARS
     while high - low > 8:
@@ -559,16 +561,15 @@ def _call_chars(
         return low, calls
     kept: list[int] = []
     for at in sorted(calls, key=lambda at: (not lines[at].is_refused, -at)):
-        share -= _call_tokens(lines[at], tokens[at], low)
+        share -= _call_tokens(len(lines[at].text), tokens[at], low)
         if share < 0:
             break
         kept.append(at)
     return low, sorted(kept)
 
 
-def _call_tokens(line: StoryLine, tokens: int, chars: int) -> int:
-    share = min(1.0, chars / max(1, len(line.text)))
-    return int(tokens * share) + 4
+def _call_tokens(length: int, tokens: int, chars: int) -> int:
+    return (int(tokens * (chars / length)) if chars < length else tokens) + 4
 
 
 def _level(rooms: Sequence[_Room], room: float) -> float:

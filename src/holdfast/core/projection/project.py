@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.dialects.prefix import Prefixes, prefixes_of, provable
+from holdfast.core.dialects.prefix import prefixes_later, provable
 from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt, Text, Thinking
@@ -27,9 +27,9 @@ from holdfast.core.projection.units import messages_of, open_with_user
 from holdfast.core.projection.view import ProjectionCache, turns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from holdfast.core.dialects.prefix import SentRequest
+    from holdfast.core.dialects.prefix import Prefixes, SentRequest
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
@@ -104,12 +104,17 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """Troubles that a person should know of."""
     protected_cut: int
     """The number of protected steps that a forced cut took, too."""
-    prefixes: Prefixes
-    """The digests of the request, by which the next one knows that it goes on from this one."""
     reasoning: tuple[str, ...]
     """The replies whose reasoning is in the request, oldest first."""
+    _prefixes: Callable[[], Prefixes]
     _draft: ViewDraft
     _records: Sequence[Record]
+
+    @property
+    def prefixes(self) -> Prefixes:
+        """The digests of the request, by which the next one knows that it goes on from this
+        one."""
+        return self._prefixes()
 
     @property
     def origin(self) -> SentRequest:
@@ -250,8 +255,8 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         limits=limits,
         warnings=tuple(filter(None, (window.warning, _fill_warning(before, limits)))),
         protected_cut=protected_cut,
-        prefixes=prefixes,
         reasoning=reasoning,
+        _prefixes=prefixes,
         _draft=draft,
         _records=request.records,
     )
@@ -259,13 +264,14 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
 
 def _behind_own_prefix(
     messages: list[Message], request: ProjectionRequest, view: View, *, is_same: bool
-) -> tuple[list[Message], Prefixes, tuple[str, ...]]:
+) -> tuple[list[Message], Callable[[], Prefixes], tuple[str, ...]]:
     """Messages with the reasoning that stands behind its own prefix, their digests, and the
     records of that reasoning. Where the view was shortened, what comes after has lost its own."""
     prefixes, valid = view.prefixes, view.reasoning
     if not is_same:
-        prefixes = prefixes_of(messages, request.system, request.tools, request.target)
-        valid = provable(messages, prefixes, view.replies, request.target)
+        prefixes = prefixes_later(messages, request.system, request.tools, request.target)
+        replies = view.replies
+        valid = provable(messages, prefixes(), replies, request.target) if replies else frozenset()
         messages = [
             message if message.record in valid else _without_reasoning(message)
             for message in messages

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
-from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_of, provable
+from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_later, provable
 from holdfast.core.dialects.written import WrittenMessages
 from holdfast.core.log.records import (
     MESSAGES,
@@ -49,7 +49,7 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.dialects.prefix import Prefixes
     from holdfast.core.log.records import PruneDecision, Record
@@ -107,7 +107,7 @@ class View(msgspec.Struct, frozen=True):
     """The replies with reasoning that could go back, by id."""
     reasoning: frozenset[str]
     """The replies whose reasoning stands behind its own prefix."""
-    prefixes: Prefixes
+    prefixes: Callable[[], Prefixes]
     """The digests of the request that the view makes."""
 
 
@@ -154,8 +154,9 @@ class ProjectionCache:
         shown = [self.shown(unit, view.forms) for unit in (*view.opening, *view.units)]
         messages = messages_of(open_with_user(shown))
         head = reading.head
-        prefixes = prefixes_of(messages, head.system, head.tools, reading.target, self._written)
-        valid = provable(messages, prefixes, reading.replies, reading.target)
+        prefixes = prefixes_later(messages, head.system, head.tools, reading.target, self._written)
+        replies = reading.replies
+        valid = provable(messages, prefixes(), replies, reading.target) if replies else frozenset()
         stale = frozenset(reading.replies) - valid
         if not stale <= reading.stale:
             reading.stale |= stale
@@ -319,7 +320,7 @@ class _Reading:
             calibration=self._calibration,
             replies=self.replies,
             reasoning=frozenset(),
-            prefixes=NO_PREFIXES,
+            prefixes=lambda: NO_PREFIXES,
         )
 
     def _apply(self, record: Prune) -> None:

@@ -94,11 +94,16 @@ def scrub_deep(value: object) -> object:
         case str():
             return scrub(value)
         case dict():
-            return {scrub_deep(key): scrub_deep(item) for key, item in value.items()}
+            return {_scrub_item(key): _scrub_item(item) for key, item in value.items()}
         case list() | tuple():
-            return [scrub_deep(item) for item in value]
+            return [_scrub_item(item) for item in value]
         case _:
             return value
+
+
+def _scrub_item(value: object) -> object:
+    # Most of JSON is short ASCII: asking here spares the way through all cases.
+    return value if type(value) is str and value.isascii() else scrub_deep(value)
 
 
 def cut(
