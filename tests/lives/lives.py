@@ -91,7 +91,63 @@ class Fail(NamedTuple):
     name: str
 
 
-Step = Say | Inject | Compact | Rewind | Undo | Fork | Resume | Switch | Change | Pause | Fail
+class Ask(NamedTuple):
+    """A turn whose reply makes parallel calls: some wait for a person, the results of some come
+    later, and some need nobody."""
+
+    parked: int
+    late: int = 0
+    others: tuple[int, ...] = ()
+
+
+class Decide(NamedTuple):
+    """Somebody decides about the call at this place of those that wait."""
+
+    place: int
+    how: Literal["approve", "deny", "change", "always"]
+    is_elsewhere: bool = False
+    """From an object of its own, which has no tools."""
+
+
+class Deliver(NamedTuple):
+    """The result at this place of those that are to come comes, twice."""
+
+    place: int
+
+
+class GoOn(NamedTuple):
+    """The session goes on without a message."""
+
+
+class Reset(NamedTuple):
+    """The conversation begins anew."""
+
+
+class Remind(NamedTuple):
+    """A timer is set, to go off after so many seconds."""
+
+    seconds: int
+
+
+Step = (
+    Say
+    | Inject
+    | Compact
+    | Rewind
+    | Undo
+    | Fork
+    | Resume
+    | Switch
+    | Change
+    | Pause
+    | Fail
+    | Ask
+    | Decide
+    | Deliver
+    | GoOn
+    | Reset
+    | Remind
+)
 
 
 FAULTS: dict[str, Fault] = {
@@ -160,9 +216,45 @@ def _others() -> st.SearchStrategy[Step]:
     )
 
 
-def lives(dialect: str, *, steps: int = 14) -> st.SearchStrategy[Life]:
-    """Lives that begin and end with a turn; every other step is one, about."""
-    middle = st.lists(st.one_of(says(), _others()), min_size=1, max_size=steps)
+_HOWS = st.sampled_from(("approve", "deny", "change", "always"))
+_DECIDES = st.builds(Decide, st.integers(0, 3), _HOWS, st.booleans())
+_ASKS = st.builds(
+    Ask, st.integers(1, 3), st.integers(0, 1), st.lists(_RESULTS, max_size=2).map(tuple)
+)
+
+
+def _actions() -> st.SearchStrategy[Step]:
+    """Calls that wait, what is decided about them, and what comes later."""
+    return st.one_of(
+        _ASKS,
+        _DECIDES,
+        st.builds(Deliver, st.integers(0, 3)),
+        st.just(GoOn()),
+        st.just(Reset()),
+        st.builds(Remind, st.sampled_from((60, 5_000))),
+    )
+
+
+def _episodes() -> st.SearchStrategy[tuple[Step, ...]]:
+    """A call waits, something happens or nothing, and somebody decides."""
+    meanwhile = st.lists(st.one_of(says(), _others(), _actions()), max_size=3)
+    return st.builds(
+        lambda ask, steps, decide, after: (ask, *steps, decide, *after),
+        _ASKS,
+        meanwhile,
+        _DECIDES,
+        st.lists(st.one_of(st.just(GoOn()), _DECIDES, says()), max_size=2),
+    )
+
+
+def lives(dialect: str, *, steps: int = 14, acts: bool = False) -> st.SearchStrategy[Life]:
+    """Lives that begin and end with a turn; every other step is one, about. Where a life `acts`,
+    some of its calls wait for a person, results come late, and timers go off."""
+    any_step = [says(), _others(), _actions()] if acts else [says(), _others()]
+    middle = st.lists(st.one_of(*any_step), min_size=1, max_size=steps)
+    if acts:
+        parts = st.lists(st.one_of(_episodes(), middle), min_size=1, max_size=4)
+        middle = parts.map(lambda found: [step for part in found for step in part])
     return st.builds(
         lambda model, window, streams, thinking, first, between, last: Life(
             dialect, model, window, streams, thinking, (first, *between, last)

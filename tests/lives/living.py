@@ -7,27 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, assert_never
 
 import httpx2
+from tests.lives.acting import Acting
 from tests.lives.lives import (
     FAULTS,
     MODELS,
     SUMMARISERS,
+    Ask,
     Change,
     Compact,
+    Decide,
+    Deliver,
     Fail,
     Fork,
+    GoOn,
     Inject,
     Life,
     Pause,
+    Remind,
+    Reset,
     Resume,
     Rewind,
     Say,
     Switch,
     Undo,
 )
-from tests.lives.oracle import Fault, Sent, epochs_of, judge
+from tests.lives.oracle import Fault, Sent, epochs_of, judge, judge_outcomes
 
 from holdfast import AsyncSession, Session, SessionKey, async_model, model
 from holdfast.core.turn.options import Limits, Summary
@@ -36,7 +44,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.lives.lives import Step, Surface
 
@@ -67,21 +75,28 @@ class Provider:
         )
         self.now = START
         self.sent: list[Sent] = []
-        self.plan: list[tuple[int, ...]] = []
+        self.plan: list[tuple[int | str, ...]] = []
+        """The rounds of calls to come: of `fetch` with so many words, or of a tool by its name."""
         self.tip: int | None = None
         self.step = ""
         self.model = ""
         """The model in use: Gemini's requests do not name it."""
         self.epochs: Callable[[], tuple[str, ...]] = tuple
+        self.outcomes: Callable[[], tuple[frozenset[str], frozenset[str]]] = lambda: (
+            frozenset(),
+            frozenset(),
+        )
+        """Of calls that waited: those that the branch has, and those that are elsewhere."""
         self._side = set(SUMMARISERS.values())
         self._count = 0
 
     def handle(self, path: str, body: bytes, headers: dict[str, str]) -> Handled:
-        epochs = self.epochs()
+        epochs, outcomes = self.epochs(), self.outcomes()
         reply = self.loopback.handle(path, body, headers)
         received = self.loopback.requests[-1]
         is_side = received.model in self._side
-        self.sent.append(Sent(received, epochs, None if is_side else self.tip, is_side, self.step))
+        base = None if is_side else self.tip
+        self.sent.append(Sent(received, epochs, base, is_side, self.step, *outcomes))
         if not is_side:
             self.tip = len(self.sent) - 1
         return reply
@@ -93,10 +108,16 @@ class Provider:
         if not self.plan or not any(tool.name == "fetch" for tool in asked.tools):
             return Answer(f"Answer {self._count}: it is done.")
         calls = tuple(
-            Call("fetch", {"words": words, "tag": f"t{self._count}-{place}"})
-            for place, words in enumerate(self.plan.pop(0))
+            _call_of(wanted, f"t{self._count}-{place}")
+            for place, wanted in enumerate(self.plan.pop(0))
         )
         return Answer(f"Let me look, {self._count}.", calls)
+
+
+def _call_of(wanted: int | str, tag: str) -> Call:
+    if isinstance(wanted, str):
+        return Call(wanted, {"amount": 5, "tag": tag} if wanted == "pay" else {"tag": tag})
+    return Call("fetch", {"words": wanted, "tag": tag})
 
 
 def _send(request: Any, content: bytes) -> httpx2.Response:
@@ -197,10 +218,12 @@ class Living:
         self.provider = Provider(life)
         Provider.current = self.provider
         self.provider.epochs = self._epochs
+        self.provider.outcomes = lambda: self.acting.outcomes()
         self.store = MemoryStore(clock=self._clock)
         self.model = MODELS[life.dialect][life.model]
         self.system = "You are an agent."
         self.tools: list[Any] = [fetch]
+        self.acting = Acting(self)
         self.loop = asyncio.new_event_loop() if surface == "async" else None
         self.turns = 0
         self.forks = 0
@@ -211,16 +234,19 @@ class Living:
         self.session = self._open()
 
     def run(self) -> list[Fault]:
-        try:
-            for step in self.life.steps:
-                self.provider.step = repr(step)
-                self._take(step)
-        finally:
-            self._do(self.session.close())
-            if self.loop is not None:
-                self.loop.close()
-        assert not self.provider.loopback.errors, self.provider.loopback.errors
-        return [*self.faults, *judge(self.provider.sent)]
+        with closing(self.store):
+            try:
+                for step in self.life.steps:
+                    self.provider.step = repr(step)
+                    self._take(step)
+                    self.acting.send_due()
+            finally:
+                self.do(self.session.close())
+                if self.loop is not None:
+                    self.loop.close()
+            assert not self.provider.loopback.errors, self.provider.loopback.errors
+            sent = self.provider.sent
+            return [*self.faults, *self.acting.judge(), *judge(sent), *judge_outcomes(sent)]
 
     # The session
 
@@ -250,13 +276,13 @@ class Living:
             store=self.store,
             agent="main",
             system=self.system,
-            tools=self.tools,
+            tools=[*self.tools, *self.acting.shop.tools],
             window=self.life.window,
             limits=Limits(wait_seconds=0.0, output_tokens=2_000),
         )
-        return self._do(opened)
+        return self.do(opened)
 
-    def _do(self, value: Any) -> Any:
+    def do(self, value: Any) -> Any:
         if self.loop is None or not hasattr(value, "__await__"):
             return value
 
@@ -266,7 +292,7 @@ class Living:
         return self.loop.run_until_complete(wait())
 
     def _reopen(self) -> None:
-        self._do(self.session.close())
+        self.do(self.session.close())
         self.session = self._open()
 
     # Steps
@@ -274,12 +300,12 @@ class Living:
     def _take(self, step: Step) -> None:
         match step:
             case Say():
-                self._say(step)
+                self.say(step.words, step.rounds)
             case Inject(words=count):
                 text = words(count, f"context{self.turns}")
-                self._try(lambda: self.session.own_loop.inject_context(text, source="clock"))
+                self.attempt(lambda: self.session.own_loop.inject_context(text, source="clock"))
             case Compact():
-                self._try(lambda: self.session.compact())
+                self.attempt(lambda: self.session.compact())
             case Rewind(turns=turns):
                 self._rewind(turns)
             case Undo():
@@ -303,20 +329,35 @@ class Living:
                 self.provider.now += seconds
             case Fail(name=name):
                 self.provider.loopback.fail_next(FAULTS[name])
+            case Ask() | Decide() | Deliver() | GoOn() | Reset() | Remind():
+                self.acting.take(step)
+            case _:
+                assert_never(step)
 
-    def _say(self, step: Say) -> None:
+    def begin_turn(self) -> None:
+        """Note where a turn begins."""
         self.turns += 1
         self.tips.append(self.provider.tip)
         self.taken_back.clear()
+
+    def forget_turns(self) -> None:
+        """Begin a conversation that has had no turn."""
+        self.tips.clear()
+        self.taken_back.clear()
+        self.provider.tip = None
+
+    def say(self, count: int, rounds: Sequence[tuple[int | str, ...]]) -> None:
+        """Say so many words, and have the model answer with rounds of calls."""
+        self.begin_turn()
         self.provider.now += 20
-        self.provider.plan = list(step.rounds)
-        text = words(step.words, f"turn{self.turns}")
+        self.provider.plan = list(rounds)
+        text = words(count, f"turn{self.turns}")
         if self.surface == "own loop":
-            self._try(lambda: self._own_loop(text))
+            self.attempt(lambda: self._own_loop(text))
         else:
             heard: list[Any] = []
             on_delta = heard.append if self.life.streams else None
-            self._try(lambda: self.session.say(text, on_delta=on_delta))
+            self.attempt(lambda: self.session.say(text, on_delta=on_delta))
         self.provider.loopback.heal()
 
     def _own_loop(self, text: str) -> None:
@@ -335,14 +376,14 @@ class Living:
 
     def _rewind(self, turns: int) -> None:
         before = (list(self.tips), self.provider.tip)
-        if self._try(lambda: self.session.rewind(turns=turns)):
+        if self.attempt(lambda: self.session.rewind(turns=turns)):
             self.taken_back.append(before)
             for _ in range(min(turns, len(self.tips))):
                 self.provider.tip = self.tips.pop()
 
     def _undo(self) -> None:
         """Only a rewind is followed: what else is undone begins an epoch, or is found wanting."""
-        if self.taken_back and self._try(lambda: self.session.undo()):
+        if self.taken_back and self.attempt(lambda: self.session.undo()):
             self.tips, self.provider.tip = self.taken_back.pop()
 
     def _fork(self, *, comes_back: bool) -> None:
@@ -354,15 +395,15 @@ class Living:
         self._reopen()
         self.taken_back.clear()
         if comes_back:
-            self._say(Say(5, ((5,),)))
+            self.say(5, ((5,),))
             self.key, self.tips, self.provider.tip = old, tips, tip
             self._reopen()
 
-    def _try(self, act: Any) -> bool:
+    def attempt(self, act: Any) -> bool:
         """Do something that may fail as it is told to: then the life goes on."""
         before = len(self.provider.sent)
         try:
-            self._do(act())
+            self.do(act())
         except HoldfastError as error:
             struck = [one.received.fault for one in self.provider.sent[before:]]
             if not any(struck) and not _is_usage(error):

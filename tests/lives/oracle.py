@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.log.records import Compaction, Prune
@@ -45,6 +46,10 @@ class Sent(NamedTuple):
     """True if it is no part of the conversation, such as one for a summary."""
     step: str
     """The step of the life that led to it."""
+    told: frozenset[str] = frozenset()
+    """The marks of outcomes that the log had on its branch when it was sent."""
+    foreign: frozenset[str] = frozenset()
+    """The marks of outcomes that it had elsewhere, or nowhere."""
 
 
 class Fault(NamedTuple):
@@ -82,6 +87,37 @@ def judge(sent: Sequence[Sent]) -> list[Fault]:
                 words = f"{kind} reasoning was not sent back"
                 faults.append(Fault(words, f"{where}: {item.path} of {item.number}"))
         faults += _judge_growth(sent, at, where)
+    return faults
+
+
+MARK = re.compile(r"(?:receipt|refused|export|alarm)\.[\w-]+\.end")
+"""What becomes of each call that waits, and each timer, has a mark that nothing else has."""
+
+
+def judge_outcomes(sent: Sequence[Sent]) -> list[Fault]:
+    """Return where an outcome was not in the next request, was in one twice, or in a wrong one."""
+    faults = []
+    for at, one in enumerate(sent):
+        if one.is_side or not one.received.body:
+            continue
+        where = f"request {at} ({one.step}, {one.received.model})"
+        found = Counter(MARK.findall(str(one.received.body)))
+        known = sent[one.base].told if one.base is not None else frozenset[str]()
+        faults += [
+            Fault("an outcome is not in the next request", f"{where}: {mark}")
+            for mark in one.told - known
+            if not found[mark]
+        ]
+        faults += [
+            Fault("an outcome is there twice", f"{where}: {mark}")
+            for mark, count in found.items()
+            if count > 1 and mark in one.told | one.foreign  # a reset tells of what was before
+        ]
+        faults += [
+            Fault("an outcome of elsewhere", f"{where}: {mark}")
+            for mark in one.foreign
+            if found[mark]
+        ]
     return faults
 
 

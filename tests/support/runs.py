@@ -46,7 +46,7 @@ SLOW_FILES = (
     "importers/test_real_transcripts.py",
     "integrations/test_lives.py",
     "integrations/test_round_trips.py",
-    "lives/test_lives.py",
+    "lives/test_*lives.py",
     "providers/command_line/test_model.py",
     "providers/test_clients.py",
     "providers/test_embeddings.py",

@@ -112,6 +112,27 @@ def test_an_approved_call_has_its_result_as_if_nobody_had_waited(bench: Bench) -
     check_requests(model)
 
 
+@pytest.mark.parametrize("speaks", [False, True])
+def test_an_approved_call_waits_for_a_process_with_its_tool(bench: Bench, speaks: bool) -> None:
+    """One without it goes on with the session, and carries nothing out."""
+    _, shop, _, key = parked(bench, [])
+    office = bench.open(["it is not done yet"], tools=[])
+    bench.do(office.calls.approve(key))
+    if speaks:
+        assert bench.say(office, "is it done?").text == "it is not done yet"
+        assert bench.do(office.resume()) is None
+    else:
+        assert bench.do(office.resume()).stop == "approval"
+    assert shop.asked == []
+    model = ScriptedModel(["paid"])
+    session = bench.open(model, tools=shop.tools())
+    assert bench.do(session.resume()).text == "paid"
+    assert shop.asked == [key]
+    assert str(model.requests[-1]).count("charged 5") == 1
+    assert (WAITING in str(model.requests[-1])) == speaks
+    check_requests(model)
+
+
 def test_a_denied_call_does_not_run_and_the_model_reads_why(bench: Bench) -> None:
     """The words are for the model, and stand where a refusal's words stand."""
     session, shop, model, key = parked(bench, ["I see"])

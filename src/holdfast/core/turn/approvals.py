@@ -41,7 +41,7 @@ from holdfast.core.turn.calls import (
     name_call,
     open_calls,
 )
-from holdfast.core.turn.tool_results import KeyedCall, finish_call, run_tools
+from holdfast.core.turn.tool_results import KeyedCall, finish_call, run_tools, waits_for_tool
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,11 +107,13 @@ def settle(run: RunState) -> Flow[bool]:
         refusal = _refusal_of(call)
         if refusal is not None:
             yield from finish_call(run, _as_run(call), refusal)
-        elif call.state in (APPROVED, STARTED):
+        elif call.state in (APPROVED, STARTED) and not waits_for_tool(run, call):
             ready.append(call)
     yield from _run_ready(run, ready)
     left = find_parked((yield Read(run.window)), run.home) if found else []
-    return any(call.state == PARKED and not call.is_told for call in left)
+    return any(
+        (call.state == PARKED or waits_for_tool(run, call)) and not call.is_told for call in left
+    )
 
 
 def _run_left(run: RunState, records: Sequence[Record]) -> Flow[None]:

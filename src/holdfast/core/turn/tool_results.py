@@ -22,7 +22,7 @@ from holdfast.core.log.records import ToolResult, text_of
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
-from holdfast.core.turn.calls import PARKED, find_parked, open_calls, with_note
+from holdfast.core.turn.calls import APPROVED, PARKED, find_parked, open_calls, with_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -110,20 +110,32 @@ def interruptions(run: RunState, *, runs_again: bool = False) -> Flow[list[ToolR
     safe = run.settings.safe_to_retry if runs_again else frozenset()
     gated = run.settings.gated if runs_again else frozenset()
     waiting = {call.call_id: call for call in find_parked((yield Read(run.window)), run.home)}
-    texts = [
-        (each.call, _text_for(each, waiting.get(each.call.id), goes_on=runs_again))
+    carried_out = {
+        call.call_id
+        for call in waiting.values()
+        if runs_again and call.state != PARKED and not waits_for_tool(run, call)
+    }
+    return [
+        error_result(each.call, _text_for(each, waiting.get(each.call.id)))
         for each in left
-        if not each.may_run_again(safe) and not each.is_new(gated)
+        if not each.may_run_again(safe)
+        and not each.is_new(gated)
+        and each.call.id not in carried_out
     ]
-    return [error_result(call, text) for call, text in texts if text]
 
 
-def _text_for(each: UnansweredCall, parked: ParkedCall | None, *, goes_on: bool) -> str:
-    """Return what stands in the place of a result; empty for a call that is left as it is."""
+def _text_for(each: UnansweredCall, parked: ParkedCall | None) -> str:
+    """Return what stands in the place of a result."""
     if parked is not None:
-        is_left = parked.state != PARKED if goes_on else False
-        return "" if is_left else WAITING
+        return WAITING
     return NOT_HERE if PARKED in each.states else INTERRUPTED
+
+
+def waits_for_tool(run: RunState, call: ParkedCall) -> bool:
+    """Return whether a call was approved, and this process does not have its tool: it is left to
+    one that has."""
+    has_tool = any(tool.name == call.name for tool in run.settings.tools)
+    return call.state == APPROVED and not has_tool
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:

@@ -74,6 +74,7 @@ from holdfast.core.turn.tool_results import (
     report_secrets,
     run_tools,
     store,
+    waits_for_tool,
 )
 from holdfast.errors import HoldfastError, LogConflict, ToolLoop, TurnInProgress, UsageError
 
@@ -262,7 +263,7 @@ def resume(run: RunState) -> Flow[Reply | None]:
     if not is_unanswered(records) and not open_calls(records, run.home):
         left = find_parked(records, run.home)
         now = (yield Now()) if left else 0.0
-        if all(call.is_waiting(now) for call in left):
+        if all(call.is_waiting(now) or waits_for_tool(run, call) for call in left):
             return None
     return (yield from answer(run))
 
