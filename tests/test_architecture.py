@@ -128,7 +128,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "memory",
         ),
         *("adoption", "history", "erasing", "session", "gateway", "timers", "workspace"),
-        *("operations", "adapters", "proxy"),
+        *("operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),

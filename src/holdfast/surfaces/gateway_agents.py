@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import Caller
 from holdfast.core.owners import owner_of
 from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
@@ -78,6 +79,18 @@ class GatewayAgents:
     def models(self) -> list[AsyncModel]:
         """The models of all agents, each once."""
         return list(self._models.values())
+
+    @property
+    def names(self) -> list[str]:
+        """The agents that clients may ask for."""
+        return [name for name in self._agents if name] or [AGENT_DEFAULT]
+
+    async def close(self) -> None:
+        """Close the connections of all models."""
+        for model in self._models.values():
+            close = getattr(model, "close", None)
+            if close is not None:
+                await close()
 
     def model_name(self, agent: str) -> str:
         """Return the name of the model that answers for an agent."""

@@ -76,7 +76,7 @@ def test_every_dialect_has_what_the_others_have() -> None:
         assert [known.is_host for known in entry.variants] == [
             place > 0 for place in range(len(entry.variants))
         ]
-    for part in ("body", "items", "rounds", "stream", "render", "read", "validate"):
+    for part in ("body", "items", "rounds", "stream", "render", "read", "validate", "agent"):
         assert len({getattr(dialect, part) for dialect in all_dialects()}) == len(ENTRIES), part
     assert set(ITEM_READERS) == set(DIALECTS)
 

@@ -9,7 +9,11 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from tests.engine.proxy.conversations import DIALECTS, Client
+from tests.surfaces.http.chat_clients import read_text, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,3 +149,50 @@ def _event_ids(stream: Any, is_done: Callable[[], bool]) -> Iterator[str]:
             event_id = ""
             if is_done():
                 return
+
+
+class ChattingClient(SendingClient):
+    """Talks to an agent as a chat program does: it keeps the history, and sends all of it each
+    time, in one API after the other; what got no whole answer is sent again as it was.
+
+    Every other message has a key; the rest is known by what was said alone.
+    """
+
+    def run(self) -> None:
+        history: list[tuple[str, str]] = []
+        while not self.is_done.is_set():
+            if not self._turns.acquire(timeout=0.1):
+                continue
+            key = f"{self.session}-{len(self.sent)}"
+            words = f"mark(name='{key}')"
+            client = Client(DIALECTS[len(history) % len(DIALECTS)])
+            for question, answer in history:
+                client.say(question)
+                client.hear(answer)
+            client.say(words)
+            history.append((words, self._ask(client, key)))
+            self.sent.append(key)
+            time.sleep(self.luck.uniform(0, 0.2))
+
+    def _ask(self, client: Client, key: str) -> str:
+        is_streamed = self.luck.random() < 0.5
+        path, body = request_of(client, is_streamed=is_streamed)
+        headers = {"Content-Type": "application/json", "x-holdfast-session": self.session}
+        if len(self.sent) % 2:
+            headers["Idempotency-Key"] = key
+        for number in count():
+            given = {**headers, "x-stainless-retry-count": str(number)}
+            try:
+                with self.connect() as connection:
+                    connection.request("POST", path, json.dumps(body), given)
+                    answer = connection.getresponse()
+                    status, data = answer.status, answer.read()
+                if status == 200:
+                    return read_text(client.dialect, data, is_streamed=is_streamed)
+            except (OSError, http.client.HTTPException, AssertionError):
+                status, data = 0, b""
+            if status and status not in (*self._allowed, 503):
+                self.mistakes.append(f"{status} {data[:300]!r}")
+            self.repeats += 1
+            time.sleep(0.05)
+        raise AssertionError("numbers do not end")

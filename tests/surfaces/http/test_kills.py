@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from tests.support.runs import is_whole
-from tests.surfaces.http.kill_clients import FollowingClient, SendingClient
+from tests.surfaces.http.kill_clients import ChattingClient, FollowingClient, SendingClient
 from tests.surfaces.http.real import ServeProcess
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.core.log.records import Assistant, Rewind, User, text_of
 from holdfast.core.owners import ANY_OWNER
 from holdfast.stores.opening import open_store
 from holdfast.testing.servers import PostgresServer, ServerUnavailable
@@ -82,6 +82,7 @@ def run_with_kills(
     processes: int,
     kills: int,
     allowed: tuple[int, ...] = (),
+    sender: type[SendingClient] = SendingClient,
 ) -> None:
     """Kill something again and again under load, and check what there is at the end."""
     seed = _seed()
@@ -97,9 +98,7 @@ def run_with_kills(
         for _number in range(processes)
     ]
     turns = threading.Semaphore(SESSIONS)
-    senders = [
-        SendingClient(name, servers, turns, seed + n, allowed) for n, name in enumerate(names)
-    ]
+    senders = [sender(name, servers, turns, seed + n, allowed) for n, name in enumerate(names)]
     followers = [
         FollowingClient(name, servers, seed - n, start)
         for n, (name, start) in enumerate(starts.items())
@@ -236,6 +235,18 @@ def test_a_killed_gateway_answers_once(tmp_path: Path) -> None:
     """One process on a folder."""
     kills = 100 if is_whole() else 1
     run_with_kills(str(tmp_path / "store"), tmp_path, kill_a_process, processes=1, kills=kills)
+
+
+def test_a_killed_gateway_answers_once_at_every_door(tmp_path: Path) -> None:
+    """Clients that keep the history themselves, at the addresses of every API: the log has no
+    branch, for nobody edited anything."""
+    kills = 100 if is_whole() else 1
+    root = str(tmp_path / "store")
+    run_with_kills(root, tmp_path, kill_a_process, processes=1, kills=kills, sender=ChattingClient)
+    with open_store(root) as store:
+        for number in range(SESSIONS):
+            records = [entry.record for entry in store.read_all(SessionKey("main", f"s{number}"))]
+            assert [record for record in records if isinstance(record, Rewind)] == []
 
 
 def test_one_of_three_killed_gateways_is_followed(tmp_path: Path, postgres_address: str) -> None:

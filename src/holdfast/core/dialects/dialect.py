@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.core.dialects.common.reading import StreamReader, TokenCounts
     from holdfast.core.dialects.common.rounds import Rounds
     from holdfast.core.dialects.common.rule import ProviderRule, Violation
+    from holdfast.core.dialects.common.speaking import AgentApi
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message, Prompt
@@ -78,3 +79,5 @@ class Dialect:
     """The conversation in a request that others wrote, and what may change in it."""
     rounds: Rounds
     """Rounds of one reply in which the proxy answers calls."""
+    agent: AgentApi
+    """The part of the API that an agent answers."""

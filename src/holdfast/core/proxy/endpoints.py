@@ -107,12 +107,13 @@ class ProxyProblem(Exception):
         self.what = what
         self.hint = hint
         self.code = code or "holdfast_proxy"
+        self.speaker = "Holdfast proxy"
 
     @property
     def sentence(self) -> str:
         """The sentence for a person."""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"Holdfast proxy: {self.what}{hint}"
+        return f"{self.speaker}: {self.what}{hint}"
 
 
 def error_json(problem: ProxyProblem, dialect: str) -> Json:

@@ -40,6 +40,7 @@ from holdfast.core.queues import ResetReason, next_try, reason_of, reason_to_set
 from holdfast.core.timers import is_silent
 from holdfast.core.turn.replies import reply_of
 from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
+from holdfast.engine.gateway.placing import PLACE, place_message
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Content, Json
     from holdfast.core.owners import Owner
+    from holdfast.engine.gateway.placing import MessagePlace
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore
 
@@ -257,6 +259,8 @@ class MessageTurns:
         gateway = self._gateway
         async with gateway.sessions.use(key) as session:
             reason = await self._reset_reason(session, message)
+        if await run_in_thread(place_message, gateway.store, message):
+            await gateway.sessions.forget(key)
         if reason:
             await self._reset(key, message, reason)
         async with gateway.sessions.use(key) as session:
@@ -285,7 +289,7 @@ class MessageTurns:
         options = self._options
         if not options.reset_idle_seconds and options.reset_daily_hour is None:
             return ""
-        if message.body.get(_RESUMES):
+        if message.body.get(_RESUMES) or message.body.get(PLACE):
             return ""  # it goes on with what was said, however long ago
         store, key = session.store, session.key
         info = await run_in_thread(store.info, key)
@@ -525,11 +529,13 @@ class Gateway:
         channel: str = "",
         extra: Json | None = None,
         about: Json | None = None,
+        place: MessagePlace | None = None,
     ) -> QueuedMessage:
         """Take a message for a session that exists; it is durable when this returns.
 
         The same `message_key` again is the same message. Raises `TooManyWaiting`. `extra` is kept
-        with the user's words in the log; `about` is for the channel.
+        with the user's words in the log; `about` is for the channel. Without a `place`, the message
+        follows what was said last.
         """
         name = message_key or secrets.token_hex(12)
         if len(name) > MESSAGE_KEY_CHARS_MAX:
@@ -541,6 +547,7 @@ class Gateway:
         body |= {"channel": channel} if channel else {}
         body |= {"extra": extra} if extra else {}
         body |= {"about": about} if about else {}
+        body |= {PLACE: msgspec.to_builtins(place)} if place else {}
         message = NewMessage(
             queue=INBOX,
             lane=str(key),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.dialects.registry import all_dialects
 from holdfast.core.history.access import EVERY, OPERATOR, Caller
 from holdfast.core.owners import ANY_OWNER, AnyOwner, OwnerFilter, owner_of
 from holdfast.engine.operations.operation import RIGHTS, Right
@@ -92,6 +93,14 @@ def read_cookie(headers: Mapping[str, str]) -> str:
         if name.strip() == TOKEN_COOKIE:
             return value.strip()
     return ""
+
+
+def read_key(headers: Mapping[str, str]) -> str:
+    """Return the token in the header of a provider's API, or in a cookie; empty where there is
+    none."""
+    names = (dialect.body.key_header for dialect in all_dialects())
+    given = (headers[name].strip() for name in names if name in headers)
+    return next(given, "") or read_cookie(headers)
 
 
 def find_client(

@@ -30,13 +30,13 @@ from holdfast.surfaces.http import (
     system,
 )
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
-from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_cookie
+from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_key
 from holdfast.surfaces.http.metrics import Metrics
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token, problem_of
 from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -87,6 +87,9 @@ class HttpServer:
         """Returns the OpenAPI document, which is made when it is first asked for."""
         self._routes = [*routes]
         self._mounts: list[Starlette] = []
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """Called when everything has ended."""
+        self._endpoints: list[StarletteRoute] = []
 
     def add_pages(self, routes: Sequence[Route]) -> None:
         """Add pages for people."""
@@ -95,6 +98,10 @@ class HttpServer:
     def mount(self, app: Starlette) -> None:
         """Add an application that answers for addresses of its own, to clients with a token."""
         self._mounts.append(app)
+
+    def add_endpoint(self, paths: Sequence[str], app: ASGIApp) -> None:
+        """Add an application for some addresses, which finds out itself who asks."""
+        self._endpoints += [StarletteRoute(path, app) for path in paths]
 
     def app(self) -> Any:
         """Return the ASGI application. It starts and stops the gateway with its lifespan."""
@@ -106,6 +113,7 @@ class HttpServer:
                 StarletteRoute(path, self._endpoint(methods), methods=_METHODS)
                 for path, methods in paths.items()
             ]
+            + self._endpoints
             + [
                 StarletteRoute(route.path, _KnownOnly(self, route.app))
                 for mounted in self._mounts
@@ -138,6 +146,8 @@ class HttpServer:
             loading.cancel()
             await self.gateway.stop()
             await asyncio.wait([loading])
+            for close in self.closing:
+                await close()
 
     def _endpoint(self, methods: dict[str, Route]) -> Callable[[Request], Any]:
         allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
@@ -191,7 +201,7 @@ class HttpServer:
             response = _respond_failure(route, problem, request)
         except RequestRefused as refused:
             assert client is not None
-            mask = self._workspace(client).mask
+            mask = self.workspace(client).mask
             response = _respond_failure(route, refusal(refused, mask), request)
         except HoldfastError as error:
             response = _respond_failure(route, problem_of(error), request)
@@ -219,13 +229,14 @@ class HttpServer:
     def find_client(self, headers: Mapping[str, str]) -> Client | None:
         """Return the sender of a request with these headers; None where its token is not valid.
 
-        A browser sends its token in a cookie. The door refuses what pages of other origins send,
+        A client of a provider's API sends its token where that API has its key, and a browser in a
+        cookie. The door refuses what pages of other origins send,
         but for links that a person follows, so that no other page can use it.
         """
         if not self.tokens:
             return LOCAL
         header = headers.get("authorization", "")
-        return find_client(header or f"Bearer {read_cookie(headers)}", self.tokens)
+        return find_client(header or f"Bearer {read_key(headers)}", self.tokens)
 
     def _client(self, headers: Mapping[str, str], route: Route) -> Client:
         client = self.find_client(headers)
@@ -255,7 +266,7 @@ class HttpServer:
         body = await _read_body(request, route)
         return HttpCall(
             client=client,
-            workspace=self._workspace(client),
+            workspace=self.workspace(client),
             gateway=self.gateway,
             path=dict(request.path_params),
             query=query,
@@ -278,7 +289,7 @@ class HttpServer:
         path = request.path_params
         name = f"{path['agent']}/{path['session']}" if "session" in path else request.url.path
         is_allowed = response.status_code < 400
-        self._workspace(client).replies.note(
+        self.workspace(client).replies.note(
             action,
             name,
             f"HTTP {response.status_code}.",
@@ -286,7 +297,8 @@ class HttpServer:
             bytes(getattr(response, "body", b"")),
         )
 
-    def _workspace(self, client: Client) -> CallerWorkspace:
+    def workspace(self, client: Client) -> CallerWorkspace:
+        """Return the store as a client may use it."""
         workspace = self._workspace_of(client.caller)
         workspace.lookup.is_exact = True
         workspace.replies.asker = f"Token {client.name}."

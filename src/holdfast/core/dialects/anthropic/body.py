@@ -31,6 +31,8 @@ class AnthropicBody(ClientBody):
 
     upstream = "anthropic"
     items_field = "messages"
+    key_header = "x-api-key"
+    turn_paths = ("/v1/messages",)
     has_system_field = True
 
     def find_turn(self, path: str) -> str | None:

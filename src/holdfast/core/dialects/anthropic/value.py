@@ -15,6 +15,7 @@ from holdfast.core.dialects.anthropic.render import (
 )
 from holdfast.core.dialects.anthropic.reply import AnthropicStream, is_reply, read, report_usage
 from holdfast.core.dialects.anthropic.rules import RULES
+from holdfast.core.dialects.anthropic.speaking import AnthropicAgentApi
 from holdfast.core.dialects.anthropic.validate import validate
 from holdfast.core.dialects.anthropic.variants import NAME, VARIANTS
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
@@ -36,4 +37,5 @@ DIALECT: Final = Dialect(
     body=AnthropicBody(),
     items=AnthropicItems(),
     rounds=AnthropicRounds(),
+    agent=AnthropicAgentApi(),
 )

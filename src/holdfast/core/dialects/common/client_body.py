@@ -28,6 +28,10 @@ class ClientBody(ABC):
     """The field that holds the conversation."""
     has_system_field = False
     """True where instructions are no items."""
+    key_header = "authorization"
+    """The header that names the client, by a key or as `Bearer KEY`."""
+    turn_paths: tuple[str, ...]
+    """The addresses at which the provider takes requests for a reply, as routes are written."""
     output_field = "max_tokens"
     """The field that limits a reply, where the body has none yet."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
 _TURN_PATH: Final = lazy_pattern(
-    r"(?:.*)/(?:models|tunedModels)/([^/:]+):(?:streamG|g)enerateContent"
+    r"(?:.*)/(?:models|tunedModels)/((?:[^/:]+/)?[^/:]+):(?:streamG|g)enerateContent"
 )
 """Of Gemini's own API, and of the longer addresses of Vertex."""
 _CONFIGS: Final = ("generationConfig", "generation_config")
@@ -37,6 +37,8 @@ class GeminiBody(ClientBody):
 
     upstream = "gemini"
     items_field = "contents"
+    key_header = "x-goog-api-key"
+    turn_paths = ("/v1beta/models/{model:path}",)
 
     def find_turn(self, path: str) -> str | None:
         found = _TURN_PATH.fullmatch(path)

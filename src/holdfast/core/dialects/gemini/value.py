@@ -16,6 +16,7 @@ from holdfast.core.dialects.gemini.render import (
 )
 from holdfast.core.dialects.gemini.reply import GeminiStream, is_reply, read, report_usage
 from holdfast.core.dialects.gemini.rules import RULES
+from holdfast.core.dialects.gemini.speaking import GeminiAgentApi
 from holdfast.core.dialects.gemini.validate import validate
 from holdfast.core.dialects.gemini.variants import NAME, VARIANTS
 
@@ -36,4 +37,5 @@ DIALECT: Final = Dialect(
     body=GeminiBody(),
     items=GeminiItems(),
     rounds=GeminiRounds(),
+    agent=GeminiAgentApi(),
 )

@@ -18,6 +18,7 @@ class ChatBody(ClientBody):
 
     upstream = "openai"
     items_field = "messages"
+    turn_paths = ("/v1/chat/completions",)
 
     def find_turn(self, path: str) -> str | None:
         return "" if path.endswith("/chat/completions") else None

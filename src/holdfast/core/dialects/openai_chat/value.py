@@ -16,6 +16,7 @@ from holdfast.core.dialects.openai_chat.render import (
 )
 from holdfast.core.dialects.openai_chat.reply import ChatStream, is_reply, read, report_usage
 from holdfast.core.dialects.openai_chat.rules import RULES
+from holdfast.core.dialects.openai_chat.speaking import ChatAgentApi
 from holdfast.core.dialects.openai_chat.validate import validate
 from holdfast.core.dialects.openai_chat.variants import NAME, VARIANTS
 
@@ -36,4 +37,5 @@ DIALECT: Final = Dialect(
     body=ChatBody(),
     items=ChatItems(),
     rounds=ChatRounds(),
+    agent=ChatAgentApi(),
 )

@@ -20,6 +20,7 @@ class ResponsesBody(ClientBody):
 
     upstream = "openai"
     items_field = "input"
+    turn_paths = ("/v1/responses",)
     output_field = "max_output_tokens"
 
     def find_turn(self, path: str) -> str | None:

@@ -21,6 +21,7 @@ from holdfast.core.dialects.openai_responses.reply import (
     report_usage,
 )
 from holdfast.core.dialects.openai_responses.rules import RULES
+from holdfast.core.dialects.openai_responses.speaking import ResponsesAgentApi
 from holdfast.core.dialects.openai_responses.validate import validate
 from holdfast.core.dialects.openai_responses.variants import NAME, VARIANTS
 
@@ -41,4 +42,5 @@ DIALECT: Final = Dialect(
     body=ResponsesBody(),
     items=ResponsesItems(),
     rounds=ResponsesRounds(),
+    agent=ResponsesAgentApi(),
 )

@@ -209,6 +209,7 @@ def build_server(
     from holdfast.surfaces.cli.serve.vector_service import VectorService
     from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
+    from holdfast.surfaces.http.chat_endpoints import ChatEndpoints, endpoint_paths
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.telegram.replies import CHANNEL, TelegramReplies
     from holdfast.surfaces.telegram.settings import TOKEN_VARIABLE
@@ -251,6 +252,8 @@ def build_server(
     if worker is not None:
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
+    server.closing.append(agents.close)
+    server.add_endpoint(endpoint_paths(), ChatEndpoints(server, agents.names, masks.text))
     mcp = _mcp_app(server, workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)
