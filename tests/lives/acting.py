@@ -11,6 +11,7 @@ from tests.lives.lives import Ask, Decide, Deliver, GoOn, Remind, Reset
 from tests.lives.oracle import MARK, Fault
 
 from holdfast import CallKey, Session, ToolOutput, tool
+from holdfast.core.log.ids import place_of
 from holdfast.core.log.records import CallState, ToolResult, User, text_of
 from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.core.timers import Clocks
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 APPROVAL_SECONDS = 50_000.0
 AMOUNT, CHANGED = 5, 3
+DECIDED = ("approved", "denied", "expired", "withdrawn")
 Act = Ask | Decide | Deliver | GoOn | Reset | Remind
 
 
@@ -180,6 +182,23 @@ class Acting:
 
     # The laws
 
+    def check_waiting(self) -> None:
+        """Whatever waits on the branch is listed, and nothing else is."""
+        life = self._life
+        states = [rec for rec in life.store.read(life.key) if isinstance(rec, CallState)]
+        decided = {rec.key for rec in states if rec.state in DECIDED}
+        wanted = {
+            rec.key
+            for rec in states
+            if rec.state == "parked"
+            and rec.key not in decided
+            and life.provider.now < (rec.until or 0)
+            and place_of(str(life.key), rec.key)
+        }
+        found = {call.key for call in life.do(life.session.calls.waiting())} if states else set()
+        if found != wanted:
+            self.faults.append(Fault("what waits is not what is listed", f"{wanted} {found}"))
+
     def outcomes(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the marks of the outcomes that the branch has, and of those that it has not."""
         told = frozenset(_marks_in(self._life.store.read(self._life.key)))
@@ -203,7 +222,8 @@ class Acting:
     def _judge_left(self) -> list[Fault]:
         """The life has ended with a message: nothing that was decided is left undone."""
         path = list(self._life.store.read(self._life.key))
-        ended = {rec.key or rec.tool_use_id for rec in path if isinstance(rec, ToolResult)}
+        results = [rec for rec in path if isinstance(rec, ToolResult) and not rec.pending]
+        ended = {rec.key or rec.tool_use_id for rec in results}
         return [
             Fault("nothing came of a decision", f"{rec.state}: {rec.name} {rec.key}")
             for rec in path

@@ -240,6 +240,7 @@ class Living:
                     self.provider.step = repr(step)
                     self._take(step)
                     self.acting.send_due()
+                    self.acting.check_waiting()
             finally:
                 self.do(self.session.close())
                 if self.loop is not None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from tests.lives.lives import (
     DIALECTS,
     Ask,
+    Compact,
     Decide,
     Deliver,
     Fork,
@@ -77,8 +78,8 @@ LIVES: dict[str, tuple[Step, ...]] = {
     "a fork": (Ask(1), Fork(comes_back=True), Decide(0, "approve"), GoOn(), Say(5)),
     "in a fork": (Ask(1), Fork(comes_back=False), Decide(0, "approve"), GoOn(), Say(5)),
     "a cut": (
-        *(Ask(1), Say(400, ((9_000,), (30_000,))), Say(400, ((9_000,), (30_000,)))),
-        *(Decide(0, "approve"), GoOn(), Say(5)),
+        *(Ask(1), Say(400, ((9_000,), (30_000,))), Say(400, ((9_000,), (30_000,))), Compact()),
+        *(Decide(0, "approve"), GoOn(), Say(5), Compact(), Say(5)),
     ),
     "a reset": (Ask(1, 1), Reset(), Decide(0, "approve"), Deliver(0), GoOn(), Say(5)),
     "timers": (
