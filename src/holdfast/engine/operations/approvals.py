@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -81,9 +82,9 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
     session_key: SessionName
     key: _CallName
 
+    @abstractmethod
     def decide(self, calls: ToolCalls, by: str) -> ParkedCall:
         """Store the decision; the first one counts."""
-        raise NotImplementedError
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[WaitingCall]:
         key, reason = workspace.resolve(self.session_key, to_change=True)

@@ -18,9 +18,11 @@ from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.timers import Timer
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import SessionStore
 
 _TEXT_CHARS_MAX = 8_000
 """A reminder is a few lines; a document belongs in a file."""
@@ -119,8 +121,12 @@ class SetTimer(Operation[TimerRow], frozen=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[TimerRow]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
-        owner = owner_of(workspace.store.header(key).owner)
-        timer = Timers(workspace.store).set(
+        return GivenReply(self.set(workspace.store, key), reason)
+
+    def set(self, store: SessionStore, key: SessionKey) -> TimerRow:
+        """Set it for a session that was found."""
+        owner = owner_of(store.header(key).owner)
+        timer = Timers(store).set(
             key,
             self.when,
             self.text,
@@ -132,7 +138,7 @@ class SetTimer(Operation[TimerRow], frozen=True):
             jitter=self.jitter,
             silent=self.silent,
         )
-        return GivenReply(show_timer(timer, owner), reason)
+        return _show(timer, owner)
 
 
 class ListTimers(Operation[TimerList], frozen=True):
@@ -148,11 +154,16 @@ class ListTimers(Operation[TimerList], frozen=True):
     def answer(self, workspace: CallerWorkspace) -> GivenReply[TimerList]:
         asked = self.session_key or ("current" if workspace.caller.agent else "")
         if not asked:
-            found = Timers(workspace.store).ahead(workspace.owner)
-            return GivenReply(_show_all(found), MAY_READ)
+            return GivenReply(self.ahead(workspace.store, workspace.owner), MAY_READ)
         key, reason = workspace.resolve(asked)
-        found = Timers(workspace.store).ahead(ANY_OWNER, session=key)
-        return GivenReply(_show_all(found), reason)
+        return GivenReply(self.ahead(workspace.store, ANY_OWNER, key), reason)
+
+    def ahead(
+        self, store: SessionStore, of: OwnerFilter, session: SessionKey | None = None
+    ) -> TimerList:
+        """Return the timers of an owner, or of a session."""
+        found = Timers(store).ahead(of, session=session)
+        return TimerList(timers=[_show(timer, owner) for owner, timer in found])
 
 
 class _TimerOperation(Operation[TimerRow], frozen=True, kw_only=True):
@@ -190,9 +201,14 @@ class ChangeTimer(_TimerOperation, frozen=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[TimerRow]:
         owner, _ = self.find(workspace)
-        timers = Timers(workspace.store)
+        return GivenReply(self.change(workspace.store, owner), MAY_READ)
+
+    def change(self, store: SessionStore, of: OwnerFilter) -> TimerRow:
+        """Change the timer of an owner."""
+        timers = Timers(store)
+        owner, _ = timers.find(self.name, of)
         timer = timers.change(self.name, owner, when=self.when or "", text=self.text or "")
-        return GivenReply(show_timer(timer, owner), MAY_READ)
+        return _show(timer, owner)
 
 
 class CancelTimer(_TimerOperation, frozen=True):
@@ -204,12 +220,18 @@ class CancelTimer(_TimerOperation, frozen=True):
     right = "write"
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[TimerRow]:
-        owner, timer = self.find(workspace)
-        Timers(workspace.store).cancel(self.name, owner)
-        return GivenReply(show_timer(timer, owner), MAY_READ)
+        owner, _ = self.find(workspace)
+        return GivenReply(self.cancel(workspace.store, owner), MAY_READ)
+
+    def cancel(self, store: SessionStore, of: OwnerFilter) -> TimerRow:
+        """Cancel the timer of an owner."""
+        timers = Timers(store)
+        owner, timer = timers.find(self.name, of)
+        timers.cancel(self.name, owner)
+        return _show(timer, owner)
 
 
-def show_timer(timer: Timer, owner: Owner) -> TimerRow:
+def _show(timer: Timer, owner: Owner) -> TimerRow:
     """Return a timer for a client."""
     return TimerRow(
         name=timer.name,
@@ -225,7 +247,3 @@ def show_timer(timer: Timer, owner: Owner) -> TimerRow:
         jitter=timer.jitter,
         silent=timer.silent,
     )
-
-
-def _show_all(found: list[tuple[Owner, Timer]]) -> TimerList:
-    return TimerList(timers=[show_timer(timer, owner) for owner, timer in found])

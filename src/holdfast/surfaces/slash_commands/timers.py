@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.owners import owner_of
 from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
-from holdfast.engine.timers import Timers
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, answer, dim, line
 from holdfast.surfaces.formatting import local_time
@@ -15,15 +14,19 @@ from holdfast.surfaces.slash_commands.command import Choice, for_guest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.timers import Timer
+    from holdfast.core.owners import Owner
+    from holdfast.engine.operations.timers import TimerRow
     from holdfast.surfaces.answers import CommandAnswer
     from holdfast.surfaces.chat_context import ChatContext
 
 
-def _ahead(chat: ChatContext) -> list[Timer]:
+def _ahead(chat: ChatContext) -> list[TimerRow]:
     """Return the timers of the chat's session."""
-    owner = owner_of(chat.store.header(chat.session.key).owner)
-    return [each for _, each in Timers(chat.store).ahead(owner, session=chat.session.key)]
+    return ListTimers().ahead(chat.store, _owner(chat), chat.session.key).timers
+
+
+def _owner(chat: ChatContext) -> Owner:
+    return owner_of(chat.store.header(chat.session.key).owner)
 
 
 def _names(chat: ChatContext) -> Iterable[Choice]:
@@ -32,10 +35,8 @@ def _names(chat: ChatContext) -> Iterable[Choice]:
 
 @for_guest("remind", SetTimer, "at once", "when", "text")
 def _remind(chat: ChatContext, asked: SetTimer) -> CommandAnswer:
-    key = chat.session.key
-    owner = owner_of(chat.store.header(key).owner)
-    timer = Timers(chat.store).set(key, asked.when, asked.text, owner=owner, zone=asked.zone)
-    at = local_time(timer.next.at)
+    timer = asked.set(chat.store, chat.session.key)
+    at = local_time(timer.next)
     hint = dim("It is sent while `holdfast serve` or `holdfast telegram` runs.")
     set_ = line("Timer ", Cell(timer.name, "name"), f" is set: {at}")
     return answer(set_, hint) if chat.surface == "terminal" else answer(set_)
@@ -47,7 +48,7 @@ def _timers(chat: ChatContext, _asked: ListTimers) -> CommandAnswer:
     if not found:
         return answer("No timers ahead: /remind sets one.")
     rows = (
-        line("  ", Cell(each.name, "name"), f"  {local_time(each.next.at)}  {each.text}")
+        line("  ", Cell(each.name, "name"), f"  {local_time(each.next)}  {each.text}")
         for each in found
     )
     return answer("Timers:", *rows)
@@ -57,8 +58,7 @@ def _timers(chat: ChatContext, _asked: ListTimers) -> CommandAnswer:
 def _unremind(chat: ChatContext, asked: CancelTimer) -> CommandAnswer:
     if asked.name not in {timer.name for timer in _ahead(chat)}:
         raise UsageError(f"this session has no timer `{asked.name}`", hint="/timers lists them")
-    owner = owner_of(chat.store.header(chat.session.key).owner)
-    Timers(chat.store).cancel(asked.name, owner)
+    asked.cancel(chat.store, _owner(chat))
     return answer(f"Timer {asked.name} is cancelled.")
 
 

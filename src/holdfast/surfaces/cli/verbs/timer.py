@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from holdfast.core.owners import owner_of
 from holdfast.engine.operations.timers import (
     CancelTimer,
     ChangeTimer,
+    ListTimers,
     SetTimer,
     TimerList,
     TimerRow,
-    show_timer,
 )
-from holdfast.engine.timers import Timers
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import (
     Command,
@@ -56,21 +54,7 @@ class _SetTimer(_OneTimer, frozen=True, kw_only=True):
     ]
 
     def run(self, app: App) -> TimerRow:
-        key, asked = app.session(self.session), self.timer
-        owner = owner_of(app.store.header(key).owner)
-        timer = Timers(app.store).set(
-            key,
-            asked.when,
-            asked.text,
-            owner=owner,
-            name=asked.name,
-            zone=asked.zone,
-            hours=asked.hours,
-            missed=asked.missed,
-            jitter=asked.jitter,
-            silent=asked.silent,
-        )
-        return show_timer(timer, owner)
+        return self.timer.set(app.store, app.session(self.session))
 
     def show(self, found: TimerRow, app: App) -> None:
         super().show(found, app)
@@ -81,8 +65,7 @@ class _ListTimers(ResultCommand, frozen=True, kw_only=True):
     """List the timers, the next one first."""
 
     def run(self, app: App) -> TimerList:
-        found = Timers(app.store).ahead(app.owner)
-        return TimerList(timers=[show_timer(timer, owner) for owner, timer in found])
+        return ListTimers().ahead(app.store, app.owner)
 
     def show(self, found: TimerList, app: App) -> None:
         if not found.timers:
@@ -111,10 +94,7 @@ class _ChangeTimer(_OneTimer, frozen=True, kw_only=True):
     ]
 
     def run(self, app: App) -> TimerRow:
-        timers, asked = Timers(app.store), self.timer
-        owner, _ = timers.find(asked.name, app.owner)
-        changed = timers.change(asked.name, owner, when=asked.when or "", text=asked.text or "")
-        return show_timer(changed, owner)
+        return self.timer.change(app.store, app.owner)
 
 
 class _CancelTimer(ResultCommand, frozen=True, kw_only=True):
@@ -123,10 +103,7 @@ class _CancelTimer(ResultCommand, frozen=True, kw_only=True):
     timer: Annotated[CancelTimer, takes(name=place("", "NAME"))]
 
     def run(self, app: App) -> TimerRow:
-        timers, name = Timers(app.store), self.timer.name
-        owner, timer = timers.find(name, app.owner)
-        timers.cancel(name, owner)
-        return show_timer(timer, owner)
+        return self.timer.cancel(app.store, app.owner)
 
     def show(self, found: TimerRow, app: App) -> None:
         app.out.line(f"{found.name}: cancelled")
