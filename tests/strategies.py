@@ -269,6 +269,7 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "reason": clean_texts(),
         "by": words(),
         "until": _maybe(times()),
+        "approvers": st.lists(words(), max_size=3),
         "is_told": st.booleans(),
     },
     ToolsAdded: {"tools": st.lists(objects(), max_size=3)},

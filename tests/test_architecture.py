@@ -131,7 +131,16 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
-        *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
+        *(
+            "prepare",
+            "session_log",
+            "waiting_list",
+            "drivers",
+            "options",
+            "opening",
+            "checkpoints",
+            "side_files",
+        ),
         *("status", "state", "reading", "rewinding", "lifecycle", "base", "handles", "session"),
         "async_session",
     ),

@@ -33,6 +33,7 @@ OWNER_EDGES = {
     "surfaces/http/identity.py:TokenSettings.owner": f"{WIRE}; `*` is every owner",
     "engine/operations/sessions.py:SessionRow.owner": WIRE,
     "engine/operations/inbox.py:InboxMessage.owner": WIRE,
+    "engine/operations/approvals.py:WaitingCall.owner": WIRE,
     "engine/operations/timers.py:TimerRow.owner": WIRE,
     "testing/conformance/notes.py:_notes(owner)": "shortens the checks below it",
     "integrations/": ADAPTER,

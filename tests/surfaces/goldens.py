@@ -130,6 +130,7 @@ def _life() -> Iterator[tuple[str, str]]:
     yield "memory search releases --words-only", ""
     yield "memory get CITATION", ""
     yield "memory index --words-only", ""
+    yield "approvals list", ""
     yield "timer add one R/PT1H 'Look at the inbox.' --name look", ""
     yield "timer list", ""
     yield "timer change look --when R/PT2H", ""

@@ -20,6 +20,7 @@ from holdfast.core import parameters
 from holdfast.core.window import WINDOW
 from holdfast.engine.context_tool import context_declaration
 from holdfast.engine.memory.tools import memory_tools
+from holdfast.engine.operations.approvals import ApproveCall, DenyCall, ListWaitingCalls
 from holdfast.engine.operations.context import (
     CompactContext,
     ReadCheckpoint,
@@ -73,6 +74,9 @@ OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "history": ReadMessages,
     "memory search": FindPassages,
     "memory get": ReadPassage,
+    "approvals list": ListWaitingCalls,
+    "approvals approve": ApproveCall,
+    "approvals deny": DenyCall,
     "timer add": SetTimer,
     "timer list": ListTimers,
     "timer change": ChangeTimer,
@@ -86,6 +90,7 @@ COMMAND_ALONE: Final = frozenset(
         *(
             "simulate",
             "timer",
+            "approvals",
             "memory",
             "memory add",
             "memory list",

@@ -68,6 +68,7 @@ PASSED_OVER: Final = {
     **dict.fromkeys(
         ("audit", "memory", "models", "completion", "doctor", "classify", "timer"), "of no session"
     ),
+    "approvals": "of no session",
 }
 TOOLS_READ: Final[dict[str, dict[str, Any]]] = {
     "sessions_list": {},
@@ -77,6 +78,7 @@ TOOLS_READ: Final[dict[str, dict[str, Any]]] = {
     "memory_search": {"query": "question", "scope": "all"},
     "memory_get": {"citation": "{key}#{record}"},
     "checkpoint_get": {"sessionKey": "{session}"},
+    "approval_list": {"sessionKey": "{session}"},
     "timer_list": {"sessionKey": "{session}"},
 }
 SLASH_CHANGES: Final = {
@@ -85,7 +87,7 @@ SLASH_CHANGES: Final = {
 }
 OF_NO_SESSION: Final = {
     *("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/trash", "/v1/inbox", "/v1/outbox"),
-    "/v1/timers",
+    *("/v1/timers", "/v1/approvals"),
     *("/v1/inbox/{message}", "/v1/events", "/v1/memory/search", "/v1/memory/passage", "/v1/notes"),
     *("/v1/notes/file", "/inbox", "/memory", "/health", "/health/verify", "/login"),
     *("/static/console.css", "/static/console.js", "/static/htmx.min.js", "/static/icon.svg"),

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
 
+INBOX: Final = "inbox"
+"""The queue of messages that wait for a turn."""
+RESUMES: Final = "resumes"
+"""In the body of a message that has no words: its session goes on where it stopped."""
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -40,8 +40,6 @@ _SHOWN_CHARS: Final = 80
 
 Retry = Literal["never", "safe"]
 Approval: TypeAlias = "bool | Callable[..., bool | str | None] | None"
-_APPROVAL_SECONDS: Final = 7 * 86_400.0
-"""A week: longer than a weekend, and short enough that what waits is still known."""
 _MARK: Final = "__holdfast_tool__"
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -56,8 +54,10 @@ class ToolRules(msgspec.Struct, frozen=True):
     approval: Approval = None
     """True where a person has to approve each call, or a function of the arguments that says why;
     None where nobody has to."""
-    approval_seconds: float | None = None
-    """The time in which a call may be approved."""
+    approvers: tuple[str, ...] = ()
+    """The names of those who may decide; empty for whoever may use the session."""
+    expires: float | None = None
+    """The seconds in which a call may be approved; None for no limit."""
     retry: Retry = "never"
     """`safe` where a call whose outcome is unknown may be run again."""
 
@@ -68,14 +68,16 @@ NO_RULES: Final = ToolRules()
 def tool(
     *,
     approval: Approval = None,
-    approval_seconds: float | None = _APPROVAL_SECONDS,
+    approvers: Sequence[str] = (),
+    expires: float | None = None,
     retry: Retry = "never",
 ) -> Callable[[F], F]:
     """Say of a function how its calls are run, as a decorator; it stays the function it is.
 
     With `approval=True` a person has to approve each call before it runs. A function gets the
     arguments by name and says whether a person has to, and with a text, why. What it raises counts
-    as a yes. A call that nobody approves within `approval_seconds` is not run.
+    as a yes. Where `approvers` are named, one of them has to decide. A call that nobody approves
+    within `expires` seconds is not run.
 
     With `retry="safe"`, a call whose process died is run again, with the same `CallKey`. By default
     it is not, and the model learns that its outcome is unknown.
@@ -93,11 +95,13 @@ def tool(
             "`approval` cannot be a coroutine function: it is called and not awaited",
             hint="pass a plain function of the arguments",
         )
-    if approval_seconds is not None and not approval_seconds > 0:
+    if expires is not None and not expires > 0:
+        raise BadSetting(f"`expires` cannot be {show(expires)}", hint="pass seconds, or None")
+    if isinstance(approvers, str) or not all(isinstance(name, str) and name for name in approvers):
         raise BadSetting(
-            f"`approval_seconds` cannot be {show(approval_seconds)}", hint="pass seconds, or None"
+            f"`approvers` cannot be {show(approvers)}", hint='pass names, as `["ann", "bob"]`'
         )
-    rules = ToolRules(approval or None, approval_seconds, retry)
+    rules = ToolRules(approval or None, tuple(approvers), expires, retry)
 
     def mark(function: F) -> F:
         try:
@@ -197,7 +201,7 @@ class Toolbox:
         why = _judge(rules.approval, arguments)
         if why is None:
             return None
-        return ApprovalNeed(cut(why, _REASON_CHARS).text, rules.approval_seconds)
+        return ApprovalNeed(cut(why, _REASON_CHARS).text, rules.expires, rules.approvers)
 
     @property
     def safe_to_retry(self) -> frozenset[str]:

@@ -39,7 +39,12 @@ READS_JSON = {
         "cli/masking.py",
         "cli/proxy.py",
     ),
-    *("cli/verbs/classify.py", "cli/verbs/memory.py"),
+    *(
+        "cli/verbs/approvals.py",
+        "cli/verbs/approvals.py",
+        "cli/verbs/classify.py",
+        "cli/verbs/memory.py",
+    ),
     *("console/session_pages/request.py", "http/server.py"),
 }
 """Modules that parse JSON: files and lines of stdin, bodies, cursors, blocks of a request."""

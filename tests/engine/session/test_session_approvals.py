@@ -16,10 +16,12 @@ from holdfast.core.flow.events import ApprovalAsked, ToolStarted, TurnFinished
 from holdfast.core.log.ids import CallKey, SessionKey
 from holdfast.core.log.records import CallState, ToolResult
 from holdfast.core.models.messages import INTERRUPTED
+from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.tool_results import NOT_HERE, WAITING
+from holdfast.engine.operations.approvals import ListWaitingCalls
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import tool
-from holdfast.errors import BadSetting, UsageError
+from holdfast.errors import AccessDenied, BadSetting, UsageError
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import SCRIPTED, ScriptedModel, calls
 from holdfast.testing.simulator import Kill, Killed, SimulatedClock, SimulatedSession, Simulation
@@ -261,7 +263,7 @@ def test_nobody_approves_in_time(bench: Bench) -> None:
     """After its time the call is not run, nobody may decide any more, and the model is told."""
     clock = SimulatedClock()
     bench.store.clock = clock
-    session, shop, model, key = parked(bench, ["too late"], approval_seconds=DAY)
+    session, shop, model, key = parked(bench, ["too late"], expires=DAY)
     clock.now += DAY + 1
     with pytest.raises(UsageError, match="expired"):
         bench.do(session.calls.approve(key))
@@ -270,6 +272,40 @@ def test_nobody_approves_in_time(bench: Bench) -> None:
     assert shop.asked == []
     assert "nobody approved this call in time" in str(model.requests[-1])
     check_prefixes(model)
+
+
+def test_a_call_waits_without_end_unless_it_expires(bench: Bench) -> None:
+    """Years later a person may still approve it."""
+    clock = SimulatedClock()
+    bench.store.clock = clock
+    session, shop, _, key = parked(bench, ["paid"])
+    clock.now += 2_000 * DAY
+    bench.do(session.calls.approve(key))
+    bench.do(session.resume())
+    assert shop.asked == [key]
+
+
+def test_what_became_of_a_call_can_be_asked(bench: Bench) -> None:
+    """While it waits, after it ran, and with a key that is of no call here."""
+    session, _, _, key = parked(bench, ["paid"], approvers=["ann"])
+    found = bench.do(session.calls.find(key))
+    assert (found.state, found.approvers, found.decision) == ("parked", ("ann",), None)
+    bench.do(session.calls.approve(key, by="ann"))
+    bench.do(session.resume())
+    assert bench.do(session.calls.find(key)).decision.by == "ann"
+    assert bench.do(session.calls.find("0-0-0")) is None
+
+
+def test_approvers_outlive_a_compaction(bench: Bench) -> None:
+    """Behind a cut nobody else may decide, either."""
+    session, _, _, key = parked(bench, ["ok"] * 9, approvers=["ann"])
+    for number in range(6):
+        bench.say(session, f"question {number} " + "word " * 2_000)
+    assert bench.do(session.compact()).outcome == "applied"
+    opened = bench.open([], tools=[])
+    with pytest.raises(AccessDenied):
+        bench.do(opened.calls.approve(key, by="bob"))
+    assert bench.do(opened.calls.approve(key, by="ann")).state == "approved"
 
 
 def test_a_call_that_was_taken_back_cannot_be_approved(bench: Bench) -> None:
@@ -394,7 +430,14 @@ def test_a_predicate_decides_by_the_arguments(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "rules", [{"approval": "yes"}, {"approval_seconds": 0}, {"approval": contextlib.aclosing}]
+    "rules",
+    [
+        {"approval": "yes"},
+        {"expires": 0},
+        {"approvers": "ann"},
+        {"approvers": [""]},
+        {"approval": contextlib.aclosing},
+    ],
 )
 def test_wrong_rules_are_refused(rules: Any) -> None:
     """A mistake in a rule is an error where it is written."""
@@ -425,6 +468,12 @@ class Life:
         self.shop = Shop()
         self.tools = self.shop.tools(retry=retry)
         self.honours_keys = honours_keys
+
+    @property
+    def listed(self) -> int:
+        """The number of calls on the list across sessions."""
+        page = ListWaitingCalls().page(self.store, ANY_OWNER, lambda _key: True)
+        return len(page.calls)
 
     def process(self, work: Any, kill: Kill | None = None) -> list[Any]:
         """Do something in a process of its own; returns its effects."""
@@ -464,6 +513,7 @@ def _places(step: str) -> list[Kill]:
         effects = life.process(work)
         if name == step:
             break
+    life.store.close()
     numbers = range(1, len(effects) + 1)
     every = [Kill(number, when) for number in numbers for when in ("before", "after")]
 
@@ -479,7 +529,7 @@ def _places(step: str) -> list[Kill]:
 def test_a_parked_charge_survives_every_death(step: str, retry: Any, bench: Bench) -> None:
     """Killed at every effect of asking, approving and running: no charge is made before it is
     approved, it is made once where the receiver honours the key and at most once elsewhere, and
-    nothing is lost."""
+    nothing is lost: the list across sessions has it from the asking to the approval."""
     repeats = 0
     for kill in _places(step):
         life = Life(retry)
@@ -489,8 +539,12 @@ def test_a_parked_charge_survives_every_death(step: str, retry: Any, bench: Benc
                 life.process(work)  # whoever died is started again
             if name == "asking":
                 assert life.shop.asked == []
+                assert life.listed == 1
+            else:
+                assert life.listed == 0
         shop = life.shop
         records = list(life.store.read(SESSION))
+        life.store.close()
         repeats += len(shop.asked) > 1
         assert len(set(shop.asked)) <= 1
         if retry == "safe" or step != "running":

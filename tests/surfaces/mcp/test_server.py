@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
+from tests.support.approvals import pay, paying
 from tests.surfaces.mcp.owners import NEEDLE, Owned, ask, plant, server_for
 
-from holdfast import Caller, SessionKey, User
+from holdfast import Caller, Session, SessionKey, User
 from holdfast.core.history.cursors import cursor
 from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.operations.tools import TOOLS
@@ -62,8 +63,13 @@ def attempts(schema: dict[str, Any], own: str, value: str) -> Iterator[dict[str,
             yield {**dict.fromkeys(required, own), name: value}
 
 
+def options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema, and those that it is any of."""
+    return [schema, *schema.get("anyOf", ())]
+
+
 def _takes_text(schema: dict[str, Any]) -> bool:
-    return any(each.get("type") == "string" for each in [schema, *schema.get("anyOf", ())])
+    return any(each.get("type") == "string" for each in options(schema))
 
 
 async def call(client: Client, name: str, given: dict[str, Any]) -> str:
@@ -239,7 +245,8 @@ def test_a_read_only_server_changes_nothing(store: MemoryStore) -> None:
     before = state_of(store, alice)
     changing = {name for name, tool in TOOLS.items() if not tool.is_reading}
     assert changing == {
-        *("memory_write", "context_compact", "checkpoint_create", "timer_set", "timer_cancel")
+        *("memory_write", "context_compact", "checkpoint_create", "timer_set", "timer_cancel"),
+        *("approval_approve", "approval_deny"),
     }
 
     async def talk(client: Client) -> None:
@@ -252,6 +259,27 @@ def test_a_read_only_server_changes_nothing(store: MemoryStore) -> None:
 
     ask(server_for(store, "alice", read_only=True), talk)
     assert state_of(store, alice) == before
+
+
+def test_a_client_decides_only_in_the_name_of_a_person(store: MemoryStore) -> None:
+    """Whoever runs the server states the person; a model that says so itself decides nothing."""
+    options: Any = {"model": pay(5), "store": store, "owner": "alice", "tools": [paying()]}
+    with Session.open("s", **options) as session:
+        session.say("pay")
+    agent = Caller("main", None, owner=NamedOwner("alice"), visibility="agent")
+
+    def server(person: str) -> Any:
+        client = McpClient(agent, person=person)
+        return build_server(lambda _request: client, lambda one: CallerWorkspace(store, one))
+
+    async def decide(client: Client, said: str) -> None:
+        listed = await client.call_tool("approval_list", {})
+        [found] = listed.structured_content["calls"]
+        assert found["arguments"] == {"amount": 5}
+        assert said in await call(client, "approval_approve", {"key": found["key"]})
+
+    ask(server(""), lambda client: decide(client, "only a person may decide"))
+    ask(server("ann"), lambda client: decide(client, '"by":"ann"'))
 
 
 def test_tools_that_change_say_so(store: MemoryStore) -> None:
@@ -302,7 +330,7 @@ def test_bad_arguments_are_tool_errors(store: MemoryStore) -> None:
             wrong += [
                 {**required, name: {"a": []}}
                 for name, schema in tool.input_schema["properties"].items()
-                if schema.get("type") != "object"
+                if not any(each.get("type") == "object" for each in options(schema))
             ]
             wrong += [{}] if required else []
             for given in wrong:

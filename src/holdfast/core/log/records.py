@@ -295,6 +295,8 @@ class CallState(_Record, frozen=True, tag="call", kw_only=True):
     """Who decided."""
     until: float | None = None
     """The time after which nobody may decide, in seconds since 1970."""
+    approvers: list[str] = []
+    """The names of those who may decide; empty for whoever may use the session."""
     is_told: bool = False
     """True where a request had gone out with something else in the place of its result."""
 

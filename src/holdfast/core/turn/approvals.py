@@ -42,7 +42,7 @@ from holdfast.core.turn.calls import (
     open_calls,
 )
 from holdfast.core.turn.tool_results import KeyedCall, finish_call, run_tools, waits_for_tool
-from holdfast.errors import UsageError
+from holdfast.errors import AccessDenied, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +83,7 @@ def begin_calls(run: RunState, reply: str, calls: Sequence[KeyedCall]) -> Flow[l
         parked[each.call.id] = need
         until = None if need.seconds is None else now + need.seconds
         more: Any = {"arguments": each.call.arguments, "reason": need.reason, "until": until}
+        more["approvers"] = list(need.approvers)
         states.append(call_state(each.call, each.key, reply, PARKED, **more))
     yield Append([run.secret_watch.hide(state)[0] for state in states])
     for state in states:
@@ -195,6 +196,15 @@ def waiting_calls(run: RunState) -> Flow[list[ParkedCall]]:
     return [call for call in find_parked(records, run.home) if call.is_waiting(now)]
 
 
+def find_call(run: RunState, key: str) -> Flow[ParkedCall | None]:
+    """Return a call that was parked on the session's path, whatever became of it."""
+    check_text("key", key)
+    place = place_of(run.home.session, key)
+    if place is None:
+        return None
+    return _find_call((yield ReadSince(place.reply)), key, run)
+
+
 def decide(
     run: RunState,
     key: str,
@@ -225,6 +235,13 @@ def decide(
             raise UsageError(
                 f"the call `{key}` waits for nobody on the session's path",
                 hint="nothing was stored; it needed no approval, or was taken back by a rewind",
+            )
+        if not call.may_decide(by):
+            raise AccessDenied(
+                f"{shorten(by) if by else 'nobody in particular'} may not decide about the call of "
+                f"`{call.name}`",
+                hint=f"it waits for {' or '.join(f'`{name}`' for name in call.approvers)}; "
+                "nothing was stored",
             )
         if call.decision is not None:
             return call

@@ -145,6 +145,8 @@ class ApprovalNeed(msgspec.Struct, frozen=True):
     """Why, for that person."""
     seconds: float | None = None
     """The time in which it may be approved."""
+    approvers: tuple[str, ...] = ()
+    """The names of those who may decide; empty for whoever may use the session."""
 
 
 class ParkedCall(msgspec.Struct, frozen=True):
@@ -166,6 +168,8 @@ class ParkedCall(msgspec.Struct, frozen=True):
     """The record of the reply that made it."""
     call_id: str
     """The id of the call in that reply."""
+    approvers: tuple[str, ...] = ()
+    """The names of those who may decide; empty for whoever may use the session."""
     is_told: bool = False
     """True where a request has gone out with something else in the place of its result."""
     states: tuple[CallState, ...] = ()
@@ -193,6 +197,10 @@ class ParkedCall(msgspec.Struct, frozen=True):
     def starts(self) -> int:
         """The number of times it was started."""
         return sum(state.state == STARTED for state in self.states)
+
+    def may_decide(self, name: str) -> bool:
+        """Return whether the one of this name is among those who may decide."""
+        return not self.approvers or name in self.approvers
 
     def is_waiting(self, now: float) -> bool:
         """Return whether a person may still decide about it."""
@@ -240,6 +248,7 @@ def _take_state(
             record.until,
             record.reply,
             record.call,
+            tuple(record.approvers),
             is_told=record.is_told or record.reply != newest,
             states=(record,),
         )

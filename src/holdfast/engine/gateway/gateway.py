@@ -36,7 +36,15 @@ from holdfast.core.owners import (
     owner_of,
     owner_text,
 )
-from holdfast.core.queues import ResetReason, next_try, reason_of, reason_to_set_aside, reset_reason
+from holdfast.core.queues import (
+    INBOX,
+    RESUMES,
+    ResetReason,
+    next_try,
+    reason_of,
+    reason_to_set_aside,
+    reset_reason,
+)
 from holdfast.core.timers import is_silent
 from holdfast.core.turn.replies import reply_of
 from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
@@ -44,6 +52,7 @@ from holdfast.engine.gateway.placing import PLACE, place_message
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.session.waiting_list import put_resume
 from holdfast.errors import (
     BadSetting,
     HoldfastError,
@@ -232,7 +241,7 @@ class MessageTurns:
                     reply = await self._answer(message, key)
                 channel = self._gateway.channels.get(str(message.body.get("channel", "")))
                 # A session that goes on waiting has said so before.
-                is_new = not (message.body.get(_RESUMES) and reply.stop == "approval")
+                is_new = not (message.body.get(RESUMES) and reply.stop == "approval")
                 is_silent_reply = is_silent(message.body.get("extra"), reply.text)
                 if channel is not None and is_new and not is_silent_reply:
                     await channel.on_answer(message, reply)
@@ -269,7 +278,7 @@ class MessageTurns:
                 session.on(gateway.audit.take),
             ]
             try:
-                if message.body.get(_RESUMES):
+                if message.body.get(RESUMES):
                     return await session.resume(
                         on_delta=lambda delta: gateway.live.publish(key, delta),
                         wait=_TURN_WAIT_SECONDS,
@@ -289,7 +298,7 @@ class MessageTurns:
         options = self._options
         if not options.reset_idle_seconds and options.reset_daily_hour is None:
             return ""
-        if message.body.get(_RESUMES) or message.body.get(PLACE):
+        if message.body.get(RESUMES) or message.body.get(PLACE):
             return ""  # it goes on with what was said, however long ago
         store, key = session.store, session.key
         info = await run_in_thread(store.info, key)
@@ -407,12 +416,8 @@ def session_key(message: QueuedMessage) -> SessionKey:
     return SessionKey(agent, session)
 
 
-_RESUMES: Final = "resumes"
-"""In the body of a message that has no words: its session goes on where it stopped."""
 _REPLY_RECORDS: Final = 20
 """Records at the end of a session among which its newest reply is."""
-INBOX: Final = "inbox"
-"""The queue of messages that wait for a turn."""
 _RETRY_SECONDS: Final = 5.0
 """Asked of a sender whose message found no room."""
 _FORGET_SECONDS: Final = 3_600.0
@@ -666,27 +671,7 @@ async def resume_session(
     """Let a session go on where it stopped, behind what waits in it; durable when this returns.
 
     The channel of its newest message gets the answer. The same `name` again is the same message."""
-    queues = gateway.store.queues
-
-    def put() -> QueuedMessage:
-        found = queues.find(INBOX, owner, name)
-        if found is not None:
-            return found
-        newest = queues.messages(INBOX, owner=ANY_OWNER, lane=str(key), limit=1)
-        told = newest[0].body if newest else {}
-        body: Json = {_RESUMES: True}
-        body |= {field: told[field] for field in ("channel", "about") if field in told}
-        message = NewMessage(
-            queue=INBOX,
-            lane=str(key),
-            key=name,
-            body=body,
-            owner=owner_text(owner),
-            session=str(key),
-        )
-        return queues.put(message)
-
-    stored = await run_in_thread(put)
+    stored = await run_in_thread(put_resume, gateway.store, key, name, owner)
     gateway.wake()
     gateway.publish(stored)
     return stored

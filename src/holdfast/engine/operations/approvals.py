@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
 from holdfast.core.history.answers import Result
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import owner_of, owner_text
-from holdfast.core.parameters import TEXT_CHARS_MAX, SessionName
-from holdfast.engine.gateway.gateway import resume_session
+from holdfast.core.parameters import TEXT_CHARS_MAX, PageLimit
+from holdfast.engine.gateway.gateway import resume_session, session_key
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
-from holdfast.errors import UsageError
+from holdfast.engine.session.waiting_list import (
+    find_entry,
+    list_waiting,
+    resume_decided,
+    resume_name,
+    take_down,
+)
+from holdfast.engine.workspace.workspace import MAY_READ
+from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.providers.models import model
 
 if TYPE_CHECKING:
-    from holdfast.core.history.access import Caller
-    from holdfast.core.log.ids import SessionKey
+    from collections.abc import Callable
+
+    from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.turn.calls import ParkedCall
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.session.handles.tool_calls import ToolCalls
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import QueuedMessage, SessionStore
 
+log: Final = logging.getLogger(__name__)
 _CallName = Annotated[
     str,
     Meta(description="The key of the call, as the list has it.", max_length=MESSAGE_KEY_CHARS_MAX),
@@ -39,12 +53,18 @@ class WaitingCall(Result, frozen=True):
 
     key: str
     """The key of the call."""
+    session: str
+    """The session that made it, as `agent/id`."""
+    owner: str
+    """The owner of the session; empty where it has none."""
     tool: str
     """The name of the tool."""
     arguments: dict[str, Any]
     """Its arguments, in full."""
     reason: str
     """Why it needs approval."""
+    approvers: list[str]
+    """The names of those who may decide; empty for whoever may use the session."""
     since: float
     """The time from which it waits, in seconds since 1970."""
     until: float | None
@@ -56,30 +76,66 @@ class WaitingCall(Result, frozen=True):
 
 
 class WaitingCalls(Result, frozen=True):
-    """The calls of a session that wait for a person, oldest first."""
+    """Calls that wait for a person, the newest first."""
 
     calls: list[WaitingCall]
-    """The calls."""
+    """The calls of this page."""
+    next_before: int | None = None
+    """For the next page; null at the end."""
 
 
 class ListWaitingCalls(Operation[WaitingCalls], frozen=True):
-    """List the tool calls of a session that wait for the approval of a person, with their
-    arguments."""
+    """List the tool calls that wait for the approval of a person: what waits for whom, since when,
+    with the arguments in full."""
 
     title = "List the calls that wait for approval"
-    audit = "read"
-    session_key: SessionName
+    audit = "list"
+    tool = "approval_list"
+    session_key: Annotated[
+        str, Meta(description="Only those of this session; all, unless given.", max_length=300)
+    ] = ""
+    before: Annotated[
+        Annotated[int, Meta(ge=1, le=2**62)] | None,
+        Meta(description="The `nextBefore` of the page before."),
+    ] = None
+    limit: PageLimit = 50
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[WaitingCalls]:
-        key, reason = workspace.resolve(self.session_key)
-        waiting = _calls_of(workspace, key).waiting()
-        return GivenReply(WaitingCalls(calls=[_row(call) for call in waiting]), reason)
+        if self.session_key:
+            key, reason = workspace.resolve(self.session_key)
+            calls = show_waiting(workspace.store, key)
+            return GivenReply(WaitingCalls(calls=calls), reason)
+        agent = workspace.caller.agent
+        found = self.page(
+            workspace.store,
+            workspace.caller.owner if agent else workspace.owner,
+            lambda key: not agent or _may_read(workspace, key),
+        )
+        return GivenReply(found, MAY_READ)
+
+    def page(
+        self, store: SessionStore, of: OwnerFilter, may_read: Callable[[SessionKey], bool]
+    ) -> WaitingCalls:
+        """Return a page of an owner's, of those sessions that may be read."""
+        entries = list_waiting(store, of, before=self.before, limit=self.limit)
+        opened: dict[SessionKey, ToolCalls | None] = {}
+        calls: list[WaitingCall] = []
+        for entry in entries:
+            key = session_key(entry)
+            if key not in opened:
+                opened[key] = _open_calls(store, key) if may_read(key) else None
+            of_session = opened[key]
+            calls += _look(store, entry, of_session) if of_session is not None else []
+        more = entries[-1].id if len(entries) == self.limit else None
+        return WaitingCalls(calls=calls, next_before=more)
 
 
 class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
     """A decision about one call. The session goes on with it where a gateway runs its turns."""
 
-    session_key: SessionName
+    session_key: Annotated[
+        str, Meta(description="Its session; found by the key, unless given.", max_length=300)
+    ] = ""
     key: _CallName
 
     @abstractmethod
@@ -87,20 +143,41 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
         """Store the decision; the first one counts."""
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[WaitingCall]:
-        key, reason = workspace.resolve(self.session_key, to_change=True)
+        by = _name_of(workspace)
         try:
-            decided = self.decide(_calls_of(workspace, key), _name_of(workspace.caller))
+            key, reason = workspace.resolve(self.find(workspace), to_change=True)
+            return GivenReply(self.settle(workspace.store, key, by), reason)
+        except AccessDenied as error:
+            raise RequestRefused("not_allowed", str(error), hint=error.hint or "") from error
         except UsageError as error:
             raise RequestRefused(
                 "conflict", str(error), code=error.code, hint=error.hint or ""
             ) from error
-        return GivenReply(_row(decided), reason)
+
+    @property
+    def target(self) -> str:
+        return self.session_key or self.key
+
+    def find(self, workspace: CallerWorkspace) -> str:
+        """Return the session of the call. Raises `UsageError`."""
+        if self.session_key:
+            return self.session_key
+        is_agent = bool(workspace.caller.agent)
+        of = workspace.caller.owner if is_agent else workspace.owner
+        return find_entry(workspace.store, of, self.key).session
+
+    def settle(self, store: SessionStore, key: SessionKey, by: str) -> WaitingCall:
+        """Decide about a call of a session that was found, in the name of a person."""
+        decided = self.decide(calls_of(store, key), by)
+        owner = owner_of(store.header(key).owner)
+        resume_decided(store, key, self.key, owner)
+        return show_call(key, owner, decided)
 
     async def act(self, workspace: CallerWorkspace, gateway: Gateway) -> GivenReply[WaitingCall]:
         found = await run_in_thread(self.answer, workspace)
-        key, _reason = await run_in_thread(workspace.resolve, self.session_key)
-        owner = owner_of((await run_in_thread(workspace.store.header, key)).owner)
-        await resume_session(gateway, key, f"call {self.key}", owner=owner)
+        agent, _, session = found.value.session.partition("/")
+        name, owner = resume_name(self.key), owner_of(found.value.owner)
+        await resume_session(gateway, SessionKey(agent, session), name, owner=owner)
         return found
 
 
@@ -110,6 +187,7 @@ class ApproveCall(_Decision, frozen=True):
 
     title = "Approve a call that waits"
     audit = "approve"
+    tool = "approval_approve"
     right = "write"
     arguments: Annotated[
         dict[str, Any] | None, Meta(description="Other arguments to run it with.")
@@ -128,6 +206,7 @@ class DenyCall(_Decision, frozen=True):
 
     title = "Deny a call that waits"
     audit = "approve"
+    tool = "approval_deny"
     right = "write"
     words: Annotated[str, Meta(description="Words for the model.", max_length=TEXT_CHARS_MAX)] = ""
 
@@ -135,25 +214,77 @@ class DenyCall(_Decision, frozen=True):
         return calls.deny(self.key, self.words, by=by)
 
 
-def _calls_of(workspace: CallerWorkspace, key: SessionKey) -> ToolCalls:
-    """The calls of a session, for decisions that need no model."""
-    session = Session(workspace.store, key, model("offline"), SessionOptions(notes="off"))
-    return session.calls
+def calls_of(store: SessionStore, key: SessionKey) -> ToolCalls:
+    """Return the calls of a session, for decisions that need no model."""
+    return Session(store, key, model("offline"), SessionOptions(notes="off")).calls
 
 
-def _name_of(caller: Caller) -> str:
-    return owner_text(caller.owner) or caller.agent or "operator"
+def show_waiting(store: SessionStore, key: SessionKey) -> list[WaitingCall]:
+    """Return the calls of a session that wait, the newest first."""
+    owner = owner_of(store.header(key).owner)
+    return [show_call(key, owner, call) for call in reversed(calls_of(store, key).waiting())]
 
 
-def _row(call: ParkedCall) -> WaitingCall:
+def show_call(key: SessionKey, owner: Owner, call: ParkedCall) -> WaitingCall:
+    """Return a call for a client."""
     decided = call.decision
     return WaitingCall(
         key=call.key,
+        session=str(key),
+        owner=owner_text(owner),
         tool=call.name,
         arguments=call.arguments,
         reason=call.reason,
+        approvers=list(call.approvers),
         since=call.since,
         until=call.until,
         state=call.state,
         by=decided.by if decided is not None else "",
     )
+
+
+def _open_calls(store: SessionStore, key: SessionKey) -> ToolCalls | None:
+    """Return the calls of a session; None where it is in the trash, or damaged."""
+    try:
+        return calls_of(store, key)
+    except HoldfastError as error:
+        log.warning("the calls of %s cannot be listed: %s", key, error)
+        return None
+
+
+def _look(store: SessionStore, entry: QueuedMessage, calls: ToolCalls) -> list[WaitingCall]:
+    """Return the call of an entry if it waits. One that is decided is taken off the list; one that
+    a rewind took back stays, and is shown again where that is undone."""
+    try:
+        call = calls.find(entry.key)
+    except HoldfastError as error:
+        log.warning("a call of %s cannot be listed: %s", entry.session, error)
+        return []
+    if call is None:
+        return []
+    if call.is_waiting(time.time()):
+        return [show_call(session_key(entry), owner_of(entry.owner), call)]
+    take_down(store, entry)
+    return []
+
+
+def _may_read(workspace: CallerWorkspace, key: SessionKey) -> bool:
+    try:
+        workspace.resolve(str(key))
+    except RequestRefused:
+        return False
+    return True
+
+
+def _name_of(workspace: CallerWorkspace) -> str:
+    """Return the name of the person who decides. A model is none."""
+    if workspace.person:
+        return workspace.person
+    if workspace.caller.agent:
+        raise RequestRefused(
+            "not_allowed",
+            "only a person may decide about a call, and this client is an agent",
+            hint="decide with `holdfast approvals` or in the console, or start the server of MCP "
+            "with `--approver NAME` for a client that asks its person",
+        )
+    return owner_text(workspace.caller.owner) or "operator"

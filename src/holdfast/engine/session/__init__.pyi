@@ -11,6 +11,7 @@ from holdfast.core.secrets.found import SecretWatch as SecretWatch
 from holdfast.core.secrets.found import secrets_of as secrets_of
 from holdfast.core.secrets.vault import Vault as Vault
 from holdfast.core.turn.approvals import decide as decide
+from holdfast.core.turn.approvals import find_call as find_call
 from holdfast.core.turn.approvals import waiting_calls as waiting_calls
 from holdfast.core.turn.calls import APPROVED as APPROVED
 from holdfast.core.turn.calls import DENIED as DENIED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.flow.arguments import check_number, check_optional_text
-from holdfast.core.flow.effects import Append, RunBlocking
+from holdfast.core.flow.effects import Append, Read, RunBlocking
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
@@ -20,6 +20,8 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.log.views import last_written
 from holdfast.core.refusals import REFUSED
+from holdfast.core.turn.calls import PARKED, find_parked
+from holdfast.engine.session.waiting_list import mark_waiting
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ def undo(state: SessionState, record: str | None) -> Flow[Undone]:
 
 def _move(state: SessionState, to: str, what: str) -> Flow[Undone]:
     yield Append((Rewind(to=to),))
+    found = find_parked((yield Read(state.run.window)), state.run.home)
+    if waiting := [call.key for call in found if call.state == PARKED]:  # it is back on the path
+        yield RunBlocking(lambda: mark_waiting(state.store, state.key, waiting))
     head = yield RunBlocking(lambda: state.log.head)
     return Undone(what, head)
 

@@ -71,6 +71,8 @@ class CallerWorkspace:
         """
         self.store = store
         self.caller = caller
+        self.person = ""
+        """The name of the person who asks, as a door knows it: that of a token, for one."""
         self.agent = caller.agent or agent
         self.redactor = redactor or default_redactor()
         self.clock = clock

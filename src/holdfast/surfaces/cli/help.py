@@ -54,6 +54,7 @@ more commands
   fork       holdfast.surfaces.cli.verbs.sessions         Copy a session up to a record into a new one
   rm         holdfast.surfaces.cli.verbs.sessions         Move sessions to the trash, restore them, or empty the trash
   timer      holdfast.surfaces.cli.verbs.timer            Set, list, change and cancel timers: messages that a session gets at a time
+  approvals  holdfast.surfaces.cli.verbs.approvals        List calls that wait for a person; approve or deny one
   copy       holdfast.surfaces.cli.copy                   Copy everything of a store into another, and verify it; run it again to go on
   output     holdfast.surfaces.cli.verbs.output           Read an offloaded output, whole or in part
   checkpoint holdfast.surfaces.cli.verbs.checkpoint       Show the state of a session: requests, open tasks, failures, files

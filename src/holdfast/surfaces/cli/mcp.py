@@ -21,6 +21,14 @@ class McpCommand(Command, frozen=True, kw_only=True):
   claude mcp add holdfast -- holdfast mcp --root ~/.sessions
   holdfast mcp --root ~/.sessions --owner alice --read-only"""
     read_only: Annotated[bool, option("offer no tool that changes something")] = False
+    approver: Annotated[
+        str,
+        option(
+            "the person in whose name the client may approve and deny calls that wait: of one that "
+            "asks this person each time (default: it may not)",
+            "NAME",
+        ),
+    ] = ""
     session: Annotated[
         str | None, option("the client's own session, which it may name `current`", "ID")
     ] = None
@@ -65,7 +73,7 @@ class McpCommand(Command, frozen=True, kw_only=True):
         from holdfast.engine.workspace.workspace import CallerWorkspace
         from holdfast.providers.models import model
 
-        client = McpClient(caller, self.read_only)
+        client = McpClient(caller, self.read_only, self.approver)
         masks = redactor(app.settings.secrets)
         name = self.embedder or app.settings.embedder
         embedder = None if self.words_only else mask_embedder(name, masks)

@@ -174,7 +174,7 @@ ROUTES: Final = (
         other_status=200,
     ),
     route_of("POST", f"{_SESSION}/cancel", inbox.CancelTurn),
-    route_of("GET", f"{_SESSION}/approvals", approvals.ListWaitingCalls),
+    route_of("GET", "/v1/approvals", approvals.ListWaitingCalls),
     route_of("POST", f"{_SESSION}/approvals/{{key}}/approve", approvals.ApproveCall),
     route_of("POST", f"{_SESSION}/approvals/{{key}}/deny", approvals.DenyCall),
     route_of("GET", "/v1/inbox", inbox.ListInbox),

@@ -301,6 +301,7 @@ class HttpServer:
         """Return the store as a client may use it."""
         workspace = self._workspace_of(client.caller)
         workspace.lookup.is_exact = True
+        workspace.person = client.name
         workspace.replies.asker = f"Token {client.name}."
         return workspace
 

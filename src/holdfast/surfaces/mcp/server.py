@@ -61,6 +61,8 @@ class McpClient(msgspec.Struct, frozen=True):
     caller: Caller
     is_read_only: bool = False
     """Tools that change something are not offered."""
+    person: str = ""
+    """The person in whose name it may decide about calls that wait; empty for none."""
 
 
 ClientOf = Callable[[Any], McpClient]
@@ -255,6 +257,7 @@ class _Handlers:
 
         def run() -> T:
             workspace = self._workspace_of(client.caller)
+            workspace.person = client.person
             try:
                 return work(workspace)
             except RequestRefused as refused:

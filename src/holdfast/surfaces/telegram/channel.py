@@ -13,10 +13,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.queues import INBOX
 from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
-from holdfast.engine.gateway.gateway import INBOX, ServiceStatus
+from holdfast.engine.gateway.gateway import ServiceStatus
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.queues import INBOX
 from holdfast.core.text.cut import count_of
-from holdfast.engine.gateway.gateway import INBOX
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.answers import StyledTable
 from holdfast.surfaces.async_chat import AsyncChatContext, run_command_async

@@ -27,6 +27,8 @@ from holdfast.core.flow.effects import (
     ScalePicture,
     SearchMemory,
 )
+from holdfast.core.log.records import CallState
+from holdfast.core.turn.calls import PARKED
 from holdfast.engine.pictures import scale_picture
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.callables import CallerMistake
@@ -128,6 +130,7 @@ class World(msgspec.Struct, kw_only=True):
             case ReadSince():
                 return self.log.since(effect.record, every_branch=effect.every_branch)
             case Append():
+                self._list_parked(effect.records)
                 return self.log.append(
                     effect.records,
                     unless=effect.unless,
@@ -156,6 +159,15 @@ class World(msgspec.Struct, kw_only=True):
                 return effect.work()
             case _:
                 assert_never(effect)
+
+    def _list_parked(self, records: Sequence[Record]) -> None:
+        """Put calls on the list of those that wait before the records that park them: a process
+        that ends in between has put up too much, and no less."""
+        parked = [rec.key for rec in records if type(rec) is CallState and rec.state == PARKED]
+        if parked:
+            from holdfast.engine.session.waiting_list import mark_waiting
+
+            mark_waiting(self.log.store, self.log.key, parked)
 
     def note(self, effect: Effect, value: object, scope: TurnScope, *, is_watched: bool) -> None:
         """Note whether the log at hand is the store's still after an effect that gave a value: it

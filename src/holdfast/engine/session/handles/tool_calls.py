@@ -43,6 +43,11 @@ class ToolCalls(_Calls):
         """Return the calls that wait for the approval of a person, oldest first."""
         return self._run(parts.waiting_calls(self._state.run))
 
+    def find(self, key: str) -> ParkedCall | None:
+        """Return a call that waits or waited for approval, with what became of it; None where the
+        session's path has none of that key."""
+        return self._run(parts.find_call(self._state.run, key))
+
     def approve(
         self,
         key: str,
@@ -56,6 +61,7 @@ class ToolCalls(_Calls):
         same reason.
 
         It runs when the session goes on: `resume`, or the next message. The first decision counts.
+        Where the tool names approvers, `by` is one of them, or `AccessDenied` is raised.
         """
         more: Any = {"by": by, "arguments": arguments, "always": always}
         return self._run(self._decide(key, parts.APPROVED, **more))
@@ -86,6 +92,9 @@ class AsyncToolCalls(_Calls):
 
     async def waiting(self) -> list[ParkedCall]:
         return await self._run(parts.waiting_calls(self._state.run))
+
+    async def find(self, key: str) -> ParkedCall | None:
+        return await self._run(parts.find_call(self._state.run, key))
 
     async def approve(
         self,

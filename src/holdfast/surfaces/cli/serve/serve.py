@@ -304,7 +304,8 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
                 raise AccessDenied(
                     "a valid token is needed", hint="send `Authorization: Bearer TOKEN`"
                 )
-            return McpClient(client.caller, is_read_only=not client.may("write"))
+            may_write = client.may("write")
+            return McpClient(client.caller, is_read_only=not may_write, person=client.name)
 
         return http_app(
             build_server(client_of, workspace_of),
