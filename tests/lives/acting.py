@@ -48,7 +48,7 @@ class Shop:
         return made
 
     def _pay_tool(self) -> Any:
-        @tool(approval=lambda **_: "a payment", approval_seconds=APPROVAL_SECONDS, retry="safe")
+        @tool(approval=lambda **_: "a payment", expires=APPROVAL_SECONDS, retry="safe")
         def pay(amount: int, tag: str, key: CallKey) -> str:
             """Pay an amount."""
             self.ledger.append((key, amount))
