@@ -24,8 +24,9 @@ from holdfast.core.proxy.agent_history import Step, chain_field, decide_step
 from holdfast.core.proxy.agent_request import find_last_message
 from holdfast.core.proxy.branches import CHAIN_FIELD
 from holdfast.core.proxy.endpoints import ProxyProblem
+from holdfast.core.queues import INBOX
 from holdfast.engine.chats.chat_sessions import ChatSessions
-from holdfast.engine.gateway.gateway import INBOX, session_key
+from holdfast.engine.gateway.gateway import session_key
 from holdfast.engine.gateway.placing import MessagePlace, place_of_records
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.session.drivers.awaiting import run_in_thread
