@@ -19,6 +19,7 @@ from holdfast.core.models.messages import (
     Thinking,
     ToolAnswer,
     ToolCall,
+    arguments_json,
     text_of_blocks,
 )
 from holdfast.core.models.totals import (
@@ -27,9 +28,20 @@ from holdfast.core.models.totals import (
     call_cost,
     calls_before_cuts,
     is_call,
+    price_moment,
     total_of,
 )
 from holdfast.core.models.usage import read_usage
+from holdfast.core.narrative.digest import arguments_text
+from holdfast.core.projection.habits import (
+    DUPLICATE_CHARS_MIN,
+    BilledCall,
+    CacheBreak,
+    CarriedResult,
+    Habit,
+    find_breaks,
+    find_habits,
+)
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
 from holdfast.core.projection.view import turns_of
@@ -49,8 +61,6 @@ KINDS: Final = (
 )
 """The kinds of tokens, in the order of a request. A program adds reminders, files and notices in
 the user's role; they are not the user's words."""
-DUPLICATE_CHARS_MIN: Final = 200
-"""Shorter results that are alike say nothing."""
 _PATH_NAMES: Final = ("file_path", "path", "filename", "file", "notebook_path", "filePath")
 
 
@@ -132,6 +142,10 @@ class Inspection(msgspec.Struct, frozen=True):
     """Calls in `spent` that were made on abandoned branches, or for summaries and notes."""
     cuts: tuple[int, ...] = ()
     """The number of calls that were made before each compaction."""
+    breaks: tuple[CacheBreak, ...] = ()
+    """Calls that paid again for a prefix which had been in the cache."""
+    habits: tuple[Habit, ...] = ()
+    """The things that were paid for and could have been spared, the dearest first."""
 
     @property
     def doubled_tokens(self) -> int:
@@ -141,11 +155,15 @@ class Inspection(msgspec.Struct, frozen=True):
     def unseen_static(self) -> int | None:
         """Return the tokens of the first reported request beside its messages: system prompt and
         tools."""
-        first = next((call for call in self.calls if call.reported is not None), None)
-        if first is None or first.reported is None:
-            return None
-        known = sum(group.tokens for group in self.kinds[:2])
-        return max(0, first.reported - first.seen - known)
+        return _unseen_static(self.calls, self.kinds)
+
+
+def _unseen_static(calls: Sequence[InspectedCall], kinds: Sequence[Group]) -> int | None:
+    first = next((call for call in calls if call.reported is not None), None)
+    if first is None or first.reported is None:
+        return None
+    known = sum(group.tokens for group in kinds[:2])
+    return max(0, first.reported - first.seen - known)
 
 
 def inspect(
@@ -176,6 +194,11 @@ def inspect(
     kinds = _kinds(units, sizes, system, tools, _own_words(records))
     spent = bill_for(totals, price_for, model_default=model, helper_default=model)
     calls = _calls(records, units, sizes, price_for, model)
+    cuts = calls_before_cuts(records)
+    billed = _collect_billed(records, units, price_for, model)
+    breaks = find_breaks(billed, cuts)
+    static = (_unseen_static(calls, kinds) or 0) + sum(group.tokens for group in kinds[:2])
+    habits = find_habits(billed, _collect_results(units, calls, sizes), cuts, breaks, static)
     times = [record.ts for record in records if record.ts > 0]
     return Inspection(
         records=len(records),
@@ -199,7 +222,9 @@ def inspect(
         calls=calls,
         spent=spent,
         abandoned_calls=max(0, spent.calls - len(calls)),
-        cuts=calls_before_cuts(records),
+        cuts=cuts,
+        breaks=breaks,
+        habits=habits,
     )
 
 
@@ -422,6 +447,65 @@ def _calls(
             calls.append(InspectedCall(record.id, record.ts, seen, reported, cost))
         seen += sizes.unit(unit)
     return tuple(calls)
+
+
+def _collect_billed(
+    records: Sequence[Record],
+    units: Sequence[ContextUnit],
+    price_for: PriceFor | None,
+    model: str,
+) -> list[BilledCall]:
+    """Return the calls of the conversation, as they are billed."""
+    by_id = {item.id: item for item in records if isinstance(item, Assistant) and is_call(item)}
+    found = []
+    for unit in units:
+        record = by_id.get(unit.first)
+        if record is None:
+            continue
+        provider, named = record.provider or "", record.model or model
+        price = price_for and price_for(named, provider, price_moment(record.ts))
+        usage = read_usage(record.usage, provider)
+        said = "\n".join(_read_said(block) for part in unit.parts for block in part.blocks)
+        found.append(BilledCall(record.id, record.ts, named, usage, price, said))
+    return found
+
+
+def _read_said(block: Block) -> str:
+    """Return the words of a model's own block."""
+    match block:
+        case Text(text) | Thinking(text=text):
+            return text
+        case ToolCall():
+            return arguments_text(block.arguments)
+        case _:
+            return ""
+
+
+def _collect_results(
+    units: Sequence[ContextUnit], calls: Sequence[InspectedCall], sizes: _Sizes
+) -> list[CarriedResult]:
+    """Return the results in order, each with the number of calls before it."""
+    made = {call.record for call in calls}
+    asked: dict[str, tuple[str, str]] = {}
+    found = []
+    place = 0
+    for unit in units:
+        place += unit.first in made
+        for part in unit.parts:
+            for block in part.blocks:
+                if isinstance(block, ToolCall):
+                    name = _path_in(block.arguments) or block.name
+                    asked[block.id] = (name, f"{block.name} {arguments_json(block.arguments)}")
+                elif isinstance(block, ToolAnswer):
+                    text, tool = text_of_blocks(block.content), block.name or "?"
+                    name, what = asked.get(block.call_id, (tool, block.call_id))
+                    found.append(
+                        CarriedResult(
+                            *(part.record, name, tool, what, sizes.block(block)),
+                            *(block.is_error or part.is_failed, text, place),
+                        )
+                    )
+    return found
 
 
 def _parts(units: Iterable[ContextUnit]) -> Iterable[MessagePart]:

@@ -12,14 +12,19 @@ from msgspec import Meta
 from holdfast.config import agent_homes
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Compaction
+from holdfast.core.owners import owner_of, owner_text
 from holdfast.core.projection.inspection import Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
+from holdfast.engine.simulation.savings import measure_saving
+from holdfast.engine.simulation.simulate import STATIC_TOKENS
 from holdfast.engine.workspace.facts import default_dialect
 from holdfast.errors import UsageError
 from holdfast.importers.places import AGENTS, VARIABLES, find_transcripts, newest_files
-from holdfast.providers.known_models.lookup import price_of
+from holdfast.providers.known_models.lookup import price_of, window_of
+from holdfast.providers.tokenizers import counter_for
+from holdfast.surfaces.bill import habits_table
 from holdfast.surfaces.cli.command import option, pick, place
 from holdfast.surfaces.cli.conversations import (
     Conversation,
@@ -27,7 +32,7 @@ from holdfast.surfaces.cli.conversations import (
     conversations,
     system_and_tools,
 )
-from holdfast.surfaces.cli.inspect.overview import by_cost, show_overview
+from holdfast.surfaces.cli.inspect.overview import by_cost, show_overview, show_savings
 from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import (
     InspectReport,
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.models.totals import PriceFor
+    from holdfast.engine.simulation.savings import Saving
     from holdfast.surfaces.cli.app import App
 
 
@@ -81,6 +87,11 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
     tools: Annotated[
         str | None, option("a JSON file with the tools, to include them in the count", "FILE")
     ] = None
+    replay: Annotated[
+        int,
+        Meta(ge=0),
+        option("replay the N dearest with Holdfast, for what they would have cost (5)", "N"),
+    ] = 5
     top: Annotated[int, Meta(ge=1), option("rows in each table (10)", "N")] = 10
     html: Annotated[str | None, option("write a page with charts", "FILE", read=page_file)] = None
 
@@ -95,13 +106,45 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
         reports = []
         with app.out.progress("counting", len(found)) as advance:
             for each in found:
-                reports.append(self._report(each, windows))
+                reports.append(self._report(each, windows, app))
                 advance(each.name)
+        reports = self._with_savings(reports, found, app)
         if self.html:
             app.out.write_file(self.html, page(by_cost(reports)))
         return reports
 
-    def _report(self, found: Conversation, windows: tuple[int, ...]) -> InspectReport:
+    def _with_savings(
+        self, reports: list[InspectReport], found: list[Conversation], app: App
+    ) -> list[InspectReport]:
+        """Return the reports; those of the dearest conversations with what Holdfast would have
+        made of them."""
+        dearest = {id(each) for each in by_cost(reports)[: self.replay]}
+        done = []
+        with app.out.progress("replaying", len(dearest)) as advance:
+            for report, each in zip(reports, found, strict=True):
+                if id(report) in dearest:
+                    saving = self._saving(each, report.inspection)
+                    report = msgspec.structs.replace(report, saving=saving)
+                    advance(each.name)
+                done.append(report)
+        return done
+
+    def _saving(self, found: Conversation, looked: Inspection) -> Saving | None:
+        model = self.model or found.model
+        price = price_of(model, found.provider)
+        if price is None:
+            return None
+        static = (looked.unseen_static or 0) + sum(group.tokens for group in looked.kinds[:2])
+        return measure_saving(
+            found.records,
+            self.window or window_of(model, found.provider),
+            model=model,
+            price=price,
+            static=static or STATIC_TOKENS,
+            counter=counter_for(model or None),
+        )
+
+    def _report(self, found: Conversation, windows: tuple[int, ...], app: App) -> InspectReport:
         model = self.model or found.model
         system, tools = system_and_tools(found, self.system, self.tools)
         aim = target(default_dialect(model), provider=found.provider, model=model)
@@ -120,16 +163,17 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
         more: dict[str, Any] = {"system": system, "tools": tools, "cache": cache}
         kept = [fit_window(whole, Window(size, "asked for"), aim, **more) for size in windows]
         return InspectReport(
-            *(found.name, found.source, looked, kept, found.address, found.folder, found.label)
+            *(found.name, found.source, looked, kept, found.address, found.folder, found.label),
+            agent=found.key.agent if found.key else found.source,
+            owner=owner_text(owner_of(app.store.header(found.key).owner)) if found.key else "",
         )
 
     def plain(self, found: list[InspectReport]) -> Any:
         shown = [
             pick(report, "name", "source", "address", "project", "title")
-            | {"waste": {"what": report.waste[0], "tokens": report.waste[1]}}
             | msgspec.to_builtins(report.inspection)
             | pick(report.inspection, "doubled_tokens", "unseen_static")
-            | pick(report, "kept")
+            | pick(report, "kept", "saving", "waste")
             for report in found
         ]
         return shown[0] if len(shown) == 1 and self.what else shown
@@ -139,6 +183,8 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
             _show_report(report, app, self.top)
         if len(found) > 1:
             show_overview(found, app)
+        else:
+            show_savings(found, app)
 
 
 def _offer_transcripts(app: App, newest: int | None) -> list[str]:
@@ -197,6 +243,10 @@ def _show_report(report: InspectReport, app: App, top: int) -> None:
             out.table(table.columns, table.rows)
             out.line()
     _show_calls(looked, app)
+    habits = habits_table(looked.habits)
+    if habits.rows:
+        out.table(habits.columns, habits.rows)
+        out.line()
     counts = Counter(repair.flaw for repair in looked.repairs)
     if counts:
         out.table(

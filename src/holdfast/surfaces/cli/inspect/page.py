@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.surfaces.cli.inspect.overview import cost_cell, model_cell, sum_reports
-from holdfast.surfaces.formatting import count
+from holdfast.surfaces.bill import (
+    breaks_text,
+    cost_text,
+    habits_table,
+    part_table,
+    parts_of,
+    savings_table,
+)
+from holdfast.surfaces.cli.inspect.overview import (
+    bill_of,
+    by_cost,
+    cost_cell,
+    model_cell,
+    waste_cell,
+)
+from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.pages import render_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.projection.bill import Bill
     from holdfast.core.projection.inspection import Inspection
-    from holdfast.surfaces.cli.inspect.overview import Totals
+    from holdfast.surfaces.answers import StyledTable
     from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit
 
 _COLOURS: Final = {
@@ -44,28 +59,42 @@ _DAYS_MAX: Final = 120
 def page(reports: Sequence[InspectReport]) -> str:
     """Return the page for one or several conversations."""
     name = reports[0].name if len(reports) == 1 else f"{len(reports)} conversations"
-    totals = sum_reports(reports) if len(reports) > 1 else None
+    bill = bill_of(reports) if len(reports) > 1 else None
     return render_page(
         "inspect.html",
         title=f"{name}: where the context went",
         maker="holdfast inspect",
         reports=reports,
         shown=reports[:_PARTS_MAX],
-        totals=totals,
-        day_charts=_day_charts(totals) if totals is not None else [],
+        bill=bill,
+        bill_tables=[] if bill is None else _bill_tables(bill, reports),
+        day_charts=[] if bill is None else _day_charts(bill),
+        cost_text=cost_text,
+        breaks_text=breaks_text,
         cost_cell=cost_cell,
         model_cell=model_cell,
+        waste_cell=waste_cell,
         kind_shares=_kind_shares,
         action_shares=_action_shares,
         draw_calls=_draw_calls,
     )
 
 
-def _day_charts(totals: Totals) -> list[tuple[str, list[tuple[str, float, str]]]]:
-    days = totals.by_day[-_DAYS_MAX:]
+def _bill_tables(bill: Bill, reports: Sequence[InspectReport]) -> list[tuple[str, StyledTable]]:
+    savings = [(each.title or each.name, each.saving) for each in by_cost(reports) if each.saving]
+    tables = [
+        ("What it went for", habits_table(bill.habits)),
+        ("With Holdfast", savings_table(savings)),
+        *((f"By {noun}", part_table(noun, lines)) for noun, lines in parts_of(bill)),
+    ]
+    return [(title, table) for title, table in tables if table.rows]
+
+
+def _day_charts(bill: Bill) -> list[tuple[str, list[tuple[str, float, str]]]]:
+    days = bill.by_day[-_DAYS_MAX:]
     charts = [
-        ("Cost by day", [(day, dollars, f"${dollars:,.2f}") for day, dollars, _ in days]),
-        ("Calls by day", [(day, float(calls), f"{calls:,} calls") for day, _, calls in days]),
+        ("Cost by day", [(day.name, day.cost, money(day.cost)) for day in days]),
+        ("Calls by day", [(day.name, float(day.calls), count(day.calls, "call")) for day in days]),
     ]
     return [chart for chart in charts if len(days) > 1 and any(v for _, v, _ in chart[1])]
 

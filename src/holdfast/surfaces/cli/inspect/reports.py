@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
+    from holdfast.core.projection.habits import Habit
     from holdfast.core.projection.inspection import Inspection
     from holdfast.core.projection.view import ProjectionCache
     from holdfast.core.window import Window
+    from holdfast.engine.simulation.savings import Saving
 
 
 class WindowFit(msgspec.Struct, frozen=True):
@@ -47,6 +49,11 @@ class InspectReport(msgspec.Struct, frozen=True):
     folder: str = ""
     """The agent's working directory, where the source tells it."""
     label: str = ""
+    agent: str = ""
+    """The agent that had it; of a transcript, the tool."""
+    owner: str = ""
+    saving: Saving | None = None
+    """The comparison with Holdfast, where it was replayed."""
 
     @property
     def project(self) -> str:
@@ -70,18 +77,9 @@ class InspectReport(msgspec.Struct, frozen=True):
         return f"holdfast show {self.inspection.biggest[0].record}{where}"
 
     @property
-    def waste(self) -> tuple[str, int]:
-        """Return the largest thing that could be spared: repeated results, or one huge result."""
-        looked = self.inspection
-        found = [
-            (f"the same {copy.name or 'result'} again", copy.tokens) for copy in looked.doubles
-        ]
-        found += [
-            (f"one {item.name or 'tool'} result", item.tokens)
-            for item in looked.biggest
-            if item.kind == "tool_result"
-        ]
-        return max(found, key=lambda each: each[1], default=("", 0))
+    def waste(self) -> Habit | None:
+        """Return the dearest thing that could be spared."""
+        return next((each for each in self.inspection.habits if each.kind != "head"), None)
 
 
 def fit_window(

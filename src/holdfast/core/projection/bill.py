@@ -1,0 +1,170 @@
+"""The bill of many conversations: by day, model, project, agent and owner, with its habits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.projection.habits import Habit, add_habits, sum_breaks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.core.projection.inspection import Inspection
+
+_DAYS_MAX: Final = 3_660
+"""Ten years. A clock that was wrong once makes no bill of a million days."""
+
+
+class BilledSession(msgspec.Struct, frozen=True):
+    """A conversation, and whose bill it is on."""
+
+    inspection: Inspection
+    project: str = ""
+    """The folder that its agent worked in."""
+    agent: str = ""
+    """The agent that had it, or the tool whose transcript it is."""
+    owner: str = ""
+    """Whose it is; empty for nobody's."""
+
+
+class BillLine(msgspec.Struct, frozen=True):
+    """A part of the bill."""
+
+    name: str
+    """The day, model, project, agent or owner."""
+    cost: float
+    """Dollars for the calls whose price is known."""
+    calls: int
+    """All calls."""
+    prompt: int = 0
+    """Tokens of input that were billed."""
+    output: int = 0
+    """Tokens of output that were billed."""
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """The cost of conversations, by its causes."""
+
+    conversations: int
+    """Their number."""
+    tokens: int
+    """The conversations as they are, each counted once."""
+    prompt: int
+    """Tokens that the calls read: a conversation is sent again with each of them."""
+    output: int
+    """Tokens that the models wrote."""
+    calls: int
+    """All calls."""
+    compactions: int
+    """Compactions, by whoever made them."""
+    cost: float
+    """Dollars for the calls whose price is known."""
+    unknown: int
+    """Calls without a usage."""
+    unpriced: int
+    """Calls to models without a price."""
+    by_day: tuple[BillLine, ...]
+    """Every day from the first to the last, those without a call, too."""
+    by_model: tuple[BillLine, ...]
+    """The dearest first, as in what follows; calls without a usage are in none."""
+    by_project: tuple[BillLine, ...]
+    by_agent: tuple[BillLine, ...]
+    by_owner: tuple[BillLine, ...]
+    breaks: int
+    """Calls that paid again for a prefix which had been in the cache."""
+    breaks_cost: float | None
+    """Dollars for them, beyond reading the cache; None where no price is known."""
+    habits: tuple[Habit, ...]
+    """The dearest of all conversations."""
+
+    @property
+    def cost_without_day(self) -> float:
+        """The cost of calls on no day: on abandoned branches, for summaries and notes."""
+        return self.cost - sum(day.cost for day in self.by_day)
+
+
+def add_bill(sessions: Sequence[BilledSession], day_of: Callable[[float], str]) -> Bill:
+    """Add up conversations. `day_of` names the day of a moment, in the zone of whoever reads it."""
+    looked = [each.inspection for each in sessions]
+    breaks, breaks_cost = sum_breaks(lost for each in looked for lost in each.breaks)
+    return Bill(
+        conversations=len(looked),
+        tokens=sum(each.tokens for each in looked),
+        prompt=sum(each.spent.prompt for each in looked),
+        output=sum(each.spent.output for each in looked),
+        calls=sum(each.spent.calls for each in looked),
+        compactions=sum(each.compactions for each in looked),
+        cost=sum(each.spent.cost or 0.0 for each in looked),
+        unknown=sum(each.spent.unknown for each in looked),
+        unpriced=sum(each.spent.unpriced for each in looked),
+        by_day=_by_day(looked, day_of),
+        by_model=_by_model(looked),
+        by_project=_by(sessions, lambda each: each.project),
+        by_agent=_by(sessions, lambda each: each.agent),
+        by_owner=_by(sessions, lambda each: each.owner),
+        breaks=breaks,
+        breaks_cost=breaks_cost,
+        habits=add_habits(habit for each in looked for habit in each.habits),
+    )
+
+
+class _Sums(defaultdict[str, list[float]]):
+    """Lines in the making: dollars, calls, input, output."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: [0.0, 0, 0, 0])
+
+    def add(self, name: str, *amounts: float) -> None:
+        row = self[name]
+        for place, amount in enumerate(amounts):
+            row[place] += amount
+
+    def lines(self) -> tuple[BillLine, ...]:
+        found = (
+            BillLine(name, cost, int(calls), int(prompt), int(output))
+            for name, (cost, calls, prompt, output) in self.items()
+        )
+        return tuple(sorted(found, key=lambda line: (-line.cost, -line.prompt, line.name)))
+
+
+def _by(
+    sessions: Iterable[BilledSession], name: Callable[[BilledSession], str]
+) -> tuple[BillLine, ...]:
+    sums = _Sums()
+    for each in sessions:
+        spent = each.inspection.spent
+        sums.add(name(each), spent.cost or 0.0, spent.calls, spent.prompt, spent.output)
+    return sums.lines()
+
+
+def _by_model(looked: Iterable[Inspection]) -> tuple[BillLine, ...]:
+    sums = _Sums()
+    for inspection in looked:
+        for each in inspection.spent.models:
+            sums.add(each.model, each.cost or 0.0, each.calls, each.prompt, each.output)
+    return sums.lines()
+
+
+def _by_day(looked: Iterable[Inspection], day_of: Callable[[float], str]) -> tuple[BillLine, ...]:
+    sums = _Sums()
+    for inspection in looked:
+        for call in inspection.calls:
+            if call.ts > 0:
+                sums.add(day_of(call.ts), call.cost or 0.0, 1, call.reported or 0)
+    known = {line.name: line for line in sums.lines()}
+    return tuple(known.get(day) or BillLine(day, 0.0, 0) for day in _days(sorted(known)))
+
+
+def _days(known: Sequence[str]) -> Sequence[str]:
+    """Return each day from the first to the last."""
+    if not known:
+        return known
+    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    span = (last - first).days + 1
+    if span > _DAYS_MAX:
+        return known
+    return [(first + timedelta(days=n)).isoformat() for n in range(span)]

@@ -1,0 +1,160 @@
+"""The bill of many conversations in words and tables, the same in a terminal and on a page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.projection.bill import add_bill
+from holdfast.surfaces.answers import Cell, StyledTable
+from holdfast.surfaces.formatting import bar, count, money, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.projection.bill import Bill, BilledSession, BillLine
+    from holdfast.core.projection.habits import Habit, HabitKind
+    from holdfast.engine.simulation.savings import Saving
+
+_NAME_CHARS: Final = 44
+_BAR_CHARS: Final = 20
+_DAYS_SHOWN: Final = 14
+"""The last days in a terminal; a page draws them all."""
+_LINES_MAX: Final = 10
+"""Of each part: as many as a person reads."""
+
+HABITS: Final[dict[HabitKind, tuple[str, str]]] = {
+    "head": (
+        "system prompt and tools, in every call",
+        "give an agent only the tools that it uses",
+    ),
+    "cold": (
+        "a pause outlived the cached prefix",
+        "a longer cache lifetime: Holdfast chooses it by the pauses",
+    ),
+    "changed": (
+        "a warm prefix was rewritten",
+        "send what was sent as it was: Holdfast only appends",
+    ),
+    "repeated": (
+        "the same again, and the old answers stayed",
+        "Holdfast shortens an answer that a newer one replaces",
+    ),
+    "unused": (
+        "long results of which nothing came up again",
+        "ask for less (`limit`, `head`, `grep`); Holdfast moves long ones out",
+    ),
+    "failed": ("results of calls that failed", "Holdfast shortens them at the next prune or cut"),
+}
+"""Each habit in words, and the way to spare it."""
+
+
+def make_bill(sessions: Sequence[BilledSession]) -> Bill:
+    """Add up conversations by the days of this machine's clock."""
+    return add_bill(sessions, lambda ts: datetime.fromtimestamp(ts).astimezone().date().isoformat())
+
+
+def cost_text(bill: Bill) -> str:
+    """Return the cost, and what it does not hold."""
+    known = ((bill.unknown, "usage"), (bill.unpriced, "a price"))
+    gaps = [f"{count(number, 'call')} without {what}" for number, what in known if number]
+    return money(bill.cost) + (f" (not counted: {', '.join(gaps)})" if gaps else "")
+
+
+def breaks_text(bill: Bill) -> str:
+    """Return what lost caches cost, in words."""
+    if not bill.breaks:
+        return "no cached prefix was lost"
+    cost = "" if bill.breaks_cost is None else f": {money(bill.breaks_cost)} beyond reading it"
+    return f"{count(bill.breaks, 'call')} paid again for a cached prefix{cost}"
+
+
+def parts_of(bill: Bill) -> list[tuple[str, Sequence[BillLine]]]:
+    """Return the parts of a bill that have more than one line."""
+    parts = (
+        ("model", bill.by_model),
+        ("project", bill.by_project),
+        ("agent", bill.by_agent),
+        ("owner", bill.by_owner),
+    )
+    return [(noun, lines[:_LINES_MAX]) for noun, lines in parts if len(lines) > 1]
+
+
+def part_table(noun: str, lines: Sequence[BillLine]) -> StyledTable:
+    """Return the table of one part: by model, by project and so on."""
+    most = max((line.cost for line in lines), default=0.0) or 1.0
+    return StyledTable(
+        (f"by {noun}", ">cost", ">calls", ">tokens in", ""),
+        tuple(
+            (
+                one_line(line.name, _NAME_CHARS) or f"no {noun}",
+                *(money(line.cost), f"{line.calls:,}", f"{line.prompt:,}"),
+                Cell(bar(line.cost / most, _BAR_CHARS), "name"),
+            )
+            for line in lines
+        ),
+    )
+
+
+def days_table(bill: Bill) -> StyledTable:
+    """Return the last days, those without a call, too."""
+    return part_table("day", bill.by_day[-_DAYS_SHOWN:])
+
+
+def habit_name(habit: Habit) -> str:
+    """Return what a habit is, and of which file or tool."""
+    what = HABITS[habit.kind][0]
+    return f"{_short_name(habit.name)}: {what}" if habit.name else what
+
+
+def _short_name(name: str) -> str:
+    """Return a name with its end, which tells one path from another."""
+    name = one_line(name, len(name))
+    return name if len(name) <= _NAME_CHARS else f"…{name[1 - _NAME_CHARS :]}"
+
+
+def habits_table(habits: Sequence[Habit]) -> StyledTable:
+    """Return the habits, each with its price and what spares it."""
+    return StyledTable(
+        ("what it went for", ">times", ">tokens billed", ">cost", "what spares it"),
+        tuple(
+            (
+                habit_name(habit),
+                *(f"{habit.times:,}", f"{habit.tokens:,}"),
+                "?" if habit.cost is None else money(habit.cost),
+                Cell(HABITS[habit.kind][1], "dim"),
+            )
+            for habit in habits
+        ),
+    )
+
+
+def saving_words(saving: Saving) -> str:
+    """Return what Holdfast would have done for a conversation, in a sentence."""
+    share = saving.share
+    if abs(share) < 0.01:
+        gain = "nothing to gain"
+    elif share > 0:
+        gain = f"{share:.0%} less"
+    else:
+        gain = f"{-share:.0%} more"
+    return gain
+
+
+def savings_table(savings: Sequence[tuple[str, Saving]]) -> StyledTable:
+    """Return what each conversation would have cost, and what its requests would have lacked."""
+    return StyledTable(
+        (
+            *("replayed", ">window", ">input as it was", ">with Holdfast", ""),
+            *(">cuts", ">facts in view", ">as it was"),
+        ),
+        tuple(
+            (
+                Cell(one_line(name, _NAME_CHARS), "name"),
+                *(f"{saving.window:,}", money(saving.before), money(saving.after)),
+                saving_words(saving),
+                *(f"{saving.cuts:,}", f"{saving.recall:.1%}", f"{saving.recall_before:.1%}"),
+            )
+            for name, saving in savings
+        ),
+    )
