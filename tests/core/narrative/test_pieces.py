@@ -70,7 +70,7 @@ def test_a_text_is_told_alike_whether_it_was_read_before() -> None:
     for at, text in enumerate(TALK):
         assert texts[text] is texts[text]
         again = pieces.rank_spans(texts[text], at, worth)
-        assert again == pieces.rank_spans(pieces.ReadText(text), at, worth)
+        assert again == pieces.rank_spans(pieces.ReadText(text, {}), at, worth)
         assert [
             text[start:end] for _worth, (start, end) in sorted(again, key=lambda it: it[1])
         ] == [sentence.text for sentence in texts[text].sentences]

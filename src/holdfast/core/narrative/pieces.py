@@ -71,18 +71,24 @@ class SentenceWords(NamedTuple):
 class ReadText:
     """A text, and what was found in it."""
 
-    __slots__ = ("_sentences", "_words", "text")
+    __slots__ = ("_known", "_sentences", "_words", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: dict[str, str]) -> None:
+        """`known` are words that were read before: a word of many texts is in memory once."""
         self.text = text
+        self._known = known
         self._words: set[str] | None = None
         self._sentences: list[SentenceWords] | None = None
 
     @property
     def words(self) -> set[str]:
         if self._words is None:
-            self._words = words_of(self.text)
+            self._words = self._read(self.text)
         return self._words
+
+    def _read(self, text: str) -> set[str]:
+        same = self._known.setdefault
+        return {same(word, word) for word in words_of(text)}
 
     @property
     def sentences(self) -> list[SentenceWords]:
@@ -91,7 +97,7 @@ class ReadText:
             seen: set[str] = set()
             for start, end in find_spans(self.text):
                 text = self.text[start:end]
-                words = words_of(text)
+                words = self._read(text)
                 self._sentences.append(
                     SentenceWords((start, end), text, words - seen, words & seen)
                 )
@@ -102,8 +108,11 @@ class ReadText:
 class ReadTexts(dict[str, ReadText]):
     """Texts by themselves: each is read once, however often it is told."""
 
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
     def __missing__(self, text: str) -> ReadText:
-        found = self[text] = ReadText(text)
+        found = self[text] = ReadText(text, self._known)
         return found
 
 

@@ -340,7 +340,7 @@ def tell(
     share = _USER_SHARE if room >= _SMALL_TOKENS else _SMALL_SHARE
     words = [texts[_text_of(line)].words for line in lines]
     results = {at: texts[lines[at].outcome].words for at in outcomes}
-    worth = Worth([said | results.get(at, set()) for at, said in enumerate(words)])
+    worth = Worth([said | results[at] if at in results else said for at, said in enumerate(words)])
     for at in results:
         if len(lines[at].outcome) > _LONG_CHARS and (
             used := _find_used(lines, at, words, worth, texts)
