@@ -232,6 +232,29 @@ def test_a_look_at_every_file_reads_no_other_row(
         assert page[0].key == SessionKey("main", "s3")
 
 
+@pytest.mark.parametrize("count", [60, 600])
+def test_looks_at_every_file_take_no_more_of_a_minute_in_a_large_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Ten times as many files are looked at as often in an hour; each is looked at in the end."""
+    clock, looked = Time(), 0
+    monkeypatch.setattr(index, "_FILES_A_SECOND", 1.0)
+    with large_roots(), filled(tmp_path, count, clock) as store:
+        everything = store._log_files
+
+        def spy() -> Iterator[index.LogFile]:
+            nonlocal looked
+            for file in everything():
+                looked += 1
+                yield file
+
+        monkeypatch.setattr(store, "_log_files", spy)
+        for _minute in range(60):
+            clock.now += 60
+            store.sessions(limit=2, owner=ANY_OWNER)
+        assert 3_600 - count <= looked <= 3_600 + count
+
+
 def test_another_boot_means_looking_at_every_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
