@@ -75,7 +75,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "narrative",
         ),
         *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),
-        *("queues", "timers"),
+        *("queues", "timers", "retention"),
         *("turn", "proxy"),
     ),
     "core.dialects": (
@@ -127,8 +127,8 @@ ORDER: dict[str, tuple[str, ...]] = {
             "simulation",
             "memory",
         ),
-        *("adoption", "history", "erasing", "session", "gateway", "timers", "workspace"),
-        *("operations", "adapters", "proxy", "chats"),
+        *("adoption", "history", "erasing", "retention", "session", "gateway", "timers"),
+        *("workspace", "operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
         *(

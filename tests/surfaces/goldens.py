@@ -156,6 +156,7 @@ def _life() -> Iterator[tuple[str, str]]:
     yield "adopt cc.jsonl --dry-run", ""
     yield "copy other", ""
     yield "doctor", ""
+    yield "retention --days 400", ""
     yield "rm two", ""
     yield "rm --list", ""
     yield "erase one --yes", ""

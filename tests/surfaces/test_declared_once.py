@@ -40,6 +40,7 @@ from holdfast.engine.operations.sessions import (
     LabelSession,
     ReadRecord,
     RemoveSession,
+    RetireSessions,
     RewindSession,
 )
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
@@ -65,6 +66,7 @@ OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "fork": ForkSession,
     "rewind": RewindSession,
     "rm": RemoveSession,
+    "retention": RetireSessions,
     "erase": EraseSession,
     "show": ReadRecord,
     "context": ReadRequest,

@@ -61,7 +61,9 @@ _CHANGES: Final = "changes a session"
 _REPLAYS: Final = "numbers of a replay"
 _RUNS: Final = "runs until it is stopped; its pages and answers are read as such"
 PASSED_OVER: Final = {
-    **dict.fromkeys(("new", "label", "fork", "rm", "erase", "append", "rewind"), _CHANGES),
+    **dict.fromkeys(
+        ("new", "label", "fork", "rm", "retention", "erase", "append", "rewind"), _CHANGES
+    ),
     **dict.fromkeys(("import", "adopt", "copy"), _CHANGES),
     **dict.fromkeys(("simulate", "evaluate", "demo"), _REPLAYS),
     **dict.fromkeys(("serve", "proxy", "wrap", "mcp", "telegram", "chat"), _RUNS),

@@ -164,6 +164,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "label": [["work"], ["work", f"{KEYS['label']}{EVIL}"]],
         "fork": [["work", "--label", VALUE]],
         "rm": [["work"], ["--list"], ["--restore", "work"], ["--empty"], [KEYS["id"]]],
+        "retention": [["--bytes", "0", "--dry-run"], ["--days", "400"]],
         "erase": [["work", "--dry-run"], ["work", "--yes"], ["work"], [KEYS["id"], "--yes"]],
         "append": [["work"]],
         "log": [["work", *more] for more in ([], ["--all"], ["-n", "3"], ["--branches"])]

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.config import file_overrides
 from holdfast.core.log.ids import check_name
+from holdfast.core.retention import Retention  # noqa: TC001 - read from the file
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.turn.options import Limits, Summary, SummaryWriter
 from holdfast.engine.gateway.gateway import GatewayOptions
@@ -132,6 +133,8 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
     tokens: tuple[TokenSettings, ...] = ()
     memory: MemoryTable = MemoryTable()
+    retention: Retention | None = None
+    """Without this table, every session is kept."""
     telegram: TelegramTable | None = None
     """Without this table, the server runs no bot."""
 

@@ -14,7 +14,7 @@ from holdfast.core.log.ids import SessionKey, check_name, free_key
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
 from holdfast.core.log.refs import restore
-from holdfast.core.owners import AnyOwner, Owner, is_wanted, owner_of, row_text
+from holdfast.core.owners import ANY_OWNER, AnyOwner, Owner, is_wanted, owner_of, row_text
 from holdfast.core.parameters import (
     LastRecord,
     Name,
@@ -28,12 +28,21 @@ from holdfast.core.parameters import (
     SessionName,
     TurnCount,
 )
+from holdfast.core.retention import (
+    BytesKept,
+    DaysUnused,
+    RetentionRule,
+)
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.erasing import ErasureReport, erase
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import Operation, R
 from holdfast.engine.outputs import payload_of
+from holdfast.engine.retention import (
+    RetiredSession,
+    apply_rule,
+)
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
@@ -455,6 +464,44 @@ class RestoreSession(_TrashOperation[SessionRow], frozen=True):
             )
         key = workspace.store.restore(self.name)
         return _row_now(workspace, key, MAY_READ, str(key))
+
+
+class Retired(Result, frozen=True):
+    """The sessions that a rule let go."""
+
+    sessions: list[RetiredSession]
+    """The sessions, with their names in the trash; without, where it is a dry run."""
+    dry_run: bool
+    """True where nothing was moved."""
+
+
+class RetireSessions(_TrashOperation[Retired], frozen=True):
+    """Move sessions that were not used for long, or that take too much room, to the trash."""
+
+    title = "Move old sessions to the trash"
+    audit = "remove"
+    days: DaysUnused = None
+    bytes: BytesKept | None = None
+    owner: Annotated[
+        _OwnerName | None, Meta(description="Only sessions of this owner; all unless given.")
+    ] = None
+    dry_run: Annotated[bool, Meta(description="Change nothing, and say what would go.")] = False
+
+    @property
+    def target(self) -> str:
+        return self.owner or ""
+
+    def answer(self, workspace: CallerWorkspace) -> GivenReply[Retired]:
+        if self.days is None and self.bytes is None:
+            raise RequestRefused("invalid", "no rule is given: pass `days`, `bytes` or both")
+        found = apply_rule(
+            workspace.store,
+            RetentionRule(days=self.days, bytes=self.bytes),
+            owner=ANY_OWNER if self.owner is None else owner_of(self.owner),
+            is_dry_run=self.dry_run,
+            clock=workspace.clock,
+        )
+        return GivenReply(Retired(sessions=found, dry_run=self.dry_run), MAY_READ)
 
 
 def _row_now(

@@ -53,6 +53,7 @@ more commands
   show       holdfast.surfaces.cli.verbs.records          Show one record in full
   fork       holdfast.surfaces.cli.verbs.sessions         Copy a session up to a record into a new one
   rm         holdfast.surfaces.cli.verbs.sessions         Move sessions to the trash, restore them, or empty the trash
+  retention  holdfast.surfaces.cli.verbs.retention        Move sessions that were not used for long, or take too much room, to the trash
   timer      holdfast.surfaces.cli.verbs.timer            Set, list, change and cancel timers: messages that a session gets at a time
   approvals  holdfast.surfaces.cli.verbs.approvals        List calls that wait for a person; approve or deny one
   copy       holdfast.surfaces.cli.copy                   Copy everything of a store into another, and verify it; run it again to go on

@@ -162,6 +162,7 @@ ROUTES: Final = (
     route_of("POST", f"{_SESSION}/erase", sessions.EraseSession),
     route_of("GET", "/v1/trash", sessions.ListTrash),
     route_of("POST", "/v1/trash/{name}/restore", sessions.RestoreSession),
+    route_of("POST", "/v1/retention", sessions.RetireSessions),
     route_of("GET", f"{_SESSION}/records/{{record}}", sessions.ReadRecord),
     route_of(
         "POST",

@@ -249,6 +249,10 @@ def build_server(
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
     server.gateway.services.append(TimerService(server.gateway))
+    if settings.retention is not None:
+        from holdfast.surfaces.cli.serve.retention_service import RetentionService
+
+        server.gateway.services.append(RetentionService(server.gateway, settings.retention))
     if worker is not None:
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
