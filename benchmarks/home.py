@@ -14,17 +14,18 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import random
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.pages import output_of, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,12 +169,9 @@ def list_all(store: Any) -> None:
 
 def run(source: Path, sessions: int) -> dict[str, float]:
     """Measure a version in a process of its own."""
-    call = [sys.executable, __file__, "--one", str(sessions)]
-    env = {**os.environ, "PYTHONPATH": str(source)}
-    done = subprocess.run(call, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    figures: dict[str, float] = json.loads(done.stdout)
+    figures: dict[str, float] = json.loads(
+        output_of(__file__, "--one", str(sessions), source=source)
+    )
     return figures
 
 
@@ -203,12 +201,7 @@ def main() -> None:
             lines.append(f"| {row} | {label} | {' | '.join(cells)} |")
     print(*lines, sep="\n")
     if args.write:
-        text = args.write.read_text()
-        start, end = "<!-- figures -->", "<!-- end -->"
-        head, _, rest = text.partition(start)
-        day = datetime.now(UTC).date().isoformat()
-        table = "\n".join((f"Measured on {day}.", "", *lines))
-        args.write.write_text(f"{head}{start}\n{table}\n{end}{rest.partition(end)[2]}")
+        write_table(args.write, lines, "<!-- figures -->", "<!-- end -->")
 
 
 def _shown(row: str, figures: dict[str, float]) -> str:

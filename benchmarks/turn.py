@@ -14,15 +14,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.pages import output_of, words, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,13 +37,6 @@ CASES: Final = {
     "never full": (2_000_000, 0),
 }
 NEVER_FULL_TURNS: Final = 400
-
-
-def words(count: int, rng: random.Random) -> str:
-    """Return made-up words of a vocabulary of 3,000."""
-    return " ".join(
-        f"w{rng.randrange(3_000):x}{'abcdefgh'[: rng.randrange(8)]}" for _ in range(count)
-    )
 
 
 def measure(name: str, turns: int) -> Iterator[float]:
@@ -94,12 +88,8 @@ def measure(name: str, turns: int) -> Iterator[float]:
 
 def run(source: Path, name: str, turns: int) -> list[float]:
     """Measure a version in a process of its own."""
-    call = [sys.executable, __file__, "--one", name, "--turns", str(turns)]
-    env = {**os.environ, "PYTHONPATH": str(source)}
-    done = subprocess.run(call, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return [float(line) for line in done.stdout.split()]
+    found = output_of(__file__, "--one", name, "--turns", str(turns), source=source)
+    return [float(line) for line in found.split()]
 
 
 def main() -> None:
@@ -130,12 +120,7 @@ def main() -> None:
             )
             print(lines[-1], flush=True)
     if args.write:
-        text = args.write.read_text()
-        start, end = "<!-- figures -->", "<!-- end -->"
-        head, _, rest = text.partition(start)
-        day = datetime.now(UTC).date().isoformat()
-        table = "\n".join((f"Measured on {day}.", "", *lines))
-        args.write.write_text(f"{head}{start}\n{table}\n{end}{rest.partition(end)[2]}")
+        write_table(args.write, lines, "<!-- figures -->", "<!-- end -->")
 
 
 if __name__ == "__main__":

@@ -20,14 +20,16 @@ import json
 import logging
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.pages import output_of, words, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,11 +70,8 @@ class Free:
             self.spent += time.process_time() - began
 
     def words(self, count: int) -> str:
-        """Return made-up words of a vocabulary of 3,000."""
-        rng = self._rng
-        return " ".join(
-            f"w{rng.randrange(3_000):x}{'abcdefgh'[: rng.randrange(8)]}" for _ in range(count)
-        )
+        """Return made-up words, others each time."""
+        return words(count, self._rng)
 
 
 def _texts(value: Any) -> list[str]:
@@ -430,15 +429,19 @@ def _row(name: str, found: dict[str, Any]) -> str:
 
 def run(name: str, turns: int, python: str, address: str) -> dict[str, Any] | None:
     """Run one system in a process of its own; None where it is not installed."""
-    call = [python if SYSTEMS[name][1] else sys.executable, __file__, "--one", name]
-    env = {**os.environ, "PYTHONPATH": str(HERE / "src"), "BENCH_POSTGRES": address}
-    done = subprocess.run(
-        [*call, "--turns", str(turns)], env=env, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        print(f"left out: {name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+    interpreter = python if SYSTEMS[name][1] else sys.executable
+    try:
+        told = output_of(
+            __file__,
+            *("--one", name, "--turns", str(turns)),
+            source=HERE / "src",
+            python=interpreter,
+            BENCH_POSTGRES=address,
+        )
+    except RuntimeError as error:
+        print(f"left out: {name}: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
         return None
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
     return found
 
 
@@ -469,12 +472,7 @@ def main() -> None:
                 lines.append(_row(name, found))
                 print(lines[-1], flush=True)
     if args.write:
-        text = args.write.read_text()
-        start, end = "<!-- peers -->", "<!-- end of peers -->"
-        head, _, rest = text.partition(start)
-        day = datetime.now(UTC).date().isoformat()
-        table = "\n".join((f"Measured on {day}.", "", *lines))
-        args.write.write_text(f"{head}{start}\n{table}\n{end}{rest.partition(end)[2]}")
+        write_table(args.write, lines, "<!-- peers -->", "<!-- end of peers -->")
 
 
 if __name__ == "__main__":
