@@ -212,8 +212,9 @@ def count_words(text: str) -> int:
 class Living:
     """A session of the engine, an own loop or an async session, as a life goes on."""
 
-    def __init__(self, life: Life, surface: Surface) -> None:
+    def __init__(self, life: Life, surface: Surface, marks: tuple[float, ...] = ()) -> None:
         self.life = life
+        self.marks = marks
         self.surface = surface
         self.provider = Provider(life)
         Provider.current = self.provider
@@ -279,7 +280,7 @@ class Living:
             system=self.system,
             tools=[*self.tools, *self.acting.shop.tools],
             window=self.life.window,
-            limits=Limits(wait_seconds=0.0, output_tokens=2_000),
+            limits=Limits(wait_seconds=0.0, output_tokens=2_000, marks=self.marks),
         )
         return self.do(opened)
 

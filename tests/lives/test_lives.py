@@ -24,7 +24,7 @@ from tests.lives.lives import (
     Switch,
     lives,
 )
-from tests.lives.living import live
+from tests.lives.living import Living, live
 from tests.lives.oracle import epoch_cause
 from tests.lives.proxied import Proxied
 from tests.support.runs import examples
@@ -56,6 +56,18 @@ def test_requests_only_grow_and_reasoning_goes_back(surface: Surface, dialect: s
     @given(life=lives(dialect))
     def check(life: Life) -> None:
         assert live(life, surface) == []
+
+    check()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_meter_changes_no_prefix(dialect: str) -> None:
+    """Lines about how full the context is, between turns and amid them, break no law."""
+
+    @examples(20)
+    @given(life=lives(dialect))
+    def check(life: Life) -> None:
+        assert Living(life, "engine", marks=(0.2, 0.5, 0.8)).run() == []
 
     check()
 

@@ -36,23 +36,25 @@ def context_tool(
     *,
     status: Callable[[], str],
     compact: Callable[[str], str] | None = None,
+    checkpoint: Callable[[], str] | None = None,
     chars_max: int = EXCERPT_CHARS,
 ) -> ToolFunction:
     """The tool `context` for the model of a session; an answer has at most `chars_max` characters.
 
-    `status` says how full the context is; `compact` cuts it, with a focus, and says what was done.
+    `status` says how full the context is; `compact` cuts it, with a focus, and says what was done;
+    `checkpoint` stores the state of the work.
     """
     chars = min(EXCERPT_CHARS, chars_max)
 
     def context(
-        action: Literal["read", "status", "compact"] = "read",
+        action: Literal["read", "status", "compact", "checkpoint"] = "read",
         ref: str = "",
         lines: str = "",
         offset: int = 0,
         search: str = "",
         focus: str = "",
     ) -> ToolOutput:
-        """Read what this conversation no longer shows, see how full it is, or compact it.
+        """Read what is no longer shown, see how full the context is, compact it or checkpoint it.
 
         Args:
             ref: Ref or record id from a note, or FIRST..LAST. Empty: all records, with search.
@@ -64,6 +66,8 @@ def context_tool(
         try:
             if action == "status":
                 return ToolOutput(status())
+            if action == "checkpoint":
+                return ToolOutput(_checkpoint(checkpoint))
             if action == "compact":
                 return ToolOutput(_compact(compact, focus))
             if not ref and not search:
@@ -141,6 +145,15 @@ def _without_defaults(tool: Tool) -> Tool:
         for name, shape in given.items()
     }
     return msgspec.structs.replace(tool, parameters={**tool.parameters, "properties": bare})
+
+
+def _checkpoint(checkpoint: Callable[[], str] | None) -> str:
+    if checkpoint is None:
+        raise UsageError(
+            "no checkpoint can be stored from here",
+            hint="go on: where there are checkpoints, one is stored before each cut",
+        )
+    return checkpoint()
 
 
 def _compact(compact: Callable[[str], str] | None, focus: str) -> str:

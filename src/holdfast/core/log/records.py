@@ -124,6 +124,10 @@ class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
     record in it. Absent for replies that were imported or made by version 0.1."""
 
 
+METER: Final = "context meter"
+"""The source of lines about how full the context is."""
+
+
 class InjectedContext(_Record, frozen=True, tag="context", kw_only=True):
     """Text that a program puts before the next user message. The view fences and labels it."""
 
@@ -131,6 +135,11 @@ class InjectedContext(_Record, frozen=True, tag="context", kw_only=True):
     """The text, as the program gave it."""
     source: str = ""
     """The program it is from."""
+
+    @property
+    def is_meter(self) -> bool:
+        """True for a line about how full the context is, which holds only where it stands."""
+        return self.source.startswith(METER)
 
 
 class OutputRef(_Open, frozen=True, kw_only=True):

@@ -163,6 +163,8 @@ def digest_record(record: Record) -> Digest | None:
     match record:
         case User():
             return _digest_user(record)
+        case InjectedContext(is_meter=True):
+            return None  # it holds only where it stood
         case InjectedContext():
             text = one_line(record.text, _PROGRAM_CHARS)
             return Digest(record.id, (Passage("program", text),) if text else ())

@@ -61,6 +61,9 @@ _PRESSURES: Final[dict[str, Pressure]] = {"asked": "cut", "overflow": "hold"}
 def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tuple[Plan, str]]:
     """A request that fits, with all its decisions in the log, and the newest record it contains."""
     yield from close_open_calls(run)
+    if run.is_checkpoint_asked:
+        run.is_checkpoint_asked = False
+        yield from save_checkpoint(run, "asked")
     if run.asked_cut is not None:
         focus, run.asked_cut = run.asked_cut, None
         yield from compact(run, focus)

@@ -36,8 +36,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The longest summary, where a quarter of the carry-over is not less."""
     summary_seconds: float = 120.0
     """The deadline of one summary call; after it, the summary is made without a model."""
+    marks: tuple[float, ...] = ()
+    """Shares of the room until the next cut, as `(0.5, 0.7, 0.85)`: the model gets a line when its
+    context passes one, and after a cut. None: it is told nothing."""
 
     def __post_init__(self) -> None:
+        marks: Any = self.marks
+        are_shares = isinstance(marks, tuple | list) and all(
+            isinstance(mark, float) and 0 < mark < 1 for mark in marks
+        )
+        if not are_shares:
+            raise BadSetting(
+                f"the limit `marks` cannot be {shorten(self.marks)}",
+                hint="pass shares between 0 and 1, as `(0.5, 0.7, 0.85)`",
+            )
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:

@@ -118,6 +118,8 @@ class RunState:
         """Cut before the next call: a reply says that the window is full."""
         self.asked_cut: str | None = None
         """The focus of a cut that the model asked for: it comes before the next call."""
+        self.is_checkpoint_asked = False
+        """The model asked for a checkpoint: it is stored before the next call."""
         self.poor_summaries = 0
         """Unusable summaries in a row; after two, the model is not asked for a while."""
         self.drafts = DraftState()

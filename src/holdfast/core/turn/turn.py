@@ -63,6 +63,7 @@ from holdfast.core.turn.calls import (
     with_note,
 )
 from holdfast.core.turn.compact import save_checkpoint
+from holdfast.core.turn.meter import tell_fill
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.run import newest_cut
 from holdfast.core.turn.tool_results import (
@@ -251,7 +252,7 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
     for record in reversed(records):
         if isinstance(record, User | Assistant | ToolResult):
             break
-        if isinstance(record, InjectedContext):
+        if isinstance(record, InjectedContext) and not record.is_meter:
             waiting.append(record)
     return waiting[::-1]
 
@@ -276,6 +277,7 @@ def answer(run: RunState) -> Flow[Reply]:
 def answer_once(run: RunState) -> Flow[Reply]:
     """Get one reply, for callers who run the tools themselves."""
     run.is_own_loop = True
+    yield from tell_fill(run)
     return (yield from _to_its_end(run, _answer_once(run)))
 
 
@@ -299,6 +301,7 @@ def _answer(run: RunState) -> Flow[Reply]:
         return (yield from _wait_for_approval(run, 0))
     loops = _LoopWatch((yield Read(run.window)))
     for steps in range(1, run.options.limits.steps + 1):
+        yield from tell_fill(run)
         reply, seen = yield from ask(run)
         records = yield Read(run.window)
         loops.look(records)

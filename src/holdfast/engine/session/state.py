@@ -74,6 +74,7 @@ def _make_context_tool(state: SessionState) -> ToolFunction | None:
         state.key,
         status=lambda: _describe(state),
         compact=state.ask_for_cut,
+        checkpoint=state.ask_for_checkpoint,
         chars_max=room.read_chars,
     )
 
@@ -280,6 +281,13 @@ class SessionState:
             raise UsageError(refusal, hint="go on: it is compacted when it is full")
         self.run.asked_cut = focus
         return "The older part of this conversation is compacted before your next step."
+
+    def ask_for_checkpoint(self) -> str:
+        """Have a checkpoint stored before the next call. Raises where there are none."""
+        if self.run.options.checkpoints == "off":
+            raise UsageError("this session stores no checkpoints", hint="go on without one")
+        self.run.is_checkpoint_asked = True
+        return "A checkpoint of this work is stored before your next step."
 
     def classify(self, error: object) -> FailedCall:
         from holdfast.providers.failures import name_failure
