@@ -118,6 +118,29 @@ class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         )
 
 
+class UpstreamTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A model provider, or another server with its API, that clients reach through this one."""
+
+    url: str = ""
+    """Its address; empty for that of the provider with this name."""
+    key: str = ""
+    """The variable of the environment with the key that it takes. Without it, the client's own key
+    is passed on, which takes a server without tokens."""
+
+
+class ProxyTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The conversations that go through to upstreams."""
+
+    agent: str = "main"
+    """The agent whose sessions they are."""
+    mode: Literal["observe", "guard", "save"] = "guard"
+    """`observe` only logs, `guard` cuts what would overflow, `save` cuts when it pays."""
+    own_tools: bool = False
+    """Give the model of a conversation that was cut two tools that the server answers itself."""
+    silent_seconds: float = 600.0
+    """The longest silence of an upstream."""
+
+
 class MemoryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The memory that clients search."""
 
@@ -132,6 +155,8 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     gateway: GatewayOptions = GatewayOptions()
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
     tokens: tuple[TokenSettings, ...] = ()
+    upstreams: dict[str, UpstreamTable] = msgspec.field(default_factory=dict)
+    proxy: ProxyTable = ProxyTable()
     memory: MemoryTable = MemoryTable()
     retention: Retention | None = None
     """Without this table, every session is kept."""
@@ -143,6 +168,13 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         check_address(self.server.host, self.tokens)
         for agent in self.agents.values():
             policy_from(agent.policy)
+        check_name("agent", self.proxy.agent)
+        for name, upstream in self.upstreams.items():
+            if self.tokens and not upstream.key:
+                raise BadSetting(
+                    f"the upstream `{name}` has no key of the server's own; clients send tokens",
+                    hint=f'name the variable that holds it: key = "{name.upper()}_API_KEY"',
+                )
         names = [token.name for token in self.tokens]
         for name in names:
             if names.count(name) > 1:

@@ -148,6 +148,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     """The session that the path names."""
     model: str = ""
     """The model that the path names."""
+    is_addressed: bool = False
+    """True where the path names the upstream."""
 
 
 def find_endpoint(path: str, headers: Mapping[str, str], upstreams: Container[str]) -> Endpoint:
@@ -166,15 +168,25 @@ def find_endpoint(path: str, headers: Mapping[str, str], upstreams: Container[st
             hint=f"{OWN_PATH}/session/NAME/… sends a request to the session NAME",
         )
     first, _, rest = path.lstrip("/").partition("/")
-    if first in upstreams:
+    is_addressed = first in upstreams
+    if is_addressed:
         name, path = first, f"/{rest}"
     else:
         name = guess_client(path, headers).body.upstream
     for dialect in all_dialects():
         model = dialect.body.find_turn(path)
         if model is not None:
-            return Endpoint(name, path, dialect.name, is_turn=True, session=session, model=model)
-    return Endpoint(name, path, _guess_dialect(path, name, headers), session=session)
+            return Endpoint(
+                name,
+                path,
+                dialect.name,
+                is_turn=True,
+                session=session,
+                model=model,
+                is_addressed=is_addressed,
+            )
+    dialect_name = _guess_dialect(path, name, headers)
+    return Endpoint(name, path, dialect_name, session=session, is_addressed=is_addressed)
 
 
 def guess_client(path: str, headers: Mapping[str, str]) -> Dialect:

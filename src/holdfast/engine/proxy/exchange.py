@@ -18,7 +18,7 @@ from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
 from holdfast.engine.proxy.keeper import RequestLog
 from holdfast.engine.proxy.own_rounds import OwnRounds
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
-from holdfast.errors import HoldfastError
+from holdfast.errors import AccessDenied, HoldfastError
 from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
@@ -244,6 +244,8 @@ class ProxyKeeper(RequestLog):
         request.new_items  # noqa: B018 - raises for what is no request of this dialect
         try:
             begun = self._begin(request)
+        except AccessDenied as error:
+            raise ProxyProblem(409, str(error), error.hint or "", code="session_taken") from error
         except (HoldfastError, OSError) as error:
             self.warn_or_raise(error)
             return ProxyExchange(self, request, None, "")
@@ -264,6 +266,13 @@ class ProxyKeeper(RequestLog):
         with self._lock:
             found = self._responses.get(request.client.previous)
         found = found or self._search_response(request.client.previous)
+        if found is None and self.is_shared:
+            raise ProxyProblem(
+                404,
+                f"there is no response `{request.client.previous[:100]}` here to go on from",
+                "send the whole conversation instead",
+                code="previous_response_not_found",
+            )
         key, after = found or (self._new_key(request), "")
         session = self._pool.get(key)
         with session.lock:

@@ -57,8 +57,12 @@ class RequestLog:
         mode: ProxyMode = "guard",
         window: GivenWindow = None,
         has_tools: bool = False,
+        is_shared: bool = False,
     ) -> None:
+        """`is_shared` is True where several owners use one account of a provider: none of them may
+        go on from a response that is not in a log of their own."""
         self.store = store
+        self.is_shared = is_shared
         self.owner = owner
         self.has_tools = has_tools
         """True where the proxy gives models of cut conversations its own tools."""

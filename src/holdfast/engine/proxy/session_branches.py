@@ -14,9 +14,9 @@ import msgspec
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant
-from holdfast.core.owners import owner_text
+from holdfast.core.owners import owner_of, owner_text
 from holdfast.core.proxy.branches import Branches
-from holdfast.errors import LogConflict, NoSuchSession, SessionExists
+from holdfast.errors import AccessDenied, LogConflict, NoSuchSession, SessionExists
 from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class LoggedSession:
             self.branches = Branches()
             return False
         if head != self.branches.head:
+            if owner_of(self._store.header(self.key).owner) != self._owner:
+                raise AccessDenied(
+                    f"the session `{self.key.session}` belongs to another owner",
+                    hint="choose another name",
+                )
             self.branches = Branches()
             for entry in self._store.read_all(self.key):
                 self.branches.add(entry.record)

@@ -15,7 +15,6 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.proxy.agent_history import turn_of
 from holdfast.core.proxy.agent_request import SEPARATOR, SaidText
 from holdfast.core.proxy.endpoints import ProxyProblem
-from holdfast.core.turn.replies import reply_of
 from holdfast.engine.gateway.gateway import MessageChanged, session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.dialects.common.speaking import AgentReply
     from holdfast.core.log.records import Assistant
+    from holdfast.core.models.replies import Stop
     from holdfast.engine.chats.agent_chats import AgentChats
     from holdfast.engine.gateway.open_sessions import Watcher
     from holdfast.ports import QueuedMessage
@@ -49,6 +49,8 @@ class AgentTurn:
         self._is_live = message.state == "waiting"
         """True where the pieces of its text are all seen: not of a turn that runs already."""
         self._is_running = False
+        self._stop: Stop = "end"
+        """The reason of the end, where the turn runs in this process."""
 
     async def texts(self) -> AsyncIterator[str]:
         """Yield pieces of the text until the turn has ended; an empty one after a quiet while."""
@@ -104,6 +106,9 @@ class AgentTurn:
             case Delta(kind="text", text=text) if self._is_running:
                 shown = self._mask.feed("text", text)
                 return self.said.add(shown) if shown else ""
+            case flow_events.TurnFinished(reply=reply) if self._is_running:
+                self._stop = reply.stop
+                return ""
             case flow_events.CallFailed() if self._is_running:
                 self._mask.flush()
                 self.said.restart()
@@ -129,7 +134,7 @@ class AgentTurn:
         return replace(
             answer,
             text=SEPARATOR.join(filter(None, texts)),
-            stop=reply_of(replies[-1]).stop if replies else "end",
+            stop=self._stop,
             counts=_sum_usage(replies),
         )
 

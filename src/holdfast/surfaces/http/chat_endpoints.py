@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -47,11 +47,12 @@ from holdfast.surfaces.http.problems import Problem, no_token, problem_of
 from holdfast.surfaces.http.route import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from starlette.types import Receive, Scope, Send
 
     from holdfast.core.dialects.dialect import Dialect
+    from holdfast.core.owners import Owner
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.chats.agent_chats import PlannedMessage
     from holdfast.surfaces.http.identity import Client
@@ -68,11 +69,20 @@ _REASON: Final = "Allowed: a chat of the caller's own."
 _log: Final = logging.getLogger(__name__)
 
 
-def endpoint_paths() -> list[str]:
-    """Return the addresses of every API, as routes are written."""
+def endpoint_paths(upstreams: Collection[str] = ()) -> list[str]:
+    """Return the addresses of every API and of each upstream, as routes are written."""
     turns = [path for dialect in all_dialects() for path in dialect.body.turn_paths]
     named = [f"{OWN_PATH}/session/{{name}}{path}" for path in turns]
-    return [*turns, *named, *_MODELS, *(f"{path}/{{model:path}}" for path in _MODELS[:1])]
+    reached = [f"/{name}/{{path:path}}" for name in upstreams]
+    counted = ["/v1/messages/count_tokens"] if upstreams else []
+    return [
+        *turns,
+        *named,
+        *reached,
+        *counted,
+        *_MODELS,
+        *(f"{path}/{{model:path}}" for path in _MODELS[:1]),
+    ]
 
 
 @dataclass(frozen=True)
@@ -87,13 +97,31 @@ class _AgentCall:
     """Fields that the agent's own settings stand for."""
 
 
+class ModelUpstreams(Protocol):
+    """The servers whose models are asked for by names that mean no agent."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the servers."""
+
+    async def answer(
+        self, endpoint: Endpoint, owner: Owner, headers: Mapping[str, str], request: Request
+    ) -> Response:
+        """Return the answer of a server to a request."""
+
+
 class ChatEndpoints:
     """Answers the requests of clients that speak the API of a model provider."""
 
     def __init__(
-        self, server: HttpServer, agents: Sequence[str], mask: Callable[[str], str]
+        self,
+        server: HttpServer,
+        agents: Sequence[str],
+        mask: Callable[[str], str],
+        upstreams: ModelUpstreams | None = None,
     ) -> None:
         self._server = server
+        self._upstreams = upstreams
         self._agents = tuple(agents)
         self._chats = AgentChats(server.gateway, mask)
         self._started = int(time.time())
@@ -102,7 +130,8 @@ class ChatEndpoints:
         """Answer a request. Errors are in the client's dialect."""
         began = time.monotonic()
         request, headers = Request(scope, receive), read_headers(scope)
-        endpoint = find_endpoint(request.url.path, headers, ())
+        names = self._upstreams.names if self._upstreams is not None else ()
+        endpoint = find_endpoint(request.url.path, headers, names)
         response = await self._answer(request, headers, endpoint)
         method, path, status = request.method, scope["route"].path, response.status_code
         seconds = time.monotonic() - began
@@ -125,17 +154,39 @@ class ChatEndpoints:
         client = self._server.find_client(headers)
         if client is None:
             raise no_token()
+        if self._is_of_upstream(endpoint, headers, await request.body()):
+            assert self._upstreams is not None
+            _check_scope(client)
+            return await self._upstreams.answer(endpoint, _owner_of(client), headers, request)
         if request.method in ("GET", "HEAD") and not endpoint.is_turn:
             return self._list_models(find_dialect(endpoint.dialect), request)
         if not endpoint.is_turn or request.method != "POST":
             allowed = "POST" if endpoint.is_turn else "GET"
             what = f"this address does not take {request.method[:20]}"
             raise Problem(405, what, hint=f"it takes {allowed}", headers={"Allow": allowed})
-        if not client.may("write"):
-            what = f"the token `{client.name}` has the scope `{client.scope}`, and this takes "
-            raise Problem(403, f"{what}`write`", hint="use a token with that scope")
+        _check_scope(client)
         call = self._read(await request.body(), headers, endpoint, client)
         return await self._run_agent(call, request)
+
+    def _is_of_upstream(self, endpoint: Endpoint, headers: Mapping[str, str], data: bytes) -> bool:
+        """True for a request that no agent answers, and that a server is there for."""
+        if self._upstreams is None or endpoint.upstream not in self._upstreams.names:
+            return False
+        if not endpoint.is_turn:
+            return endpoint.path not in _MODELS or endpoint.is_addressed
+        if headers.get("content-encoding"):
+            return True
+        asked = ClientRequest(
+            dialect=endpoint.dialect,
+            upstream=_UPSTREAM,
+            headers={},
+            data=data,
+            path_model=unquote(endpoint.model),
+        )
+        try:
+            return not asked.model.startswith(AGENT_PREFIX)
+        except ProxyProblem:  # the upstream judges what is no JSON
+            return True
 
     def _list_models(self, dialect: Dialect, request: Request) -> Response:
         stamp = datetime.fromtimestamp(self._started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -177,8 +228,9 @@ class ChatEndpoints:
         ignored = check_fields(fields, dialect.agent)
         check_instructions(asked.system)
         is_retry = headers.get(_RETRY_HEADER, "0") not in ("", "0")
-        owner = NO_OWNER if isinstance(client.owner, AnyOwner) else client.owner
-        sender = ChatSender(owner=owner, message_key=_read_key(headers), is_retry=is_retry)
+        sender = ChatSender(
+            owner=_owner_of(client), message_key=_read_key(headers), is_retry=is_retry
+        )
         return _AgentCall(asked, agent, sender, client, ignored)
 
     async def _run_agent(self, call: _AgentCall, request: Request) -> Response:
@@ -241,6 +293,18 @@ class ChatEndpoints:
             yield error_event(mistake, dialect.name)
         finally:
             self._chats.note_delivery(turn.message, is_whole=is_whole)
+
+
+def _check_scope(client: Client) -> None:
+    """Raise for a client that may not send."""
+    if not client.may("write"):
+        what = f"the token `{client.name}` has the scope `{client.scope}`, and this takes `write`"
+        raise Problem(403, what, hint="use a token with that scope")
+
+
+def _owner_of(client: Client) -> Owner:
+    """The owner of what a client begins."""
+    return NO_OWNER if isinstance(client.owner, AnyOwner) else client.owner
 
 
 def _headers_of(planned: PlannedMessage, call: _AgentCall) -> dict[str, str]:

@@ -37,6 +37,7 @@ from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth, refu
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -87,6 +88,8 @@ class HttpServer:
         """Returns the OpenAPI document, which is made when it is first asked for."""
         self._routes = [*routes]
         self._mounts: list[Starlette] = []
+        self.connections: list[Callable[[], AbstractAsyncContextManager[None]]] = []
+        """Held while the server runs."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """Called when everything has ended."""
         self._endpoints: list[StarletteRoute] = []
@@ -139,6 +142,8 @@ class HttpServer:
         loading = asyncio.create_task(self.readiness.load(), name="holdfast-loading")
         try:
             async with AsyncExitStack() as stack:
+                for connect in self.connections:
+                    await stack.enter_async_context(connect())
                 for mounted in self._mounts:
                     await stack.enter_async_context(mounted.router.lifespan_context(mounted))
                 yield

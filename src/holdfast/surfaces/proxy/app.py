@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -11,24 +10,18 @@ import msgspec
 
 from holdfast.core.proxy.endpoints import (
     OWN_PATH,
-    READABLE_ENCODINGS,
     ProxyProblem,
     error_json,
     find_endpoint,
     guess_client,
-    request_headers,
-    response_headers,
 )
-from holdfast.engine.proxy.encodings import find_unreadable, read_encodings
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import Guard, GuardSettings
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.proxy.streaming import pass_on
-from holdfast.surfaces.proxy.turns import TurnRunner
-from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
+from holdfast.surfaces.proxy.passing import RequestPassing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+    from collections.abc import Mapping, MutableMapping
 
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyKeeper
@@ -55,7 +48,6 @@ class ProxyApp:
     """Passes requests on to upstreams, and conversations through the keeper of sessions."""
 
     def __init__(self, settings: ProxySettings, keeper: ProxyKeeper) -> None:
-        self._settings = settings
         self.upstreams: Mapping[str, Upstream] = settings.upstreams
         self._guard = Guard(
             self,
@@ -68,7 +60,12 @@ class ProxyApp:
             ),
         )
         self._keeper = keeper
-        self._client: UpstreamClient | None = None
+        self._passing = RequestPassing(
+            settings.upstreams,
+            self._guard.read,
+            silent_seconds=settings.silent_seconds,
+            body_bytes_max=settings.body_bytes_max,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -78,8 +75,7 @@ class ProxyApp:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        async with UpstreamClient(silent_seconds=self._settings.silent_seconds) as client:
-            self._client = client
+        async with self._passing.connect():
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
@@ -108,7 +104,7 @@ class ProxyApp:
                 return
             endpoint = _endpoint_of(path, headers, self.upstreams)
             dialect = endpoint.dialect
-            await self._pass(endpoint, headers, scope, receive, send_noting)
+            await self._passing.run(endpoint, self._keeper, headers, scope, receive, send_noting)
         except Problem as problem:
             refused = ProxyProblem(problem.status, problem.detail, problem.hint or "")
             await send_problem(send, refused, dialect)
@@ -121,108 +117,11 @@ class ProxyApp:
             failed = ProxyProblem(500, "an error of the proxy's own; its log says more", _REPORT)
             await send_problem(send, failed, dialect)
 
-    async def _pass(
-        self,
-        endpoint: Endpoint,
-        headers: Mapping[str, str],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        if headers.get("upgrade", "").casefold() == "websocket":
-            raise ProxyProblem(
-                426,
-                "web sockets are not passed on",
-                "send the same request over HTTP",
-                code="no_web_sockets",
-            )
-        upstream = self.upstreams[endpoint.upstream]
-        if leads_back(upstream, scope.get("server")):
-            raise ProxyProblem(
-                508,
-                f"the upstream `{upstream.name}` is this proxy itself",
-                "give --upstream the address of the provider",
-                code="loop",
-            )
-        address = upstream.address(endpoint.path, scope["query_string"].decode("latin-1"))
-        if endpoint.is_turn and scope["method"] == "POST":
-            encodings = read_encodings(headers.get("content-encoding", ""))
-            unreadable = find_unreadable(encodings)
-            if not unreadable:
-                await self._run_turn(endpoint, address, encodings, headers, scope, receive, send)
-                return
-            self._keeper.pass_unread(_unreadable(unreadable))
-        await self._pass_unread(upstream, address, headers, scope, receive, send)
-
-    async def _run_turn(
-        self,
-        endpoint: Endpoint,
-        address: str,
-        encodings: Sequence[str],
-        headers: Mapping[str, str],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Answer a request for a reply of a model."""
-        assert self._client is not None
-        body = await self._guard.read(scope, receive)
-        if body is None:
-            return
-        runner = TurnRunner(
-            self._client,
-            self._keeper,
-            self.upstreams[endpoint.upstream],
-            endpoint,
-            address,
-            encodings=encodings,
-            body_bytes_max=self._settings.body_bytes_max,
-        )
-        await runner.run(scope, headers, body, receive, send)
-
-    async def _pass_unread(
-        self,
-        upstream: Upstream,
-        address: str,
-        headers: Mapping[str, str],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Pass a request and its answer on, and read neither."""
-        assert self._client is not None
-        passed = request_headers(scope["headers"], is_read=False)
-        has_body = "content-length" in headers or "transfer-encoding" in headers
-        content: bytes | AsyncIterator[bytes] = _chunks(receive) if has_body else b""
-        if "content-length" in headers:  # a streamed body would be sent in chunks otherwise
-            passed.append((b"content-length", headers["content-length"].encode("latin-1")))
-        reply = await self._client.send(scope["method"], upstream, address, passed, content)
-        try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": reply.status,
-                    "headers": response_headers(reply.headers, {}),
-                }
-            )
-            await pass_on(reply, None if has_body else receive, send)
-        finally:
-            await reply.close()
-
 
 def _path_of(scope: Scope) -> str:
     """The path of a request, which may come with a whole address."""
     path = str(scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0])
     return urlsplit(path).path if path.startswith(("http://", "https://")) else path
-
-
-def _unreadable(encodings: str) -> ProxyProblem:
-    return ProxyProblem(
-        415,
-        f"requests with the encoding `{encodings}` cannot be read, so they cannot be logged",
-        f"use {', '.join(READABLE_ENCODINGS)} or none; `--mode observe` passes them on",
-        code="compressed_request",
-    )
 
 
 def _endpoint_of(
@@ -232,17 +131,6 @@ def _endpoint_of(
         return find_endpoint(path, headers, upstreams)
     except BadSetting as error:
         raise ProxyProblem(404, str(error), error.hint or "") from error
-
-
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    """The body of a client's request as it comes."""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise asyncio.CancelledError
-        yield message.get("body", b"")
-        if not message.get("more_body"):
-            return
 
 
 async def send_problem(send: Send, problem: ProxyProblem, dialect: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from holdfast.config import provider_key
 from holdfast.engine.operations.operation import Right
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.stores.opening import open_store
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.history.access import Caller
+    from holdfast.core.owners import Owner
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
+    from holdfast.surfaces.proxy.served import ServedUpstreams
     from holdfast.surfaces.serve_settings import ServeSettings
     from holdfast.surfaces.telegram.settings import TelegramSettings
 
@@ -217,6 +220,9 @@ def build_server(
     bot = settings.telegram.settings(telegram_token) if settings.telegram is not None else None
     if bot is not None:
         secrets = {**(secrets or {}), TOKEN_VARIABLE: bot.token}
+    for name, table in settings.upstreams.items():
+        if table.key:
+            secrets = {**(secrets or {}), table.key: _read_key(name, table.key)}
     agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
     masks = redactor(secrets or {})
 
@@ -257,11 +263,64 @@ def build_server(
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
     server.closing.append(agents.close)
-    server.add_endpoint(endpoint_paths(), ChatEndpoints(server, agents.names, masks.text))
+    upstreams = _upstreams(settings, store)
+    if upstreams is not None:
+        server.connections.append(upstreams.connect)
+    names = settings.upstreams
+    server.add_endpoint(
+        endpoint_paths(names), ChatEndpoints(server, agents.names, masks.text, upstreams)
+    )
     mcp = _mcp_app(server, workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)
     return server
+
+
+def _upstreams(settings: ServeSettings, store: SessionStore) -> ServedUpstreams | None:
+    """Return the upstreams of the settings; None where there are none. Raises `BadSetting`."""
+    if not settings.upstreams:
+        return None
+    check_packages("the table `upstreams`", "proxy", ("httpx2",))
+    from holdfast.engine.proxy.exchange import ProxyKeeper
+    from holdfast.surfaces.proxy.addresses import read_upstreams
+    from holdfast.surfaces.proxy.served import ServedUpstreams
+
+    tables, proxy = settings.upstreams, settings.proxy
+    stated = [f"{name}={table.url}" for name, table in tables.items() if table.url]
+    every = read_upstreams(stated)
+    for name in tables:
+        if name not in every:
+            raise BadSetting(
+                f"the upstream `{name}` has no address",
+                hint=f"give it one: [upstreams.{name}] with url",
+            )
+
+    def make_keeper(owner: Owner) -> ProxyKeeper:
+        return ProxyKeeper(
+            store,
+            agent=proxy.agent,
+            owner=owner,
+            mode=proxy.mode,
+            has_tools=proxy.own_tools,
+            is_shared=bool(settings.tokens),
+        )
+
+    return ServedUpstreams(
+        {name: every[name] for name in tables},
+        {name: _read_key(name, table.key) for name, table in tables.items() if table.key},
+        make_keeper,
+        silent_seconds=proxy.silent_seconds,
+    )
+
+
+def _read_key(name: str, variable: str) -> str:
+    key = provider_key(variable)
+    if not key:
+        raise BadSetting(
+            f"the variable {variable} is not set, which has the key of the upstream `{name}`",
+            hint="set it, or take the upstream out of the settings",
+        )
+    return key
 
 
 def _add_bot(
