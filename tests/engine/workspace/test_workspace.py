@@ -19,7 +19,7 @@ from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.ranker import Neighbours
-from holdfast.engine.operations import approvals, context, inbox, sessions
+from holdfast.engine.operations import approvals, context, inbox, own_loop, sessions
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
 from holdfast.engine.operations.registry import OPERATIONS
@@ -48,7 +48,8 @@ ABOUT_SESSIONS = {
     operation.__name__: operation
     for operation in OPERATIONS
     if "session_key" in operation.__struct_fields__
-    and operation.__module__ not in (sessions.__name__, inbox.__name__, approvals.__name__)
+    and operation.__module__
+    not in {part.__name__ for part in (sessions, inbox, approvals, own_loop)}
 }
 """Those of persons alone are walked over HTTP (`tests/surfaces/http/test_owners`)."""
 

@@ -48,6 +48,7 @@ from holdfast.core.queues import (
 from holdfast.core.timers import is_silent
 from holdfast.core.turn.replies import reply_of
 from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
+from holdfast.engine.gateway.own_loops import OwnLoops
 from holdfast.engine.gateway.placing import PLACE, place_message
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
@@ -472,6 +473,8 @@ class Gateway:
         self.channels: dict[str, Channel] = dict(channels or {})
         self.services: list[Service] = []
         """Started and stopped with the gateway."""
+        self.loops = OwnLoops(store)
+        """The sessions of loops that clients run themselves."""
         self.live = LiveFeed()
         self.audit = PromptAudit()
 
@@ -523,6 +526,7 @@ class Gateway:
         for service in self.services:
             await service.close()
         await self.sessions.close()
+        await run_in_thread(self.loops.close)
 
     async def submit(
         self,

@@ -11,6 +11,7 @@ from holdfast.engine.operations import (
     inbox,
     memory,
     next_request,
+    own_loop,
     sessions,
     timers,
 )
@@ -28,6 +29,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     inbox,
     timers,
     approvals,
+    own_loop,
 )
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(
