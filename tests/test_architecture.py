@@ -165,7 +165,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.console": (
         *("layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
-        *("inbox", "memory", "verification", "health", "console"),
+        *("inbox", "waiting", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),

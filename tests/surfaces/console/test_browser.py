@@ -37,6 +37,8 @@ SESSION = "/s/main/demo"
 PAGES = (
     "/",
     "/inbox",
+    "/waiting",
+    "/timers",
     "/memory",
     "/memory?q=release",
     "/health?measure=true",

@@ -140,7 +140,8 @@ def _read(operation: type[Operation[Any]], call: HttpCall, changed: Json) -> Ope
             given[field.name] = _part_of_address(call.path[field.name], field.type)
         elif field.name == "idempotency_key" and field.name not in given:
             given[field.name] = call.headers.get("idempotency-key", "")
-    return operation(**{**given, **changed})
+    known = {name: value for name, value in given.items() if name in operation.__struct_fields__}
+    return operation(**{**known, **changed})  # a form may have more than its operation
 
 
 def _part_of_address(text: str, kind: Any) -> Any:

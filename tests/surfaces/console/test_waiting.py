@@ -1,0 +1,151 @@
+"""The console's pages of what is ahead: calls that wait for a person, and timers."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+from tests.support.approvals import pay, paying
+from tests.surfaces.http.servers import BASE, serving, token_for
+
+from holdfast import Session
+from holdfast.core.owners import ANY_OWNER, NamedOwner
+from holdfast.engine.timers import Timers
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.console.waiting import ROUTES
+from holdfast.surfaces.http.server import ROUTES as API
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    import httpx2
+
+FORM = {"content-type": "application/x-www-form-urlencoded", "origin": BASE}
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with MemoryStore() as made:
+        yield made
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))  # type: ignore[arg-type]
+
+
+def park(store: MemoryStore, name: str, owner: str, amount: int, **rules: Any) -> str:
+    """Park a call in a session of its own; returns its key."""
+    options: Any = {"model": pay(amount), "store": store, "owner": owner}
+    with Session.open(name, tools=[paying(**rules)], **options) as session:
+        session.say("pay")
+        return str(session.calls.waiting()[0].key)
+
+
+def state(store: MemoryStore, name: str, owner: str, key: str) -> Any:
+    with Session.open(name, model="offline", store=store, owner=owner) as session:
+        found = session.calls.find(key)
+        return found and found.decision
+
+
+async def decide(client: httpx2.AsyncClient, path: str, headers: Any, **form: str) -> int:
+    answer = await client.post(path, content=urlencode(form), headers={**FORM, **headers})
+    return int(answer.status_code)
+
+
+def test_what_waits_is_shown_in_full_and_decided_with_one_click(store: MemoryStore) -> None:
+    """Each owner's own: the arguments in full, for whom and since when. As it was shown it is
+    approved as it is; with other arguments it runs with those."""
+    keys = {name: park(store, name, "ann", 5 + place) for place, name in enumerate("abc")}
+    bobs = park(store, "bob", "bob", 9)
+    ann_token, ann = token_for("ann", "write")
+    headers = {"authorization": f"Bearer {ann_token}"}
+
+    async def scenario() -> None:
+        async with serving(store, ann) as client:
+            page = (await client.get("/waiting", headers=headers)).text
+            assert "main/bob" not in page
+            shown = re.findall(r"<textarea[^>]*>\s*(.*?)</textarea>", page, re.DOTALL)
+            texts = [html.unescape(text) for text in shown]
+            assert [text.count('"amount"') for text in texts] == [1, 1, 1]
+            assert "whoever may use the session" in page
+            kept = {"arguments": texts[2].replace("\n", "\r\n"), "given": texts[2]}
+            path = f"/waiting/{keys['a']}/approve"
+            assert await decide(client, path, headers, **kept) == 303
+            other = {"arguments": '{"amount": 1}', "given": texts[1]}
+            path = f"/waiting/{keys['b']}/approve"
+            assert await decide(client, path, headers, arguments="[1]", given=texts[1]) == 400
+            assert await decide(client, path, headers, **other) == 303
+            path = f"/waiting/{keys['c']}/deny"
+            assert await decide(client, path, headers, words="not today") == 303
+            assert await decide(client, f"/waiting/{bobs}/deny", headers, words="") == 409
+            assert "No call waits" in (await client.get("/waiting", headers=headers)).text
+
+    run(scenario)
+    found = {name: state(store, name, "ann", key) for name, key in keys.items()}
+    assert (found["a"].state, found["a"].arguments, found["a"].by) == (
+        "approved",
+        None,
+        "ann-write",
+    )
+    assert found["b"].arguments == {"amount": 1}
+    assert (found["c"].state, found["c"].reason) == ("denied", "not today")
+    assert state(store, "bob", "bob", bobs) is None
+
+
+def test_who_may_not_decide_is_refused(store: MemoryStore) -> None:
+    """Another page's form, a reader, somebody who is no approver: nothing is stored."""
+    key = park(store, "a", "ann", 5, approvers=["carl"])
+    (reads, reader), (writes, writer) = (token_for("ann", scope) for scope in ("read", "write"))
+    path = f"/waiting/{key}/approve"
+
+    async def scenario() -> None:
+        async with serving(store, reader, writer) as client:
+            for token, origin, status in (
+                (writes, "https://evil.example", 403),
+                (reads, BASE, 403),
+                (writes, BASE, 403),
+            ):
+                headers = {"authorization": f"Bearer {token}", "origin": origin}
+                assert await decide(client, path, headers) == status
+            page = await client.get("/waiting", headers={"authorization": f"Bearer {reads}"})
+            assert "<form" not in page.text.replace('<form method="dialog"', "")
+            assert "amount" in page.text
+            assert "carl" in page.text
+
+    run(scenario)
+    assert state(store, "a", "ann", key) is None
+
+
+def test_timers_are_changed_and_cancelled(store: MemoryStore) -> None:
+    """What is left empty stays as it is."""
+    with Session.open("a", model="offline", store=store, owner="ann") as session:
+        for name in ("one", "two"):
+            Timers(store).set(
+                session.key, "R/PT1H", f"look {name}", owner=NamedOwner("ann"), name=name
+            )
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            page = (await client.get("/timers")).text
+            assert page.index("look one") < page.index("look two")
+            given: Any = {"when": "R/PT2H", "text": ""}
+            assert await decide(client, "/timers/one/change", {}, **given) == 303
+            assert await decide(client, "/timers/two/cancel", {}) == 303
+            assert await decide(client, "/timers/three/cancel", {}) == 404
+            assert await decide(client, "/timers/one/change", {}, when="tomorrow") in (400, 409)
+
+    run(scenario)
+    ((_, timer),) = Timers(store).ahead(ANY_OWNER)
+    assert (timer.name, timer.text) == ("one", "look one")
+
+
+def test_every_page_has_the_scope_of_its_operation() -> None:
+    """A form asks for no less than the route of the API."""
+    of_api = {route.operation: route.scope for route in API if route.operation is not None}
+    for route in ROUTES:
+        if route.operation is not None:
+            assert route.scope == of_api[route.operation] == "write"
