@@ -13,6 +13,7 @@ EXPECTED = {
     "own_loop_anthropic.py": "It is sunny in Rome.",
     "own_loop_gemini.py": "It is sunny in Rome.",
     "own_loop_openai.py": "It is sunny in Rome.",
+    "refund.py": "80 euros",
     "web_service.py": "4 requests, 2 answers, 3 messages stored",
 }
 

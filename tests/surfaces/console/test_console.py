@@ -240,6 +240,8 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
                 "record": "assistant0",
                 "ref": "0" * 16,
                 "message": str(messages[0].id),
+                "key": "0-0-0",
+                "name": "none",
             }
             cookie = {"cookie": f"holdfast_token={ann}"}
             seen = 0

@@ -159,12 +159,15 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
         return self.session_key or self.key
 
     def find(self, workspace: CallerWorkspace) -> str:
-        """Return the session of the call. Raises `UsageError`."""
+        """Return the session of the call. Raises `RequestRefused`."""
         if self.session_key:
             return self.session_key
         is_agent = bool(workspace.caller.agent)
         of = workspace.caller.owner if is_agent else workspace.owner
-        return find_entry(workspace.store, of, self.key).session
+        try:
+            return find_entry(workspace.store, of, self.key).session
+        except UsageError as error:
+            raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
 
     def settle(self, store: SessionStore, key: SessionKey, by: str) -> WaitingCall:
         """Decide about a call of a session that was found, in the name of a person."""

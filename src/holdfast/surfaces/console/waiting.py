@@ -44,14 +44,14 @@ class ApprovalForm(JsonBody, frozen=True):
 
 
 class TimerForm(JsonBody, frozen=True):
-    """What is to be other; empty for what stays."""
+    """Another time or other words; empty for those that stay."""
 
     when: Annotated[str, msgspec.Meta(max_length=200)] = ""
     text: Annotated[str, msgspec.Meta(max_length=8_000)] = ""
 
 
 def show_waiting(call: HttpCall) -> HttpAnswer:
-    """What waits for whom."""
+    """The calls that wait, and for whom."""
     asked = ListWaitingCalls(before=call.query.before)
     found = call.workspace.mask(asked.answer(call.workspace).value)
     older = f"/waiting?before={found.next_before}" if found.next_before else ""

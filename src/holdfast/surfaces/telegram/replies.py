@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.ports import QueuedMessage, SessionStore
 
 
+_WAITS: Final = "This waits for the approval of a person. The answer comes when there is one."
 CHANNEL: Final = "telegram"
 """The name of the channel in the messages of a gateway."""
 
@@ -45,6 +46,8 @@ class TelegramReplies:
     async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
         """Store the answer for its chat."""
         text = reply.text if reply.text.strip() else "(The model answered without words.)"
+        if reply.stop == "approval":
+            text = f"{reply.text}\n{_WAITS}".strip()
         to = message.body.get("about") or {}
         await self.reply(to, f"answer:{message.id}", text, owner_of(message.owner))
 
