@@ -51,7 +51,11 @@ ACROSS = frozenset(
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),
         "integrations/test_proxy_clients",
-        *("integrations/test_round_trips", "integrations/test_appends"),
+        *(
+            "integrations/test_round_trips",
+            "integrations/test_appends",
+            "integrations/test_approvals",
+        ),
         *("integrations/test_foreign_records", "integrations/test_shared_sessions"),
         "integrations/test_lives",
         *("importers/apis/test_lists_of_messages", "importers/test_runs_and_dialogues"),
