@@ -74,7 +74,8 @@ ORDER: dict[str, tuple[str, ...]] = {
             "extract",
             "narrative",
         ),
-        *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),
+        *("outputs", "checkpoint", "evaluation", "projection", "inspection"),
+        *("compaction", "history", "memory"),
         *("queues", "timers", "retention"),
         *("turn", "proxy"),
     ),
@@ -149,6 +150,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "formatting",
             "pages",
             "answers",
+            "bill",
             "chat_context",
             "slash_commands",
             "async_chat",
@@ -165,7 +167,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.console": (
         *("layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
-        *("inbox", "waiting", "memory", "verification", "health", "console"),
+        *("bill", "inbox", "waiting", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),

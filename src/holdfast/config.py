@@ -31,6 +31,7 @@ ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
 EMBEDDER_DEFAULT = "auto"
 MODEL_DEFAULT = "offline"
+_ZONE_FILE = "/etc/localtime"
 """It needs no key and no network."""
 FILE_PREFIX = "HOLDFAST__"
 """Of variables that stand for keys of a settings file."""
@@ -95,6 +96,12 @@ def load(
 def provider_key(variable: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the key of a provider; empty where there is none."""
     return environ.get(variable) or ""
+
+
+def zone_names(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return names that the time zone of this machine may have: the variable first."""
+    places = (environ.get("TZ", "").removeprefix(":"), os.path.realpath(_ZONE_FILE))
+    return [place.rpartition("/zoneinfo/")[2] for place in places]
 
 
 def find_root(start: str) -> str:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.gateway.gateways import make_gateway
 
+from holdfast import config
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.timers import Clocks
-from holdfast.engine import timers
 from holdfast.engine.gateway.gateway import GatewayOptions
 from holdfast.engine.timers import LOCAL_ZONE, TIMERS_MAX, Timers, TimerService
 from holdfast.errors import BadSetting, UsageError
@@ -172,7 +172,7 @@ def test_dates_are_those_of_the_machine_unless_a_zone_is_given(
     monkeypatch.setenv("TZ", variable)
     file = tmp_path / "localtime"
     file.symlink_to(link)
-    monkeypatch.setattr(timers, "_ZONE_FILE", str(file))
+    monkeypatch.setattr(config, "_ZONE_FILE", str(file))
 
     timer = World().set("2026-12-01T09:00", zone=LOCAL_ZONE)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
+from holdfast import config
 from holdfast.core.flow.arguments import check_message
 from holdfast.core.owners import ANY_OWNER, owner_of, owner_text
 from holdfast.core.text.typed import convert_typed
@@ -68,15 +68,13 @@ _TRIES: Final = 20
 
 LOCAL_ZONE: Final = "local"
 """The zone of this machine, by its name: that name is kept, wherever the timer is read."""
-_ZONE_FILE: Final = "/etc/localtime"
 
 log = logging.getLogger(__name__)
 
 
 def machine_zone() -> str:
     """Return the name of this machine's time zone, UTC where it has none."""
-    for place in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_ZONE_FILE)):
-        name = place.rpartition("/zoneinfo/")[2]
+    for name in config.zone_names():
         with suppress(BadSetting):
             check_zone(name)
             return name

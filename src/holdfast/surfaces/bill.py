@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.projection.bill import add_bill
+from holdfast.core.inspection.bill import Calendar, add_bill
 from holdfast.surfaces.answers import Cell, StyledTable
 from holdfast.surfaces.formatting import bar, count, money, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.projection.bill import Bill, BilledSession, BillLine
-    from holdfast.core.projection.habits import Habit, HabitKind
+    from holdfast.core.inspection.bill import Bill, BilledSession, BillLine
+    from holdfast.core.inspection.habits import Habit, HabitKind
     from holdfast.engine.simulation.savings import Saving
 
 _NAME_CHARS: Final = 44
@@ -49,9 +49,15 @@ HABITS: Final[dict[HabitKind, tuple[str, str]]] = {
 """Each habit in words, and the way to spare it."""
 
 
+_CALENDAR: Final = Calendar(
+    day_of=lambda ts: datetime.fromtimestamp(ts).astimezone().date().toordinal(),
+    name_of=lambda day: date.fromordinal(day).isoformat(),
+)
+
+
 def make_bill(sessions: Sequence[BilledSession]) -> Bill:
     """Add up conversations by the days of this machine's clock."""
-    return add_bill(sessions, lambda ts: datetime.fromtimestamp(ts).astimezone().date().isoformat())
+    return add_bill(sessions, _CALENDAR)
 
 
 def cost_text(bill: Bill) -> str:
@@ -151,7 +157,7 @@ def savings_table(savings: Sequence[tuple[str, Saving]]) -> StyledTable:
         tuple(
             (
                 Cell(one_line(name, _NAME_CHARS), "name"),
-                *(f"{saving.window:,}", money(saving.before), money(saving.after)),
+                *(f"{saving.window.tokens:,}", money(saving.before), money(saving.after)),
                 saving_words(saving),
                 *(f"{saving.cuts:,}", f"{saving.recall:.1%}", f"{saving.recall_before:.1%}"),
             )

@@ -36,6 +36,7 @@ pytestmark = [
 SESSION = "/s/main/demo"
 PAGES = (
     "/",
+    "/bill",
     "/inbox",
     "/waiting",
     "/timers",

@@ -32,7 +32,7 @@ class Saving(msgspec.Struct, frozen=True):
     Both are simulated with the same prices and the same cache, so they differ by what was sent.
     """
 
-    window: int
+    window: Window
     """The window that it was replayed at: its model's own."""
     calls: int
     """The calls that were replayed."""
@@ -84,7 +84,7 @@ def measure_saving(
     except CannotFit:
         return None
     return Saving(
-        window=after.window,
+        window=window,
         calls=after.requests,
         before=before.cost,
         after=after.cost,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.console import health, inbox, memory, sessions, waiting
+from holdfast.surfaces.console import bill, health, inbox, memory, sessions, waiting
 from holdfast.surfaces.console.layout import page_route
 from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.console.session_pages import (
@@ -40,6 +40,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
     """Return the route of each page."""
     return (
         *sessions.ROUTES,
+        *bill.ROUTES,
         *conversation.ROUTES,
         *context.ROUTES,
         *request.ROUTES,

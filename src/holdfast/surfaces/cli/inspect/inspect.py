@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from holdfast.config import agent_homes
 from holdfast.core.dialects.registry import target
+from holdfast.core.inspection.inspect import Inspection, inspect
 from holdfast.core.log.records import Compaction
-from holdfast.core.owners import owner_of, owner_text
-from holdfast.core.projection.inspection import Inspection, inspect
+from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
@@ -165,7 +165,7 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
         return InspectReport(
             *(found.name, found.source, looked, kept, found.address, found.folder, found.label),
             agent=found.key.agent if found.key else found.source,
-            owner=owner_text(owner_of(app.store.header(found.key).owner)) if found.key else "",
+            owner=owner_of(app.store.header(found.key).owner) if found.key else NO_OWNER,
         )
 
     def plain(self, found: list[InspectReport]) -> Any:

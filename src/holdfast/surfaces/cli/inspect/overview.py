@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.projection.bill import BilledSession
-from holdfast.core.projection.inspection import KINDS, Group
+from holdfast.core.inspection.bill import BilledSession
+from holdfast.core.inspection.inspect import KINDS, Group
 from holdfast.surfaces.answers import Cell, StyledTable
 from holdfast.surfaces.bill import (
     breaks_text,
@@ -25,7 +25,7 @@ from holdfast.surfaces.formatting import count, local_time, money, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.projection.bill import Bill
+    from holdfast.core.inspection.bill import Bill
     from holdfast.surfaces.answers import Row
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.inspect.reports import InspectReport

@@ -25,8 +25,8 @@ from holdfast.surfaces.pages import render_page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.projection.bill import Bill
-    from holdfast.core.projection.inspection import Inspection
+    from holdfast.core.inspection.bill import Bill
+    from holdfast.core.inspection.inspect import Inspection
     from holdfast.surfaces.answers import StyledTable
     from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit
 

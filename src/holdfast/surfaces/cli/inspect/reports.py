@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.owners import NO_OWNER, Owner
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
@@ -17,11 +18,11 @@ from holdfast.surfaces.cli.inspect.tables import groups_table, items_table, shar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from holdfast.core.inspection.habits import Habit
+    from holdfast.core.inspection.inspect import Inspection
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
-    from holdfast.core.projection.habits import Habit
-    from holdfast.core.projection.inspection import Inspection
     from holdfast.core.projection.view import ProjectionCache
     from holdfast.core.window import Window
     from holdfast.engine.simulation.savings import Saving
@@ -51,7 +52,7 @@ class InspectReport(msgspec.Struct, frozen=True):
     label: str = ""
     agent: str = ""
     """The agent that had it; of a transcript, the tool."""
-    owner: str = ""
+    owner: Owner = NO_OWNER
     saving: Saving | None = None
     """The comparison with Holdfast, where it was replayed."""
 

@@ -10,7 +10,7 @@ from holdfast.surfaces.formatting import bar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.projection.inspection import Group, InspectedItem
+    from holdfast.core.inspection.inspect import Group, InspectedItem
 
 BAR_CHARS: Final = 32
 """A bar leaves room for the figures in a terminal of 80 columns."""

@@ -11,9 +11,9 @@ from holdfast.core.adoption import ORIGIN
 from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import NEED_KINDS
 from holdfast.core.evaluation.report import describe_cut
+from holdfast.core.inspection.inspect import inspect
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.window import model_in
-from holdfast.core.projection.inspection import inspect
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.simulation.evaluate import (
@@ -31,9 +31,9 @@ from holdfast.surfaces.console.plans import cost_text, facts_of, show_session
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
+    from holdfast.core.inspection.inspect import Inspection
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.inspection import Inspection
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _TOP: Final = 10
@@ -73,8 +73,8 @@ def show_inspection(call: HttpCall) -> HttpAnswer:
     first = next((record for record in call.store.read(key) if ORIGIN in record.extra), None)
     origin = call.workspace.mask(first.extra[ORIGIN]) if first is not None else {}
     newest = next(iter(call.store.last(key, 1)), None)
-    records = _records(call, key)
-    looked = _inspect(call, key, records) if records is not None else None
+    records = read_for_page(call, key)
+    looked = inspect_session(call, key, records) if records is not None else None
     return show_session(
         call,
         key,
@@ -89,14 +89,15 @@ def show_inspection(call: HttpCall) -> HttpAnswer:
     )
 
 
-def _records(call: HttpCall, key: SessionKey) -> list[Record] | None:
+def read_for_page(call: HttpCall, key: SessionKey) -> list[Record] | None:
     """Return the records of a session; None where there are too many for a page."""
     if call.store.info(key).records > _RECORDS_MAX:
         return None
     return session_records(call.store, key, None)
 
 
-def _inspect(call: HttpCall, key: SessionKey, records: list[Record]) -> Inspection:
+def inspect_session(call: HttpCall, key: SessionKey, records: list[Record]) -> Inspection:
+    """Inspect a session as its model counts and its host charges."""
     provider, model = model_in(records)
     system, tools = terms_of_proxy(call.store, key, records)
     scale = cache_for(target(default_dialect(model), provider=provider, model=model)).scale
@@ -119,7 +120,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
     key, query = call.session(), call.query
     report, problem, is_bad = None, "", False
     window = query.window or facts_of(call, key).last.context_window.tokens
-    records = _records(call, key) if query.policy else []
+    records = read_for_page(call, key) if query.policy else []
     if records is None:
         problem = (
             f"This session has more than {_RECORDS_MAX:,} records, and replaying all of it takes "

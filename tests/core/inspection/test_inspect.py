@@ -7,10 +7,10 @@ from hypothesis import given
 from tests.conversations import PNG, messy_logs, said
 from tests.support.runs import examples
 
+from holdfast.core.inspection.inspect import KINDS, Inspection, inspect
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.prices import Price
-from holdfast.core.projection.inspection import KINDS, Inspection, inspect
 from holdfast.core.projection.sizes import Scale
 
 TEXT = "a line of the file a.py\n" * 20

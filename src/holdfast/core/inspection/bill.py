@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import date, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.projection.habits import Habit, add_habits, sum_breaks
+from holdfast.core.inspection.habits import Habit, add_habits, sum_breaks
+from holdfast.core.owners import NO_OWNER, owner_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from holdfast.core.projection.inspection import Inspection
+    from holdfast.core.inspection.inspect import Inspection
+    from holdfast.core.owners import Owner
 
 _DAYS_MAX: Final = 3_660
 """Ten years. A clock that was wrong once makes no bill of a million days."""
+
+
+class Calendar(NamedTuple):
+    """The days of whoever reads the bill."""
+
+    day_of: Callable[[float], int]
+    """The number of the day of a moment."""
+    name_of: Callable[[int], str]
+    """The name of a day."""
 
 
 class BilledSession(msgspec.Struct, frozen=True):
@@ -27,8 +37,8 @@ class BilledSession(msgspec.Struct, frozen=True):
     """The folder that its agent worked in."""
     agent: str = ""
     """The agent that had it, or the tool whose transcript it is."""
-    owner: str = ""
-    """Whose it is; empty for nobody's."""
+    owner: Owner = NO_OWNER
+    """Whose it is."""
 
 
 class BillLine(msgspec.Struct, frozen=True):
@@ -87,8 +97,8 @@ class Bill(msgspec.Struct, frozen=True):
         return self.cost - sum(day.cost for day in self.by_day)
 
 
-def add_bill(sessions: Sequence[BilledSession], day_of: Callable[[float], str]) -> Bill:
-    """Add up conversations. `day_of` names the day of a moment, in the zone of whoever reads it."""
+def add_bill(sessions: Sequence[BilledSession], calendar: Calendar) -> Bill:
+    """Add up conversations."""
     looked = [each.inspection for each in sessions]
     breaks, breaks_cost = sum_breaks(lost for each in looked for lost in each.breaks)
     return Bill(
@@ -101,11 +111,11 @@ def add_bill(sessions: Sequence[BilledSession], day_of: Callable[[float], str]) 
         cost=sum(each.spent.cost or 0.0 for each in looked),
         unknown=sum(each.spent.unknown for each in looked),
         unpriced=sum(each.spent.unpriced for each in looked),
-        by_day=_by_day(looked, day_of),
+        by_day=_by_day(looked, calendar),
         by_model=_by_model(looked),
         by_project=_by(sessions, lambda each: each.project),
         by_agent=_by(sessions, lambda each: each.agent),
-        by_owner=_by(sessions, lambda each: each.owner),
+        by_owner=_by(sessions, lambda each: owner_text(each.owner) or ""),
         breaks=breaks,
         breaks_cost=breaks_cost,
         habits=add_habits(habit for each in looked for habit in each.habits),
@@ -149,22 +159,23 @@ def _by_model(looked: Iterable[Inspection]) -> tuple[BillLine, ...]:
     return sums.lines()
 
 
-def _by_day(looked: Iterable[Inspection], day_of: Callable[[float], str]) -> tuple[BillLine, ...]:
-    sums = _Sums()
+def _by_day(looked: Iterable[Inspection], calendar: Calendar) -> tuple[BillLine, ...]:
+    sums: dict[int, list[float]] = {}
     for inspection in looked:
         for call in inspection.calls:
             if call.ts > 0:
-                sums.add(day_of(call.ts), call.cost or 0.0, 1, call.reported or 0)
-    known = {line.name: line for line in sums.lines()}
-    return tuple(known.get(day) or BillLine(day, 0.0, 0) for day in _days(sorted(known)))
+                row = sums.setdefault(calendar.day_of(call.ts), [0.0, 0, 0])
+                for place, amount in enumerate((call.cost or 0.0, 1, call.reported or 0)):
+                    row[place] += amount
+    return tuple(
+        BillLine(calendar.name_of(day), cost, int(calls), int(prompt))
+        for day in _days(sorted(sums))
+        for cost, calls, prompt in [sums.get(day, (0.0, 0, 0))]
+    )
 
 
-def _days(known: Sequence[str]) -> Sequence[str]:
+def _days(known: Sequence[int]) -> Sequence[int]:
     """Return each day from the first to the last."""
-    if not known:
+    if not known or known[-1] - known[0] >= _DAYS_MAX:
         return known
-    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
-    span = (last - first).days + 1
-    if span > _DAYS_MAX:
-        return known
-    return [(first + timedelta(days=n)).isoformat() for n in range(span)]
+    return range(known[0], known[-1] + 1)

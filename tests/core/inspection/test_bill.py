@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import msgspec
 import pytest
-from tests.core.projection.test_inspection import PRICE, a_session, inspected
+from tests.core.inspection.test_inspect import PRICE, a_session, inspected
 
-from holdfast.core.projection.bill import Bill, BilledSession, add_bill
-from holdfast.core.projection.inspection import InspectedCall
+from holdfast.core.inspection.bill import Bill, BilledSession, Calendar, add_bill
+from holdfast.core.inspection.inspect import InspectedCall
+from holdfast.core.owners import NO_OWNER, NamedOwner
 
 DAY = 86_400.0
 
 
-def day_of(ts: float) -> str:
-    return datetime.fromtimestamp(ts, UTC).date().isoformat()
+CALENDAR = Calendar(
+    lambda ts: datetime.fromtimestamp(ts, UTC).date().toordinal(),
+    lambda day: date.fromordinal(day).isoformat(),
+)
 
 
 def billed(*days: float) -> Bill:
@@ -25,8 +28,9 @@ def billed(*days: float) -> Bill:
     for number, start in enumerate(days):
         call = InspectedCall("a", start * DAY, 0, 100, 0.25)
         one = msgspec.structs.replace(looked, calls=(call, InspectedCall("b", 0.0, 0)))
-        sessions.append(BilledSession(one, f"p{number % 2}", "cli", "ada" if number else ""))
-    return add_bill(sessions, day_of)
+        owner = NamedOwner("ada") if number else NO_OWNER
+        sessions.append(BilledSession(one, f"p{number % 2}", "cli", owner))
+    return add_bill(sessions, CALENDAR)
 
 
 def test_each_part_of_a_bill_has_the_whole() -> None:
@@ -55,5 +59,5 @@ def test_a_clock_that_was_wrong_makes_no_endless_bill() -> None:
 
 
 def test_nothing_is_a_bill_of_nothing() -> None:
-    bill = add_bill([], day_of)
+    bill = add_bill([], CALENDAR)
     assert (bill.conversations, bill.cost, bill.by_day, bill.habits) == (0, 0.0, (), ())

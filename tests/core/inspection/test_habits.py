@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.models.prices import Price, cost_of
-from holdfast.core.models.usage import Usage
-from holdfast.core.projection.habits import (
+from holdfast.core.inspection.habits import (
     HABITS_MAX,
     BilledCall,
     CarriedResult,
@@ -18,6 +16,8 @@ from holdfast.core.projection.habits import (
     find_habits,
     sum_breaks,
 )
+from holdfast.core.models.prices import Price, cost_of
+from holdfast.core.models.usage import Usage
 
 PRICE = Price(input=10.0, output=50.0, cache_read=1.0, cache_write=12.5, cache_write_hour=20.0)
 COLD = 301.0
@@ -46,7 +46,7 @@ def test_a_pause_that_outlived_the_prefix_is_told_from_a_prefix_that_changed() -
     lost = call(2, write=60_000, ts=10.0 + COLD)
     again = call(3, write=60_000, ts=20.0 + COLD)
 
-    breaks = find_breaks([*cached(2), lost, again], cuts=())
+    breaks = find_breaks([*cached(2), lost, again], epochs=())
 
     assert [(each.record, each.is_cold, each.tokens) for each in breaks] == [
         ("a2", True, 50_100),
@@ -60,8 +60,8 @@ def test_a_pause_that_outlived_the_prefix_is_told_from_a_prefix_that_changed() -
 
 def test_a_cut_is_no_lost_cache() -> None:
     calls = [*cached(2), call(2, write=20_000)]
-    assert len(find_breaks(calls, cuts=())) == 1
-    assert find_breaks(calls, cuts=(2,)) == ()
+    assert len(find_breaks(calls, epochs=())) == 1
+    assert find_breaks(calls, epochs=(2,)) == ()
 
 
 def test_a_prefix_for_an_hour_is_not_cold_after_six_minutes() -> None:

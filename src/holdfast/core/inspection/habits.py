@@ -101,12 +101,13 @@ class Habit(msgspec.Struct, frozen=True):
     """The newest record of it."""
 
 
-def find_breaks(calls: Sequence[BilledCall], cuts: Sequence[int]) -> tuple[CacheBreak, ...]:
-    """Return where a cached prefix was lost; a cut means to lose it."""
+def find_breaks(calls: Sequence[BilledCall], epochs: Sequence[int]) -> tuple[CacheBreak, ...]:
+    """Return where a cached prefix was lost. `epochs` are the calls before each cut and the like,
+    which mean to lose it."""
     found = (
         _find_break(before, call)
         for place, (before, call) in enumerate(pairwise(calls), start=1)
-        if place not in cuts
+        if place not in epochs
     )
     return tuple(each for each in found if each is not None)
 

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
+from holdfast.core.inspection.habits import (
+    DUPLICATE_CHARS_MIN,
+    BilledCall,
+    CacheBreak,
+    CarriedResult,
+    Habit,
+    find_breaks,
+    find_habits,
+)
 from holdfast.core.log.listing import title_of
-from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.records import Assistant, Compaction, Epoch, Prune, User
 from holdfast.core.log.replay import ORIGINAL_PROMPT
 from holdfast.core.models.messages import (
     AddedTools,
@@ -33,15 +42,6 @@ from holdfast.core.models.totals import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.narrative.digest import arguments_text
-from holdfast.core.projection.habits import (
-    DUPLICATE_CHARS_MIN,
-    BilledCall,
-    CacheBreak,
-    CarriedResult,
-    Habit,
-    find_breaks,
-    find_habits,
-)
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
 from holdfast.core.projection.view import turns_of
@@ -196,7 +196,7 @@ def inspect(
     calls = _calls(records, units, sizes, price_for, model)
     cuts = calls_before_cuts(records)
     billed = _collect_billed(records, units, price_for, model)
-    breaks = find_breaks(billed, cuts)
+    breaks = find_breaks(billed, _calls_before_epochs(records))
     static = (_unseen_static(calls, kinds) or 0) + sum(group.tokens for group in kinds[:2])
     habits = find_habits(billed, _collect_results(units, calls, sizes), cuts, breaks, static)
     times = [record.ts for record in records if record.ts > 0]
@@ -449,6 +449,16 @@ def _calls(
     return tuple(calls)
 
 
+def _calls_before_epochs(records: Sequence[Record]) -> tuple[int, ...]:
+    """Return the number of calls before each record that rewrites the prefix on purpose."""
+    calls, found = 0, []
+    for record in records:
+        calls += isinstance(record, Assistant) and is_call(record)
+        if isinstance(record, Compaction | Prune | Epoch):
+            found.append(calls)
+    return tuple(found)
+
+
 def _collect_billed(
     records: Sequence[Record],
     units: Sequence[ContextUnit],
@@ -472,13 +482,9 @@ def _collect_billed(
 
 def _read_said(block: Block) -> str:
     """Return the words of a model's own block."""
-    match block:
-        case Text(text) | Thinking(text=text):
-            return text
-        case ToolCall():
-            return arguments_text(block.arguments)
-        case _:
-            return ""
+    if isinstance(block, Text | Thinking):
+        return block.text
+    return arguments_text(block.arguments) if isinstance(block, ToolCall) else ""
 
 
 def _collect_results(

@@ -1,0 +1,1 @@
+"""Conversations by their tokens and cost, and by what could have been spared."""
