@@ -12,6 +12,7 @@
 | `OPENAI_API_KEY`   | the key of an embedding model `openai:NAME`     | none        |
 | `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
 | `HOLDFAST__TABLE__KEY` | a key in the settings file of `serve`      | the file's  |
+| `TZ`               | the time zone of timers that name none          | the system's |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
