@@ -19,10 +19,8 @@ DaysUnused = Annotated[
     Days | None, Meta(description="Move sessions that had no record for so many days.")
 ]
 BytesKept = Annotated[
-    int,
-    Meta(
-        description="The room for the logs of each owner; those unused for longest go first.", ge=0
-    ),
+    Annotated[int, Meta(ge=0)] | None,
+    Meta(description="The room for the logs of each owner; those unused for longest go first."),
 ]
 RetentionReason = Literal["age", "size"]
 """`age`: without a record for too long. `size`: the newer ones of its owner take the room."""
@@ -33,7 +31,7 @@ class RetentionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     days: DaysUnused = None
     """Days since the newest record, after which a session goes."""
-    bytes: BytesKept | None = None
+    bytes: BytesKept = None
     """Bytes of logs that each owner may have; the sessions unused for longest go first."""
 
 

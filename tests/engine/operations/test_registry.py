@@ -41,11 +41,10 @@ READS_JSON = {
     ),
     *(
         "cli/verbs/approvals.py",
-        "cli/verbs/approvals.py",
         "cli/verbs/classify.py",
         "cli/verbs/memory.py",
     ),
-    *("console/session_pages/request.py", "http/server.py"),
+    *("console/session_pages/request.py", "console/waiting.py", "http/server.py"),
 }
 """Modules that parse JSON: files and lines of stdin, bodies, cursors, blocks of a request."""
 

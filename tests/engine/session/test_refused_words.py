@@ -122,6 +122,7 @@ READERS: Final = {
     "core/projection/sizes": "the request",
     "core/extract/shell_commands": "the request",
     "core/proxy/identity": "what tells one conversation from another",
+    "core/proxy/agent_history": "what tells one conversation from another",
     # No way to a model:
     "core/evaluation/needs": "a measurement",
     "core/log/listing": "what a person sees in a list",

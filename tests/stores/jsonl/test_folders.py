@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -367,3 +368,28 @@ def test_write_beside_is_no_session(tmp_path: Path, folders: Folders, store: Jso
     assert path.read_bytes() == b"left out"
     assert path.stat().st_mode & 0o777 == 0o600
     assert keys(store) == [KEY]
+
+
+def _opened_below(root: Path) -> list[str]:
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [path for path in found if path.startswith(str(root))]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="NO /proc: open files are unknown")
+@pytest.mark.parametrize("uses", range(5))
+def test_a_store_that_is_closed_holds_no_file(uses: int, tmp_path: Path) -> None:
+    """After any number of its uses: nobody could unmount its disk otherwise."""
+    key = SessionKey("main", "a")
+    with JsonlStore(str(tmp_path / "root")) as store:
+        steps = (
+            lambda: store.create(key),
+            lambda: store.append(key, [User(content="one")], expect=ANY_HEAD),
+            lambda: list(store.sessions(owner=ANY_OWNER)),
+            lambda: store.remove(key),
+        )
+        for step in steps[:uses]:
+            step()
+    assert _opened_below(tmp_path) == []

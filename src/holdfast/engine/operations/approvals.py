@@ -287,7 +287,7 @@ def _name_of(workspace: CallerWorkspace) -> str:
         raise RequestRefused(
             "not_allowed",
             "only a person may decide about a call, and this client is an agent",
-            hint="decide with `holdfast approvals` or in the console, or start the server of MCP "
-            "with `--approver NAME` for a client that asks its person",
+            hint="decide with `holdfast approvals` or in the console; for a client that asks its "
+            "person, start it with `holdfast mcp --approver NAME`",
         )
     return owner_text(workspace.caller.owner) or "operator"

@@ -481,7 +481,7 @@ class RetireSessions(_TrashOperation[Retired], frozen=True):
     title = "Move old sessions to the trash"
     audit = "remove"
     days: DaysUnused = None
-    bytes: BytesKept | None = None
+    bytes: BytesKept = None
     owner: Annotated[
         _OwnerName | None, Meta(description="Only sessions of this owner; all unless given.")
     ] = None

@@ -688,9 +688,8 @@ class Index:
                 self._changes.mark(key)
 
     def close(self) -> None:
-        """Close the files; the next listing opens them again."""
+        """Close the database; the next listing opens it again."""
         with self._mutex:
-            self._changes.close()
             self._cache.close()
 
     def _find_row(self, key: SessionKey) -> IndexRow | None:

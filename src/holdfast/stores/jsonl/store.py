@@ -130,6 +130,7 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
         self._writers.close()
         if self._opened_index is not None:
             self._opened_index.close()
+        self._folders.changes.close()
         self._close_search_index()
         if "queues" in vars(self):
             self.queues.close()
