@@ -19,6 +19,7 @@ from scripts.api_page import own_doc  # noqa: E402
 from scripts.site.reference import field_table, fields_of  # noqa: E402
 
 from holdfast import Limits, Policy, Secrets, Summary, config, errors, events  # noqa: E402
+from holdfast.core.approval_rules import ApprovalRule, ArgumentTest  # noqa: E402
 from holdfast.core.log.records import BY_TYPE  # noqa: E402
 from holdfast.engine.session.options import SessionOptions  # noqa: E402
 
@@ -45,6 +46,14 @@ def settings_page() -> str:
             "`AsyncSession.open`, where None counts as not given. What they mean together: "
             "[session.md](session.md#options-of-open).",
             field_table(fields_of(SessionOptions)),
+            "## Rules of approvals",
+            "`approvals=`, a TOML file with tables `[[approvals]]`, or tables "
+            "`[[agents.NAME.approvals]]` of an agent: "
+            "[durable-actions.md](durable-actions.md#rules). "
+            f"{_prose(ApprovalRule)}",
+            field_table(fields_of(ApprovalRule)),
+            f"A table of `when`: {_prose(ArgumentTest)}",
+            field_table(fields_of(ArgumentTest)),
             "## Limits",
             f"{_prose(Limits)} `limits=Limits(steps=…)`, or a table `limits` of an agent in the "
             "settings of `serve`.",

@@ -77,7 +77,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("outputs", "checkpoint", "evaluation", "projection", "inspection"),
         *("compaction", "history", "memory"),
         *("queues", "timers", "retention"),
-        *("turn", "proxy"),
+        *("turn", "approval_rules", "proxy"),
     ),
     "core.dialects": (
         *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
@@ -121,6 +121,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "safe_regex",
             "redactor",
             "tool_values",
+            "approval_files",
             "tools",
             "outputs",
             "pictures",
@@ -228,11 +229,13 @@ CORE_LIBRARY = frozenset(
 )
 """What the core may use from outside: nothing that has a clock, a file, a socket or luck."""
 CORE_EXCEPTIONS = {
+    "holdfast.core.approval_rules": frozenset({"decimal"}),
     "holdfast.core.text.typed": frozenset({"threading", "weakref"}),
     "holdfast.core.timers": frozenset({"datetime", "zoneinfo", "cronsim"}),
 }
-"""A lock decides nothing: it keeps msgspec from a type that another thread has half read. A
-calendar is arithmetic over the rules of a zone, which are data; it is given the time."""
+"""Amounts may be decimals. A lock decides nothing: it keeps msgspec from a type that another thread
+has half read. A calendar is arithmetic over the rules of a zone, which are data; it is given the
+time."""
 
 CLOCKS = frozenset(
     (

@@ -37,6 +37,7 @@ OWNER_EDGES = {
     "engine/operations/timers.py:TimerRow.owner": WIRE,
     "engine/retention.py:RetiredSession.owner": WIRE,
     "core/retention.py:Retention.owners": "a table of a settings file",
+    "core/approval_rules.py:ApprovalRule.owners": "patterns in a table of a settings file",
     "testing/conformance/notes.py:_notes(owner)": "shortens the checks below it",
     "integrations/": ADAPTER,
     "core/proxy/edit.py:_owners": "the records that the parts of a request belong to",

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.log.ids import CallKey
 from holdfast.core.models.messages import Tool
+from holdfast.core.owners import NO_OWNER
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -23,9 +24,11 @@ from holdfast.engine.tool_values import show
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from holdfast.core.approval_rules import ApprovalRule, GatedTool
     from holdfast.core.models.messages import ToolCall
+    from holdfast.core.owners import FoundOwner
 
 _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
@@ -151,11 +154,14 @@ class Toolbox:
         *,
         unlisted: Iterable[ToolFunction] = (),
         vault: Vault | None = None,
+        approvals: Sequence[ApprovalRule] = (),
+        owner: FoundOwner = NO_OWNER,
     ) -> None:
         """Build a toolbox.
 
         `unlisted` tools can be called, but something else declares them to the model. A call that
-        names a secret of the `vault` gets its value when the tool runs.
+        names a secret of the `vault` gets its value when the tool runs. The rules in `approvals`
+        are about `tools`, for the `owner` of the session.
         """
         self._vault = vault if vault is not None else Vault({})
         self._functions: dict[str, ToolFunction] = {}
@@ -170,6 +176,9 @@ class Toolbox:
                 )
             declared[tool.name] = tool
         self.tools = tuple(declared.values())
+        self._owner = owner
+        self._approvals = dict.fromkeys(self._functions, tuple(approvals))
+        _check_are_run(approvals, declared.keys() - self._functions.keys())
         for function in unlisted:
             self._functions.setdefault(function.tool.name, function)
 
@@ -186,8 +195,12 @@ class Toolbox:
     @property
     def approval_tools(self) -> frozenset[str]:
         """The tools of which a call may need the approval of a person."""
-        named = self._functions.items()
-        return frozenset(name for name, function in named if function.rules.approval is not None)
+        return frozenset(
+            name
+            for name, function in self._functions.items()
+            if function.rules.approval is not None
+            or any(rule.is_about(name, self._owner) for rule in self._approvals.get(name, ()))
+        )
 
     def judge(self, call: ToolCall) -> ApprovalNeed | None:
         """Return why a person has to approve a call; None where nobody has to, as for one that
@@ -199,9 +212,21 @@ class Toolbox:
         rules = function.rules
         arguments.pop(function.key_parameter, None)
         why = _judge(rules.approval, arguments)
-        if why is None:
+        own = None if why is None else ApprovalNeed(why, rules.expires, rules.approvers)
+        need = self._add_rules(own, call.name, arguments)
+        if need is None:
             return None
-        return ApprovalNeed(cut(why, _REASON_CHARS).text, rules.expires, rules.approvers)
+        return msgspec.structs.replace(need, reason=cut(need.reason, _REASON_CHARS).text)
+
+    def _add_rules(
+        self, own: ApprovalNeed | None, name: str, arguments: dict[str, Any]
+    ) -> ApprovalNeed | None:
+        rules = self._approvals.get(name)
+        if not rules:
+            return own
+        from holdfast.core.approval_rules import both_needs, rule_need
+
+        return both_needs(own, rule_need(rules, name, self._owner, arguments))
 
     @property
     def safe_to_retry(self) -> frozenset[str]:
@@ -225,6 +250,32 @@ class Toolbox:
         except Exception as error:  # a type of the caller's may refuse with any of its own
             text = f"The arguments of `{call.name}` are invalid: {show(error)}"
             return Outcome(call.id, text, is_error=True)
+
+
+def _check_are_run(rules: Sequence[ApprovalRule], declared: Collection[str]) -> None:
+    """Raise where a rule names a tool that the caller runs: of its calls nobody is asked here."""
+    for rule in rules:
+        for name in declared:
+            if name in rule.tools:
+                raise BadSetting(
+                    f"a rule of the approvals is about the tool `{name}`, which the caller runs",
+                    hint="pass a function as the tool, whose calls wait here",
+                )
+
+
+def describe_tools(tools: Iterable[ToolFunction | Tool]) -> list[GatedTool]:
+    """Return what a check of rules has to know of tools."""
+    from holdfast.core.approval_rules import GatedTool
+
+    found = []
+    for item in tools:
+        tool, approvers = (
+            (item, ()) if isinstance(item, Tool) else (item.tool, item.rules.approvers)
+        )
+        properties = tool.parameters.get("properties")
+        known = list(properties) if isinstance(properties, dict) else None
+        found.append(GatedTool(tool.name, known, approvers))
+    return found
 
 
 def _judge(approval: Approval, arguments: dict[str, Any]) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
+from holdfast.core.approval_rules import check_rules, read_rules
 from holdfast.core.history.access import Caller
 from holdfast.core.owners import owner_of
 from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
@@ -20,13 +21,14 @@ from holdfast.engine.session.options import (
     window_and_floor,
 )
 from holdfast.engine.simulation.policies import policy_from
+from holdfast.engine.tools import describe_tools, make_tools
 from holdfast.engine.workspace.facts import TurnTerms
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.providers.models import async_model
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.models.messages import Tool
@@ -51,9 +53,15 @@ class GatewayAgents:
         self._secrets = dict(secrets or {})
         self._agents = {"": AgentSettings(), **agents}
         self._models: dict[str, AsyncModel] = {}
-        self._options = {name: self._read(agent) for name, agent in self._agents.items()}
+        self._options = {name: self._read(name, agent) for name, agent in self._agents.items()}
 
-    def _read(self, agent: AgentSettings) -> SessionOptions:
+    def _read(self, name: str, agent: AgentSettings) -> SessionOptions:
+        tools: tuple[Callable[..., Any] | Tool, ...] = (
+            *load_tools(agent.tools),
+            *_timer_tools(agent),
+        )
+        place = f"agents.{name}.approvals"
+        check_rules(read_rules(agent.approvals, place), describe_tools(make_tools(tools)), place)
         options = read_options(
             {
                 "system": agent.system or None,
@@ -63,7 +71,8 @@ class GatewayAgents:
                 "policy": policy_from(agent.policy),
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,
-                "tools": (*load_tools(agent.tools), *_timer_tools(agent)),
+                "tools": tools,
+                "approvals": agent.approvals,
                 "secrets": self._secrets or None,
             }
         )

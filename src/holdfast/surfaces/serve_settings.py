@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from holdfast.config import file_overrides
+from holdfast.core.approval_rules import read_rules
 from holdfast.core.log.ids import check_name
 from holdfast.core.retention import Retention  # noqa: TC001 - read from the file
 from holdfast.core.text.typed import convert_typed
@@ -50,6 +51,8 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Functions that the model may call, as `package.module:function`."""
     timers: bool = False
     """The model may set, list and cancel timers of its own session."""
+    approvals: tuple[dict[str, Any], ...] = ()
+    """Rules that say which calls need whose approval: tables `[[agents.NAME.approvals]]`."""
     limits: Limits = Limits()
     """The numbers that bound a turn, its recovery and its summaries."""
 
@@ -230,11 +233,14 @@ def _read_file(path: str) -> dict[str, Any]:
 def _convert(given: dict[str, Any], source: str) -> ServeSettings:
     _refuse_gone_keys(given, source)
     try:
-        return convert_typed(given, ServeSettings)
+        settings = convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:
         raise BadSetting(
             f"{source}: {error}", hint="docs/gateway.md lists every key; nothing was started"
         ) from error
+    for name, agent in settings.agents.items():
+        read_rules(agent.approvals, f"{source}: agents.{name}.approvals")
+    return settings
 
 
 def _refuse_gone_keys(given: dict[str, Any], source: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -48,8 +47,10 @@ from holdfast.core.projection.units import (
 from holdfast.core.projection.view import Form, opening_of, turn_records
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
+from holdfast.core.text.globs import name_pattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.log.records import Record
@@ -733,7 +734,7 @@ def _stronger(before: Form | None, form: Form) -> Form:
 
 def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
     """Which results may be pruned: deny wins, an empty allow list is everything."""
-    allow, deny = _globs(policy.allow), _globs(policy.deny)
+    allow, deny = name_pattern(policy.allow), name_pattern(policy.deny)
 
     def is_allowed(part: MessagePart) -> bool:
         if part.source != "tool_result":
@@ -745,13 +746,6 @@ def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
         )
 
     return is_allowed
-
-
-def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    if not patterns:
-        return None
-    parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
-    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
 
 
 def prunable(draft: ViewDraft, policy: Policy) -> range:
@@ -785,7 +779,7 @@ def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
 
     A cut stores them once more. So it holds no step with pictures, nor one that was shortened.
     Those of an earlier cut stay."""
-    units, deny = view.units, _globs(policy.deny)
+    units, deny = view.units, name_pattern(policy.deny)
     firsts = (index for index, unit in enumerate(units) if unit.is_user)
     first = 0 if view.opening else next(firsts, 0)
     older = frozenset(

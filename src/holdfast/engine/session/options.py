@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+
+import msgspec
 
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
@@ -18,13 +20,15 @@ from holdfast.core.turn.options import (
 )
 from holdfast.core.turn.run import RunSettings
 from holdfast.core.window import GivenWindow, Window, as_window
-from holdfast.engine.tools import make_tools
+from holdfast.engine.tools import describe_tools, make_tools
 from holdfast.errors import BadSetting
 from holdfast.providers.known_models.lookup import price_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from holdfast.core.approval_rules import ApprovalRule
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
     from holdfast.core.projection.policy import Policy, PolicyName
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+GivenApprovals: TypeAlias = "str | os.PathLike[str] | Sequence[Mapping[str, Any] | ApprovalRule]"
 
 
 class SessionOptions(RunOptions, frozen=True, kw_only=True):
@@ -42,6 +47,8 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
 
     tools: Sequence[Callable[..., Any] | Tool | ToolFunction] = ()
     """Functions that the model may call, or declarations of tools that the caller runs."""
+    approvals: GivenApprovals = ()
+    """Rules that say which calls need whose approval: a TOML file, or its tables."""
     window: GivenWindow = None
     """The context window in tokens; None for the model's known window."""
     memory: Memory | None = None
@@ -63,7 +70,21 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
                 f"`memory` cannot be {shorten(self.memory)}", hint="pass a `Memory(…)`, or None"
             )
         super().__post_init__()
+        if self.approvals != ():
+            msgspec.structs.force_setattr(self, "approvals", _read_approvals(self))
         secrets_of(self.secrets)  # raises where a name or a value cannot be used
+
+
+def _read_approvals(options: SessionOptions) -> tuple[ApprovalRule, ...]:
+    """Return the rules that were given, checked against the tools. A session without any loads
+    none of this."""
+    from holdfast.core.approval_rules import check_rules
+    from holdfast.engine.approval_files import approvals_from, source_of
+
+    rules = approvals_from(options.approvals)
+    if rules:
+        check_rules(rules, describe_tools(make_tools(options.tools)), source_of(options.approvals))
+    return rules
 
 
 class OptionKeywords(TypedDict, total=False):
@@ -77,6 +98,7 @@ class OptionKeywords(TypedDict, total=False):
     checkpoints: Literal["cuts", "turns", "off"] | None
     limits: Limits | None
     tools: Iterable[Callable[..., Any] | Tool | ToolFunction] | None
+    approvals: GivenApprovals | None
     window: GivenWindow
     memory: Memory | None
     secrets: Mapping[str, str | Secret] | Secrets | None

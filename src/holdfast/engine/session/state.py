@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -30,6 +30,7 @@ from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageErr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.approval_rules import ApprovalRule
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.owners import FoundOwner
@@ -129,7 +130,13 @@ class SessionState:
         given = Toolbox(options.tools)
         is_answered = given.has_functions and CONTEXT_TOOL not in given
         reader = self.context_tool if is_answered else None
-        toolbox = Toolbox(options.tools, unlisted=_extra_tools(reader), vault=vault)
+        toolbox = Toolbox(
+            options.tools,
+            unlisted=_extra_tools(reader),
+            vault=vault,
+            approvals=cast("tuple[ApprovalRule, ...]", options.approvals),
+            owner=self.owner,
+        )
         self.log = SessionLog(store, key, clock, blobs, vault)
         self.world = World(
             log=self.log,
