@@ -87,6 +87,8 @@ class BotApiServer:
         self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.callbacks: set[str] = set()
         """Presses of buttons that nobody acknowledged."""
+        self.alerts: list[str] = []
+        """What those were told who pressed a button."""
         self.offsets: list[int] = []
         """Those of all polls; 0 for none."""
         self._poll = 0
@@ -271,6 +273,30 @@ class BotApiServer:
             "text": text,
         }
 
+    def _edit_message_text(self, asked: dict[str, Any]) -> Any:
+        """Give a message another text. Without `reply_markup` its buttons are taken away."""
+        chat, number = int(asked.get("chat_id", 0)), int(asked.get("message_id", 0))
+        places = [at for at, sent in enumerate(self.sent) if (sent.chat, sent.id) == (chat, number)]
+        text = str(asked.get("text", ""))
+        if not places:
+            raise Refused(400, "Bad Request: message to edit not found")
+        if not text.strip():
+            raise Refused(400, "Bad Request: message text is empty")
+        if units(text) > TEXT_UNITS_MAX:
+            raise Refused(400, "Bad Request: message is too long")
+        edited = Sent(chat, text, number, asked)
+        before = self.sent[places[0]]
+        if (before.text, buttons(before)) == (text, buttons(edited)):
+            raise Refused(400, "Bad Request: message is not modified")
+        self.sent[places[0]] = edited
+        return {
+            "message_id": number,
+            "date": int(time.time()),
+            "chat": {"id": chat, "type": "private" if chat > 0 else "supergroup"},
+            "from": BOT,
+            "text": text,
+        }
+
     def _send_chat_action(self, asked: dict[str, Any]) -> bool:
         chat, action = int(asked.get("chat_id", 0)), str(asked.get("action", ""))
         if chat not in self.chats:
@@ -298,7 +324,10 @@ class BotApiServer:
                 400,
                 "Bad Request: query is too old and response timeout expired or query ID is invalid",
             )
+        if len(str(asked.get("text", ""))) > 200:
+            raise Refused(400, "Bad Request: MESSAGE_TOO_LONG")
         self.callbacks.discard(str(asked["callback_query_id"]))
+        self.alerts += [str(asked["text"])] if asked.get("text") else []
         return True
 
 

@@ -26,7 +26,12 @@ from holdfast.surfaces.http.guard import (
 )
 from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
-from holdfast.surfaces.telegram.settings import API_BASE, TOKEN_VARIABLE, TelegramSettings
+from holdfast.surfaces.telegram.settings import (
+    API_BASE,
+    TOKEN_VARIABLE,
+    TelegramSettings,
+    name_approvers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,6 +107,8 @@ class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """The agent whose sessions the chats are."""
     allow: tuple[int, ...] = ()
     """Ids of people and groups whose messages are answered. Nobody's, where it is empty."""
+    approvers: dict[str, str] = {}
+    """Names of the people who may decide about calls in the chats of the bot, by id."""
     dm_scope: DmScope = "per-channel-peer"
     api_base: str = API_BASE
 
@@ -116,6 +123,7 @@ class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return TelegramSettings(
             token=token,
             allow=frozenset(self.allow),
+            approvers=name_approvers(self.approvers),
             dm_scope=self.dm_scope,
             api_base=self.api_base,
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.engine.gateway.gateway import GatewayOptions
-    from holdfast.ports import Clock, SessionStore
+    from holdfast.ports import AsyncModel, Clock, SessionStore
 
 OPTIONS = SessionOptions(summary="extract")
 
@@ -82,22 +82,23 @@ def make_settings(server: BotApiServer, **more: Any) -> TelegramSettings:
 async def running_bot(
     store: SessionStore,
     server: BotApiServer,
-    model: AnsweringModel | None = None,
+    model: AsyncModel | None = None,
     options: GatewayOptions = FAST,
     *,
     does_answer: bool = True,
     clock: Clock = time.time,
+    session: SessionOptions = OPTIONS,
     **settings: Any,
 ) -> AsyncIterator[RunningBot]:
     """Without `does_answer`, the answers are left to another gateway."""
     answering = model or AnsweringModel(echo)
 
     async def open_session(key: SessionKey) -> AsyncSession:
-        return await asyncio.to_thread(AsyncSession, store, key, answering, OPTIONS)
+        return await asyncio.to_thread(AsyncSession, store, key, answering, session)
 
     gateway = Gateway(store, open_session, options, clock=clock)
     channel = TelegramChannel(
-        gateway, make_settings(server, **settings), agent="main", model=answering, options=OPTIONS
+        gateway, make_settings(server, **settings), agent="main", model=answering, options=session
     )
     if does_answer:
         await gateway.start(is_alone=True)

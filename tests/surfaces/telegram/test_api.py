@@ -13,7 +13,7 @@ import pytest
 import telegram
 import telegram.error
 from telegram.ext import ApplicationBuilder, MessageHandler, filters
-from tests.support.bot_api import BOT, TOKEN, BotApiServer, Fault
+from tests.support.bot_api import BOT, TOKEN, BotApiServer, Fault, buttons
 from tests.surfaces.telegram.bots import make_settings
 
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
@@ -55,11 +55,15 @@ def test_the_library_is_served(server: BotApiServer) -> None:
         (update,) = await bot.get_updates(offset=pressed, timeout=0)
         assert update.callback_query is not None
         assert (update.callback_query.data, update.callback_query.from_user.id) == ("/status", 99)
-        assert await update.callback_query.answer()
-        assert not server.callbacks
+        assert await update.callback_query.answer("seen", show_alert=True)
+        assert (server.callbacks, server.alerts) == (set(), ["seen"])
+        await update.callback_query.edit_message_text("chosen")
+        assert buttons(server.sent[-1]) == []
+        with pytest.raises(telegram.error.BadRequest, match="not modified"):
+            await update.callback_query.edit_message_text("chosen")
 
     run_client(server, scenario)
-    assert server.texts() == ["hi [there]", "menu"]
+    assert server.texts() == ["hi [there]", "chosen"]
     assert server.actions == [(99, "typing")]
     assert server.commands == [{"command": "start", "description": "begin"}]
 

@@ -241,10 +241,8 @@ class MessageTurns:
                 async with limit:
                     reply = await self._answer(message, key)
                 channel = self._gateway.channels.get(str(message.body.get("channel", "")))
-                # A session that goes on waiting has said so before.
-                is_new = not (message.body.get(RESUMES) and reply.stop == "approval")
                 is_silent_reply = is_silent(message.body.get("extra"), reply.text)
-                if channel is not None and is_new and not is_silent_reply:
+                if channel is not None and not is_silent_reply:
                     await channel.on_answer(message, reply)
             await self._finish(message, "answered", record=reply.record)
         except _ClaimLost:

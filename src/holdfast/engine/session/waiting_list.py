@@ -17,7 +17,7 @@ from holdfast.errors import KeyReused, UsageError
 from holdfast.ports import NewMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
@@ -70,17 +70,25 @@ def take_down(store: SideStores, entry: QueuedMessage) -> None:
 
 def find_entry(store: SideStores, owner: OwnerFilter, call: str) -> QueuedMessage:
     """Return the entry of a call, also of one that was decided lately. Raises `UsageError`."""
+    found = search_entry(store, owner, lambda entry: entry.key == call)
+    if found is None:
+        raise UsageError(
+            f"no call {shorten(call)} waits here",
+            hint="list the calls that wait for their keys",
+        )
+    return found
+
+
+def search_entry(
+    store: SideStores, owner: OwnerFilter, is_it: Callable[[QueuedMessage], bool]
+) -> QueuedMessage | None:
+    """Return the newest entry that is the one, also of a call that was decided lately."""
     before: int | None = None
     while True:
         page = store.queues.messages(WAITING, owner=owner, before=before, limit=_PAGE)
-        found = next((entry for entry in page if entry.key == call), None)
-        if found is not None:
+        found = next((entry for entry in page if is_it(entry)), None)
+        if found is not None or len(page) < _PAGE:
             return found
-        if len(page) < _PAGE:
-            raise UsageError(
-                f"no call {shorten(call)} waits here",
-                hint="list the calls that wait for their keys",
-            )
         before = page[-1].id
 
 

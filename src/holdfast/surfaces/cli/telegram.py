@@ -15,6 +15,7 @@ from holdfast.surfaces.telegram.settings import (
     API_BASE,
     TOKEN_VARIABLE,
     TelegramSettings,
+    read_approvers,
     read_ids,
 )
 
@@ -35,6 +36,14 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
     allow: Annotated[
         str,
         option("the people and groups whose messages are answered (default: nobody's)", "ID[,ID]"),
+    ] = ""
+    approvers: Annotated[
+        str,
+        option(
+            "the people who get buttons for calls that wait for approval, by the names that the "
+            "log has (default: nobody)",
+            "ID=NAME[,ID=NAME]",
+        ),
     ] = ""
     model: Annotated[
         str | None,
@@ -69,7 +78,11 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
                 hint="their owner is `telegram:ID`",
             )
         settings = TelegramSettings(
-            token=token, allow=allow, dm_scope=self.dm_scope, api_base=self.api_base
+            token=token,
+            allow=allow,
+            approvers=read_approvers(self.approvers),
+            dm_scope=self.dm_scope,
+            api_base=self.api_base,
         )
         check_packages("`holdfast telegram`", "telegram", ("httpx2",))
         from holdfast.engine.gateway.gateway import only_gateway

@@ -131,9 +131,18 @@ class BotApi:
         asked |= {"message_thread_id": thread} if thread is not None else {}
         await self._call("sendChatAction", asked)
 
-    async def acknowledge(self, press: str) -> None:
-        """Tell that the press of a button arrived. The app shows that it waits until then."""
-        await self._call("answerCallbackQuery", {"callback_query_id": press}, _PRESS_SECONDS)
+    async def edit(self, chat: int, message: int, text: str, entities: Sequence[Json] = ()) -> None:
+        """Give a message of the bot another text, and take its buttons away."""
+        asked: Json = {"chat_id": chat, "message_id": message, "text": text}
+        asked |= {"entities": entities} if entities else {}
+        await self._call("editMessageText", asked)
+
+    async def acknowledge(self, press: str, text: str = "") -> None:
+        """Tell that the press of a button arrived. The app shows that it waits until then, and the
+        text, if there is one, to whoever pressed it."""
+        asked: Json = {"callback_query_id": press}
+        asked |= {"text": text, "show_alert": True} if text else {}
+        await self._call("answerCallbackQuery", asked, _PRESS_SECONDS)
 
     async def set_commands(self, commands: Iterable[tuple[str, str]]) -> None:
         """Set the commands that the apps offer: their names and descriptions."""

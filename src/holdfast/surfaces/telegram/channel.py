@@ -22,6 +22,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
 from holdfast.surfaces.telegram.commands import OFFERED, ChatCommands
+from holdfast.surfaces.telegram.decisions import PressedDecisions
 from holdfast.surfaces.telegram.intake import UpdateIntake
 from holdfast.surfaces.telegram.outbox import TelegramOutbox
 from holdfast.surfaces.telegram.poller import PollingRight
@@ -73,7 +74,8 @@ class TelegramChannel:
         masks = Redactor(Vault(secrets_of(options.secrets).values).redactor_secrets)
         self.outbox = TelegramOutbox(gateway.store, self._api, settings.bot, gateway.holder, masks)
         commands = ChatCommands(gateway, agent, model, options)
-        self._intake = UpdateIntake(gateway, settings, agent, commands, self.outbox)
+        decisions = PressedDecisions(gateway, settings, masks)
+        self._intake = UpdateIntake(gateway, settings, agent, commands, decisions, self.outbox)
         gateway.channels[CHANNEL] = self.outbox
 
     async def run(self) -> None:

@@ -25,7 +25,8 @@ from holdfast.errors import KeyReused, TooManyWaiting
 from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.commands import answer_interrupted, buttons_of, find_command
 from holdfast.surfaces.telegram.names import owner_of_user, session_name, session_owner
-from holdfast.surfaces.telegram.replies import CHANNEL
+from holdfast.surfaces.telegram.questions import read_decision
+from holdfast.surfaces.telegram.replies import CHANNEL, WITH_APPROVERS
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.ports import QueuedMessage
     from holdfast.surfaces.telegram.commands import ChatCommands
+    from holdfast.surfaces.telegram.decisions import PressedDecisions
     from holdfast.surfaces.telegram.outbox import TelegramOutbox
     from holdfast.surfaces.telegram.settings import TelegramSettings
 
@@ -62,12 +64,15 @@ class UpdateIntake:
         settings: TelegramSettings,
         agent: str,
         commands: ChatCommands,
+        decisions: PressedDecisions,
         outbox: TelegramOutbox,
     ) -> None:
         self._gateway = gateway
         self._scope = settings.dm_scope
+        self._with_approvers = bool(settings.approvers)
         self._agent = agent
         self._commands = commands
+        self._decisions = decisions
         self._outbox = outbox
         self.queue = f"updates:telegram:{settings.bot}"
         self.has_message = asyncio.Event()
@@ -106,6 +111,12 @@ class UpdateIntake:
         for update in updates:
             if update.kind == "notice":
                 self._put_notice(update, update.notice, update.text)
+            elif update.kind == "decision":
+                self._put(
+                    update,
+                    lane=f"call {read_decision(update.text)[1]}",
+                    key=f"press:{update.press}",
+                )
             else:
                 self._put(update, lane=self._name_of(update), key=_number(update))
 
@@ -155,6 +166,8 @@ class UpdateIntake:
         try:
             if update.kind == "command":
                 await self._run_command(message, update)
+            elif update.kind == "decision":
+                await self._decide(message, update)
             else:
                 await self._submit(message, update)
         except Exception as error:  # a store, or a bug: the lane must go on
@@ -184,7 +197,7 @@ class UpdateIntake:
                 owner=message.owner,
                 channel=CHANNEL,
                 extra={CHANNEL: extra},
-                about={**_address(update), "session": str(key)},
+                about={**self._answer_address(update), "session": str(key)},
             )
         except KeyReused:
             return  # taken before a restart with other settings
@@ -198,11 +211,24 @@ class UpdateIntake:
             await run_in_thread(self._put_notice, update, "unread", text)
             self._outbox.wake()
 
+    def _answer_address(self, update: IncomingUpdate) -> Json:
+        asked = {WITH_APPROVERS: True} if self._with_approvers else {}
+        return {**_address(update), **asked}
+
     async def _session_of(self, message: QueuedMessage, update: IncomingUpdate) -> SessionKey:
         store, agent, name = self._gateway.store, self._agent, self._name_of(update)
         return await run_in_thread(
             lambda: find_session(store, name, agent, create=True, owner=owner_of(message.owner))
         )
+
+    async def _decide(self, message: QueuedMessage, update: IncomingUpdate) -> None:
+        """Decide about a call. The same press again finds what it did."""
+        outcome = await self._decisions.decide(update)
+        if outcome.text:
+            to = _address(update) | {"reply_to": None, "edits": update.message}
+            key = f"decided:{update.text}:{update.message}"
+            await self._outbox.reply(to, key, outcome.text, owner_of(message.owner))
+        await self._outbox.acknowledge(update.press, outcome.answer)
 
     async def _run_command(self, message: QueuedMessage, update: IncomingUpdate) -> None:
         command, lane = find_command(update.text), self._name_of(update)

@@ -25,6 +25,8 @@ from holdfast.surfaces.telegram.api import UNREACHED, TelegramError
 from holdfast.surfaces.telegram.replies import TelegramReplies, outbox_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.log.records import Json
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import QueuedMessage, SessionStore
@@ -41,7 +43,7 @@ _STOP_SECONDS: Final = 5.0
 _UNREACHED_SECONDS: Final = 15.0
 """Between two tries while the server cannot be reached: those say nothing about the message."""
 _REFUSED: Final = range(400, 500)
-_RATE_LIMIT, _BAD_TOKEN = 429, (401, 404)
+_BAD_REQUEST, _RATE_LIMIT, _BAD_TOKEN = 400, 429, (401, 404)
 
 log = logging.getLogger(__name__)
 
@@ -126,13 +128,16 @@ class TelegramOutbox(TelegramReplies):
         result = {"message_id": number}
         await run_in_thread(lambda: queues.finish(message, "delivered", result=result))
 
-    async def acknowledge(self, press: str) -> None:
+    async def acknowledge(self, press: str, text: str = "") -> None:
         """Tell Telegram that the press of a button arrived. Nothing depends on it."""
         with suppress(TelegramError):
-            await self._api.acknowledge(press)
+            await self._api.acknowledge(press, text)
 
     async def _deliver(self, body: Json) -> int:
         text, entities = body["text"], body.get("entities", ())
+        if body.get("edits"):
+            await self._edit(body["chat"], body["edits"], text, entities)
+            return int(body["edits"])
         about: dict[str, Any] = {name: body.get(name) for name in ("thread", "reply_to")}
         about["buttons"] = body.get("buttons") or ()
         try:
@@ -142,6 +147,14 @@ class TelegramOutbox(TelegramReplies):
                 raise
             moved = error.migrated_to
         return await self._api.send(moved, text, entities, **about)
+
+    async def _edit(self, chat: int, message: int, text: str, entities: Sequence[Json]) -> None:
+        """Edit a message. One that has the text already, or is gone, is left as it is."""
+        try:
+            await self._api.edit(chat, message, text, entities)
+        except TelegramError as error:
+            if error.status != _BAD_REQUEST:
+                raise
 
     async def _try_again(self, message: QueuedMessage, error: TelegramError) -> None:
         queues, reason = self._store.queues, str(error)

@@ -9,9 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.owners import owner_of, owner_text
+from holdfast.engine.gateway.gateway import session_key
+from holdfast.engine.operations.approvals import show_waiting
 from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
+from holdfast.surfaces.telegram.questions import decision_buttons, question_of
 from holdfast.surfaces.telegram.splitting import split_text
 
 if TYPE_CHECKING:
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
 
 
 _WAITS: Final = "This waits for the approval of a person. The answer comes when there is one."
+_FIRST: Final = ("reply_to", "edits")
+"""Of a message in several parts, the first has these."""
+WITH_APPROVERS: Final = "with_approvers"
+"""In the address of an answer: the bot knows people who may decide about calls."""
 CHANNEL: Final = "telegram"
 """The name of the channel in the messages of a gateway."""
 
@@ -45,11 +53,23 @@ class TelegramReplies:
 
     async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
         """Store the answer for its chat."""
-        text = reply.text if reply.text.strip() else "(The model answered without words.)"
+        to, owner = message.body.get("about") or {}, owner_of(message.owner)
         if reply.stop == "approval":
             text = f"{reply.text}\n{_WAITS}".strip()
-        to = message.body.get("about") or {}
-        await self.reply(to, f"answer:{message.id}", text, owner_of(message.owner))
+            await self.reply(to, f"waits:{reply.record}", text, owner)
+            if to.get(WITH_APPROVERS):
+                await run_in_thread(self._ask, to, message)
+                self.wake()
+            return
+        text = reply.text if reply.text.strip() else "(The model answered without words.)"
+        await self.reply(to, f"answer:{message.id}", text, owner)
+
+    def _ask(self, to: Json, message: QueuedMessage) -> None:
+        """Store a message with buttons for each call of a session that waits."""
+        key = follow_continuation(self._store, session_key(message))
+        for call in reversed(show_waiting(self._store, key)):
+            text, buttons = question_of(call), decision_buttons(call)
+            self.put(to, f"approval:{call.key}", text, owner_of(message.owner), buttons)
 
     async def on_failure(self, message: QueuedMessage, reason: str) -> None:
         """Store the reason for its chat."""
@@ -78,7 +98,8 @@ class TelegramReplies:
     ) -> None:
         """Store a text for a chat, in as many messages as it needs; once for each key.
 
-        `to` has the bot, the chat, and maybe the thread and the message that is replied to.
+        `to` has the bot, the chat, and maybe the thread, the message that is replied to, and the
+        one of the bot that is edited.
         `buttons` are rows, below the last message.
         """
         place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
@@ -87,8 +108,7 @@ class TelegramReplies:
             body: Json = {**place, "text": part.text}
             if part.entities:
                 body["entities"] = part.entities
-            if number == 0 and to.get("reply_to"):
-                body["reply_to"] = to["reply_to"]
+            body |= {name: to[name] for name in _FIRST if number == 0 and to.get(name)}
             if buttons and number == len(parts) - 1:
                 body["buttons"] = list(buttons)
             message = NewMessage(

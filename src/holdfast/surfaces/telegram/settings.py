@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 from holdfast.surfaces.telegram.names import ChatPlace, DmScope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 API_BASE: Final = "https://api.telegram.org"
 TOKEN_VARIABLE: Final = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
@@ -24,6 +27,8 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow: frozenset[int] = frozenset()
     """Ids of people, who are answered in private, and of groups, in which everybody is answered.
     Nobody, where it is empty."""
+    approvers: dict[int, str] = {}
+    """Names of the people who may decide about calls that wait in the chats of the bot, by id."""
     dm_scope: DmScope = "per-channel-peer"
     api_base: str = API_BASE
     """Another server of the Bot API, such as a local one."""
@@ -44,6 +49,11 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"`api_base` cannot be `{self.api_base}`",
                 hint=f"give an address such as {API_BASE}",
             )
+        if nameless := [number for number, name in self.approvers.items() if not name.strip()]:
+            raise BadSetting(
+                f"the approver {nameless[0]} has no name",
+                hint="give the name that the log has, and a tool's `approvers`, as in `99=ann`",
+            )
         if self.dm_scope not in get_args(DmScope):
             known = ", ".join(get_args(DmScope))
             raise BadSetting(f"`dm_scope` cannot be `{self.dm_scope}`", hint=f"give one of {known}")
@@ -60,6 +70,24 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
     def bot(self) -> int:
         """The id of the bot, which is the public part of its token."""
         return int(self.token.partition(":")[0])
+
+
+def read_approvers(text: str) -> dict[int, str]:
+    """Read people with their names, as in `--approvers 99=ann,98=bob`."""
+    pairs = [word.partition("=") for word in text.split(",") if word.strip()]
+    return name_approvers({number: name for number, _, name in pairs})
+
+
+def name_approvers(names: Mapping[str, str]) -> dict[int, str]:
+    """Read the names of people by their ids, which are texts in a file of settings."""
+    try:
+        return {int(number): name.strip() for number, name in names.items()}
+    except ValueError:
+        given = ", ".join(names)
+        raise BadSetting(
+            f"the approvers `{given}` are not all people by their ids",
+            hint="give the id and the name of each, separated by commas, as in `99=ann,98=bob`",
+        ) from None
 
 
 def read_ids(text: str) -> frozenset[int]:

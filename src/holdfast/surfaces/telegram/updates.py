@@ -11,6 +11,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
 from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye
 from holdfast.surfaces.telegram.names import ChatPlace
+from holdfast.surfaces.telegram.questions import is_decision
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -27,7 +28,7 @@ _ANONYMOUS: Final = 1_087_968_824
 """The id of @GroupAnonymousBot, in whose name administrators write to their group."""
 _COMMAND: Final = lazy_pattern(r"(?P<word>/\w+)(?:@(?P<bot>\w+))?(?P<rest>\s.*)?", re.DOTALL)
 
-UpdateKind = Literal["message", "command", "notice"]
+UpdateKind = Literal["message", "command", "notice", "decision"]
 
 
 class BotIdentity(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class IncomingUpdate(msgspec.Struct, frozen=True, kw_only=True):
     update: int
     kind: UpdateKind
     text: str
-    """The words for the model, the command, or those of the notice."""
+    """The words for the model, the command, those of the notice, or the data of the button."""
     place: ChatPlace
     thread: int | None = None
     """The topic that the answer is sent to."""
@@ -150,9 +151,11 @@ def read_update(
 def _read_press(
     number: int, press: _Press, bot: BotIdentity, settings: TelegramSettings
 ) -> IncomingUpdate | None:
-    """Return the command of a button. Whoever presses it runs it, in their own session."""
+    """Return the command of a button, which whoever presses it runs in their own session, or the
+    decision about a call."""
     message = press.message
-    if message is None or press.from_.is_bot or not is_command(press.data):
+    decides = is_decision(press.data)
+    if message is None or press.from_.is_bot or not (decides or is_command(press.data)):
         return None
     is_private = message.chat.type == "private"
     topic = message.message_thread_id if message.is_topic_message else None
@@ -161,7 +164,7 @@ def _read_press(
         return None
     return IncomingUpdate(
         update=number,
-        kind="command",
+        kind="decision" if decides else "command",
         text=press.data,
         place=place,
         thread=topic,
