@@ -312,3 +312,10 @@ def test_values_are_checked_as_tables_are() -> None:
     for wrong in (ApprovalRule(tools=()), ApprovalRule(tools="refund")):  # type: ignore[arg-type]
         with pytest.raises(BadSetting, match="tools"):
             read_rules([wrong], "here")
+
+
+def test_those_decide_whom_tool_and_rule_both_name() -> None:
+    own = ApprovalNeed("large", 60.0, ("ann", "bob"))
+    ruled = ApprovalNeed("abroad", 30.0, ("bob", "carl"))
+    assert both_needs(own, ruled) == ApprovalNeed("abroad; large", 30.0, ("bob",))
+    assert both_needs(own, None) == own

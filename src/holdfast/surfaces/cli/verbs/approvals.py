@@ -32,7 +32,7 @@ def _read_arguments(text: str) -> Json:
         found = None
     if not isinstance(found, dict):
         raise UsageError(
-            f"`--arguments {text[:80]}` is not an object of JSON",
+            "what `--arguments` has is not an object of JSON",
             hint="write it as '{\"amount\": 40}'",
         )
     return found
