@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from holdfast import __version__
 from holdfast.core.owners import ANY_OWNER
@@ -18,9 +18,9 @@ from holdfast.surfaces.http.route import Given, HttpAnswer, JsonObject, Route
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.core.log.records import Json
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.surfaces.http.route import HttpCall
-    from holdfast.surfaces.http.server import HttpServer
 
 _LOOK_SECONDS: Final = 1.0
 """For which the store's last answer counts: anybody may ask whether the server is ready."""
@@ -97,8 +97,16 @@ def _never(_call: HttpCall) -> HttpAnswer:
     raise AssertionError("the server answers these itself")
 
 
-async def run(route: Route, call: HttpCall, server: HttpServer) -> HttpAnswer:
-    """HttpAnswer for the server."""
+class Served(Protocol):
+    """The server, as far as it tells about itself."""
+
+    metrics: metrics.Metrics
+    readiness: Readiness
+    document: Callable[[], Json]
+
+
+async def run(route: Route, call: HttpCall, server: Served) -> HttpAnswer:
+    """Answer for the server itself."""
     if route.path == "/openapi.json":
         return HttpAnswer(server.document())
     if route.path == "/metrics":

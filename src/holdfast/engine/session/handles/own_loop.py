@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
-from holdfast.engine import session as parts
+from holdfast.core.flow.arguments import check_argument, check_callable, check_text
+from holdfast.core.models.replies import Reply
+from holdfast.core.turn.turn import add_result, add_user, answer_once, inject_context
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.session.prepare import render_plan
+from holdfast.engine.session.reading import answer_context, read_output
+from holdfast.providers.callables import async_from_callable, from_callable
+from holdfast.providers.replies import read_reply, read_reply_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +19,6 @@ if TYPE_CHECKING:
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.messages import ToolCall
-    from holdfast.core.models.replies import Reply
     from holdfast.core.outputs.excerpts import Excerpt, ExcerptOptions
     from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.state import SessionState
@@ -52,13 +58,13 @@ class _LoopBase:
         """Answer a call of the tool `context`, for a loop that declares it
         (`context_declaration`). A mistake of the model is an answer, too. It reads and blocks: on
         an event loop, call it in a thread."""
-        return parts.answer_context(self._state, call)
+        return answer_context(self._state, call)
 
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of
         their handles."""
-        parts.check_argument("arguments", arguments, dict, "the arguments of a call")
-        parts.check_text("tool", tool)
+        check_argument("arguments", arguments, dict, "the arguments of a call")
+        check_text("tool", tool)
         return self._state.vault.resolve(arguments, tool)
 
 
@@ -80,28 +86,28 @@ class OwnLoop(_LoopBase):
         extra: Json | None = None,
     ) -> str:
         """Store a user message; returns its record id. `key` and `extra` are those of `say`."""
-        return self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
+        return self._run(add_user(self._state.run, content, name, key=key, extra=extra))
 
     def inject_context(self, text: str, *, source: str) -> str:
         """Store context for the model, before the next user message; returns its record id.
 
         The next request shows it once, fenced as data and labelled with its `source`."""
-        return self._run(parts.inject_context(self._state.run, text, source))
+        return self._run(inject_context(self._state.run, text, source))
 
     def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
         """Store the result of a tool call; returns its record id."""
         run = self._state.run
-        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
+        flow = add_result(run, call_id, content, is_error=is_error, details=details)
         return self._run(flow)
 
     def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
         """Get one reply through a client of your own: `send` gets a request that fits, its reply
         is stored, and a refusal leads to a smaller request."""
-        parts.check_callable("send", send)
-        model = parts.from_callable(send, self._state.run.settings.target, self._state.run.window)
-        return self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
+        check_callable("send", send)
+        model = from_callable(send, self._state.run.settings.target, self._state.run.window)
+        return self._run_turn(answer_once(self._state.run), on_delta, model=model)
 
     def prepare(self, *, failed: object = None) -> Prepared:
         """Return the next request for you to send; `record` stores the reply.
@@ -111,14 +117,14 @@ class OwnLoop(_LoopBase):
         ends.
         """
         plan = self._run_turn(self._state.prepared_calls.prepare(failed))
-        return parts.render_plan(plan, self._state.world.turn_writer())
+        return render_plan(plan, self._state.world.turn_writer())
 
     def record(self, reply: object) -> Reply:
         """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
         found = (
             reply
-            if isinstance(reply, parts.Reply)
-            else parts.read_reply(reply, self._state.run.settings.target)
+            if isinstance(reply, Reply)
+            else read_reply(reply, self._state.run.settings.target)
         )
         return self._run_turn(self._state.prepared_calls.record(found))
 
@@ -127,7 +133,7 @@ class OwnLoop(_LoopBase):
 
         `lines` is `"120:180"`, `"-50:"`…; a `pattern` selects the lines that match.
         """
-        return parts.read_output(self._state, ref, part)
+        return read_output(self._state, ref, part)
 
 
 class AsyncOwnLoop(_LoopBase):
@@ -147,36 +153,34 @@ class AsyncOwnLoop(_LoopBase):
         key: str | None = None,
         extra: Json | None = None,
     ) -> str:
-        return await self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
+        return await self._run(add_user(self._state.run, content, name, key=key, extra=extra))
 
     async def inject_context(self, text: str, *, source: str) -> str:
-        return await self._run(parts.inject_context(self._state.run, text, source))
+        return await self._run(inject_context(self._state.run, text, source))
 
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
         run = self._state.run
-        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
+        flow = add_result(run, call_id, content, is_error=is_error, details=details)
         return await self._run(flow)
 
     async def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
-        parts.check_callable("send", send)
-        model = parts.async_from_callable(
-            send, self._state.run.settings.target, self._state.run.window
-        )
-        return await self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
+        check_callable("send", send)
+        model = async_from_callable(send, self._state.run.settings.target, self._state.run.window)
+        return await self._run_turn(answer_once(self._state.run), on_delta, model=model)
 
     async def prepare(self, *, failed: object = None) -> Prepared:
         plan = await self._run_turn(self._state.prepared_calls.prepare(failed))
-        return parts.render_plan(plan, self._state.world.turn_writer())
+        return render_plan(plan, self._state.world.turn_writer())
 
     async def record(self, reply: object) -> Reply:
         found = (
             reply
-            if isinstance(reply, parts.Reply)
-            else await parts.read_reply_async(reply, self._state.run.settings.target)
+            if isinstance(reply, Reply)
+            else await read_reply_async(reply, self._state.run.settings.target)
         )
         return await self._run_turn(self._state.prepared_calls.record(found))
 
     async def read_output(self, ref: str, **part: Unpack[ExcerptOptions]) -> Excerpt:
-        return await parts.run_in_thread(parts.read_output, self._state, ref, part)
+        return await run_in_thread(read_output, self._state, ref, part)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine import session as parts
+from holdfast.core.turn.approvals import decide, find_call, waiting_calls
+from holdfast.core.turn.calls import APPROVED, DENIED
+from holdfast.core.turn.turn import deliver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +27,11 @@ class _Calls:
         return self._read_state()  # in fresh mode a session goes on in another log
 
     def _decide(self, key: str, state: str, **more: Any) -> Flow[ParkedCall]:
-        return parts.decide(self._state.run, key, state, **more)
+        return decide(self._state.run, key, state, **more)
 
     def _deliver(self, key: str, content: Content, is_error: bool, details: Any) -> Flow[str]:
         run = self._state.run
-        return parts.deliver(run, key, content, is_error=is_error, details=details)
+        return deliver(run, key, content, is_error=is_error, details=details)
 
 
 class ToolCalls(_Calls):
@@ -41,12 +43,12 @@ class ToolCalls(_Calls):
 
     def waiting(self) -> list[ParkedCall]:
         """Return the calls that wait for the approval of a person, oldest first."""
-        return self._run(parts.waiting_calls(self._state.run))
+        return self._run(waiting_calls(self._state.run))
 
     def find(self, key: str) -> ParkedCall | None:
         """Return a call that waits or waited for approval, with what became of it; None where the
         session's path has none of that key."""
-        return self._run(parts.find_call(self._state.run, key))
+        return self._run(find_call(self._state.run, key))
 
     def approve(
         self,
@@ -64,12 +66,12 @@ class ToolCalls(_Calls):
         Where the tool names approvers, `by` is one of them, or `AccessDenied` is raised.
         """
         more: Any = {"by": by, "arguments": arguments, "always": always}
-        return self._run(self._decide(key, parts.APPROVED, **more))
+        return self._run(self._decide(key, APPROVED, **more))
 
     def deny(self, key: str, words: str = "", *, by: str = "") -> ParkedCall:
         """Deny a call that waits, with words for the model; returns it as it is then. The first
         decision counts."""
-        return self._run(self._decide(key, parts.DENIED, by=by, words=words))
+        return self._run(self._decide(key, DENIED, by=by, words=words))
 
     def deliver(
         self, key: str, content: Content, *, is_error: bool = False, details: Any = None
@@ -91,10 +93,10 @@ class AsyncToolCalls(_Calls):
         self._run = run
 
     async def waiting(self) -> list[ParkedCall]:
-        return await self._run(parts.waiting_calls(self._state.run))
+        return await self._run(waiting_calls(self._state.run))
 
     async def find(self, key: str) -> ParkedCall | None:
-        return await self._run(parts.find_call(self._state.run, key))
+        return await self._run(find_call(self._state.run, key))
 
     async def approve(
         self,
@@ -105,10 +107,10 @@ class AsyncToolCalls(_Calls):
         always: bool = False,
     ) -> ParkedCall:
         more: Any = {"by": by, "arguments": arguments, "always": always}
-        return await self._run(self._decide(key, parts.APPROVED, **more))
+        return await self._run(self._decide(key, APPROVED, **more))
 
     async def deny(self, key: str, words: str = "", *, by: str = "") -> ParkedCall:
-        return await self._run(self._decide(key, parts.DENIED, by=by, words=words))
+        return await self._run(self._decide(key, DENIED, by=by, words=words))
 
     async def deliver(
         self, key: str, content: Content, *, is_error: bool = False, details: Any = None
