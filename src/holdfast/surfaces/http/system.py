@@ -102,7 +102,11 @@ class Served(Protocol):
 
     metrics: metrics.Metrics
     readiness: Readiness
-    document: Callable[[], Json]
+
+    @property
+    def document(self) -> Callable[[], Json]:
+        """Return the OpenAPI document."""
+        ...
 
 
 async def run(route: Route, call: HttpCall, server: Served) -> HttpAnswer:
