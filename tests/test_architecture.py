@@ -177,8 +177,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "integrations": (
         "common",
-        *("anthropic_memory", "claude_agent", "google_adk", "langchain", "langgraph"),
-        *("openai_agents", "opentelemetry", "pydantic_ai", "strands"),
+        *("agent_framework", "anthropic_memory", "claude_agent", "google_adk", "langchain"),
+        *("langgraph", "openai_agents", "opentelemetry", "pydantic_ai", "strands"),
     ),
     "testing.loopback": (
         *("asking", "faults", "binding", "speaking", "outgoing", "reading", "caching", "rules"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.files_only("thousands of stores with one odd record; the decoding is one")
 
 FORMATS: Final = {
+    "agent_framework": "agent-framework",
     "openai_agents": "openai-responses",
     "langchain": "langchain",
     "langgraph": "langgraph",

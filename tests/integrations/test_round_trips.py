@@ -27,6 +27,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.importers import detect_format, read_transcript
 from holdfast.importers.common.base import Source
+from holdfast.integrations.agent_framework import messages as agent_framework
 from holdfast.integrations.claude_agent.session_store import entries_from_items, records_from_entry
 from holdfast.integrations.common import langchain_messages as langchain
 from holdfast.integrations.common.originals import items_of
@@ -187,7 +188,16 @@ def _claude_lines(records: list[Record]) -> list[Any]:
     return entries_from_items(items_of(records, "claude-code"), "s")
 
 
+def _framework_messages(records: list[Record]) -> list[Any]:
+    return [m for record in records for m in agent_framework.messages_from_record(record)]
+
+
 CODECS = (
+    Codec(
+        "agent_framework",
+        _framework_messages,
+        lambda ms: [r for m in ms for r in agent_framework.records_from_message(m)],
+    ),
     Codec(
         "responses",
         lambda records: [item for record in records for item in rebuild_items(record)],

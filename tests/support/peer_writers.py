@@ -205,7 +205,25 @@ class TranscriptWriter:
         return repr(asyncio.run(self._store.load(self._key)))
 
 
+class ProviderWriter:
+    def __init__(self, store: SessionStore) -> None:
+        from holdfast.integrations.agent_framework import HoldfastHistoryProvider
+
+        self._provider: Any = HoldfastHistoryProvider(store=store)
+        self.key = self._provider.key_for(NAME)
+
+    def append(self, text: str) -> None:
+        from agent_framework import Message
+
+        asyncio.run(self._provider.save_messages(NAME, [Message("user", [text], message_id=text)]))
+
+    def texts(self) -> str:
+        found = asyncio.run(self._provider.get_messages(NAME))
+        return repr([message.to_dict() for message in found])
+
+
 OPENERS: Final[dict[str, tuple[str, Callable[[SessionStore], Writer]]]] = {
+    "agent_framework": ("agent-framework-core", ProviderWriter),
     "openai_agents": ("openai-agents", OpenAIWriter),
     "langchain": ("langchain", ChatHistoryWriter),
     "langgraph": ("langgraph-checkpoint", SaverWriter),

@@ -54,6 +54,7 @@ class Integration(msgspec.Struct, frozen=True):
 
 
 _KNOWN: Final = (
+    Integration("agent_framework", "agent-framework-core", "1.20.0", "1.23.0"),
     Integration("anthropic_memory", "anthropic", "2.8.0", "2.9.0"),
     Integration("claude_agent", "claude-agent-sdk", "0.2.150", "0.2.183"),
     Integration("google_adk", "google-adk", "2.11.0", "2.13.0"),
