@@ -129,7 +129,8 @@ ORDER: dict[str, tuple[str, ...]] = {
             "simulation",
             "memory",
         ),
-        *("adoption", "history", "erasing", "retention", "session", "gateway", "timers"),
+        *("adoption", "history", "erasing", "approval_links", "retention", "session"),
+        *("gateway", "timers"),
         *("workspace", "operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
@@ -167,7 +168,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "surfaces.console": (
-        *("layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
+        *("layout", "charts", "plans", "records", "login", "links", "sessions", "session_pages"),
         *("bill", "inbox", "waiting", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (

@@ -29,6 +29,7 @@ from holdfast.engine.operations.context import (
     ResumeSession,
 )
 from holdfast.engine.operations.history import ReadMessages
+from holdfast.engine.operations.links import LinkCall, RevokeLinks, RotateLinkKey
 from holdfast.engine.operations.memory import FindPassages, ReadPassage
 from holdfast.engine.operations.next_request import ReadRequest
 from holdfast.engine.operations.registry import OPERATIONS
@@ -77,6 +78,9 @@ OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "memory search": FindPassages,
     "memory get": ReadPassage,
     "approvals list": ListWaitingCalls,
+    "approvals link": LinkCall,
+    "approvals revoke": RevokeLinks,
+    "approvals rotate-key": RotateLinkKey,
     "approvals approve": ApproveCall,
     "approvals deny": DenyCall,
     "timer add": SetTimer,

@@ -20,6 +20,7 @@ from holdfast.core.owners import (
     row_text,
 )
 from holdfast.core.retention import DAY_SECONDS, RetentionReason, due_sessions
+from holdfast.engine.approval_links import LINKS
 from holdfast.errors import NoSuchSession, TurnInProgress
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _busy_sessions(store: SessionStore) -> set[str]:
     found: set[str] = set()
     before: int | None = None
     while page := store.queues.messages(owner=ANY_OWNER, states=_OPEN, before=before, limit=_PAGE):
-        found |= {message.session for message in page}
+        found |= {message.session for message in page if message.queue != LINKS}
         before = page[-1].id
     return found
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from unicodedata import combining, east_asian_width
 
 from holdfast.core.text.cut import cut, ellipsis
+
+if TYPE_CHECKING:
+    from holdfast.engine.operations.approvals import WaitingCall
 
 Tone = Literal["plain", "dim", "good", "warn", "bad", "name", "strong"]
 """The emphasis of a text. It repeats in colour what the words say."""
@@ -109,3 +112,12 @@ def cell_width(text: str) -> int:
         return len(text)
     wide = sum(east_asian_width(item) in "WF" for item in text)
     return len(text) + wide - sum(bool(combining(item)) for item in text)
+
+
+def call_outcome(call: WaitingCall, now: float) -> str:
+    """Return what became of a call, and by whom; empty while a person may decide."""
+    if call.state == "parked":
+        is_over = call.until is not None and call.until <= now
+        return "Expired: nobody decided in time." if is_over else ""
+    word = "approved" if call.state == "started" else call.state
+    return f"{word.capitalize()} by {call.by}." if call.by else f"{word.capitalize()}."

@@ -12,12 +12,13 @@ import pytest
 from tests.support.approvals import pay, paying
 from tests.surfaces.http.servers import BASE, serving, token_for
 
-from holdfast import Session
+from holdfast import Session, tool
 from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.engine.timers import Timers
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.console.waiting import ROUTES
 from holdfast.surfaces.http.server import ROUTES as API
+from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -72,12 +73,12 @@ def test_what_waits_is_shown_in_full_and_decided_with_one_click(store: MemorySto
             texts = [html.unescape(text) for text in shown]
             assert [text.count('"amount"') for text in texts] == [1, 1, 1]
             assert "whoever may use the session" in page
-            kept = {"arguments": texts[2].replace("\n", "\r\n"), "given": texts[2]}
+            kept = {"arguments": texts[2].replace("\n", "\r\n")}
             path = f"/waiting/{keys['a']}/approve"
             assert await decide(client, path, headers, **kept) == 303
-            other = {"arguments": '{"amount": 1}', "given": texts[1]}
+            other = {"arguments": '{"amount": 1}'}
             path = f"/waiting/{keys['b']}/approve"
-            assert await decide(client, path, headers, arguments="[1]", given=texts[1]) == 400
+            assert await decide(client, path, headers, arguments="[1]") == 400
             assert await decide(client, path, headers, **other) == 303
             path = f"/waiting/{keys['c']}/deny"
             assert await decide(client, path, headers, words="not today") == 303
@@ -148,4 +149,81 @@ def test_every_page_has_the_scope_of_its_operation() -> None:
     of_api = {route.operation: route.scope for route in API if route.operation is not None}
     for route in ROUTES:
         if route.operation is not None:
-            assert route.scope == of_api[route.operation] == "write"
+            assert route.scope == of_api[route.operation]
+            assert route.scope in ("write", "admin")
+
+
+def test_long_arguments_have_a_page_and_no_page_is_longer_than_its_bound(
+    store: MemoryStore,
+) -> None:
+    """What is not seen in full is not approved; a masked secret that is sent back runs nowhere."""
+    secret = "hunter2-is-not-a-password-8f3k2"
+    texts = ["<b>" * 2_000, "<b>" * 100_000, f"say {secret}", *['"' * 2_900] * 12]
+    keys = [park_text(store, f"t{place}", text) for place, text in enumerate(texts)]
+
+    async def scenario() -> None:
+        async with serving(store, secrets={"PASSWORD": secret}) as client:
+            page = (await client.get("/waiting")).text
+            assert len(page) < 200_000
+            assert page.count("<section") == 10
+            older = html.unescape(re.findall(r'href="(/waiting\?before=[^"]*)"', page)[0])
+            rest = (await client.get(older)).text
+            assert rest.count("<section") == 5
+            assert f'action="/waiting/{keys[0]}/approve"' not in rest
+            assert secret not in rest
+            alone, endless = [(await client.get(f"/waiting/{key}")).text for key in keys[:2]]
+            assert f'action="/waiting/{keys[0]}/approve"' in alone
+            assert f'action="/waiting/{keys[1]}/approve"' not in endless
+            assert f'action="/waiting/{keys[1]}/deny"' in endless
+            assert max(len(alone), len(endless)) < 200_000
+            shown = html.unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", rest, re.S)[0])
+            assert "[masked" in shown
+            changed = shown.replace("say", "shout")
+            path = f"/waiting/{keys[2]}/approve"
+            assert await decide(client, path, {}, arguments=changed) == 409
+            assert state(store, "t2", "ann", keys[2]) is None
+            assert await decide(client, path, {}, arguments=shown) == 303
+            assert (await client.get(f"/waiting/{keys[2]}")).status_code == 200
+
+    run(scenario)
+    found = state(store, "t2", "ann", keys[2])
+    assert (found.state, found.arguments) == ("approved", None)
+
+
+def park_text(store: MemoryStore, name: str, text: str) -> str:
+    """Park a call with a text in a session of its own; returns its key."""
+
+    @tool(approval=True)
+    def write(text: str) -> str:
+        """Write a text."""
+        return text
+
+    model = ScriptedModel([calls((name, "write", {"text": text}))], otherwise="done")
+    with Session.open(name, model=model, store=store, owner="ann", tools=[write]) as session:
+        session.say("write")
+        return str(session.calls.waiting()[0].key)
+
+
+def test_the_operator_makes_a_link_on_the_page(store: MemoryStore) -> None:
+    """It is shown once, and opens the call; an owner is not offered one."""
+    key = park(store, "a", "ann", 5, approvers=["carl"])
+    ann_token, ann = token_for("ann")
+    root_token, root = token_for("*")
+
+    async def scenario() -> None:
+        async with serving(store, ann, root) as client:
+            anns = {"authorization": f"Bearer {ann_token}"}
+            roots = {"authorization": f"Bearer {root_token}"}
+            path = f"/waiting/{key}/links"
+            assert "links" not in (await client.get("/waiting", headers=anns)).text
+            assert await decide(client, path, anns, by="carl", hours="1") == 403
+            assert "<option>carl" in (await client.get("/waiting", headers=roots)).text
+            made = await client.post(
+                path, content=urlencode({"by": "carl", "hours": "1"}), headers={**FORM, **roots}
+            )
+            address = re.findall(r"http[^<]*/decide\?link=[^<]*", made.text)[0]
+            assert (await client.get(address)).status_code == 200
+            assert await decide(client, f"{path}/revoke", anns) == 303
+            assert (await client.get(address)).status_code == 410
+
+    run(scenario)

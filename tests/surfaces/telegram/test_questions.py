@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from holdfast.engine.operations.approvals import ApproveCall, DenyCall, WaitingCall
 from holdfast.errors import BadSetting
+from holdfast.surfaces.formatting import call_outcome
 from holdfast.surfaces.telegram.questions import (
     call_digest,
     decision_buttons,
     is_decision,
-    outcome_of,
     question_of,
     read_decision,
 )
@@ -32,7 +32,7 @@ def waiting(key: str = "key", **fields: Any) -> WaitingCall:
 def test_a_question_is_one_message(key: str, note: str, reason: str) -> None:
     call = waiting(key, arguments={"note": note}, reason=reason, state="denied", by="x" * 100)
     question = question_of(call)
-    assert len(split_text(f"{question}\n{outcome_of(call, 2.0)}")) == 1
+    assert len(split_text(f"{question}\n{call_outcome(call, 2.0)}")) == 1
     (row,) = decision_buttons(call)
     for button in row:
         data = button["callback_data"]
@@ -58,7 +58,7 @@ def test_a_question_is_one_message(key: str, note: str, reason: str) -> None:
     ],
 )
 def test_what_became_of_a_call(fields: dict[str, Any], outcome: str) -> None:
-    assert outcome_of(waiting(**fields), 2.0) == outcome
+    assert call_outcome(waiting(**fields), 2.0) == outcome
 
 
 def test_approvers_are_ids_with_names() -> None:

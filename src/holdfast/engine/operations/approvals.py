@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from abc import abstractmethod
@@ -14,6 +15,7 @@ from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import owner_of, owner_text
 from holdfast.core.parameters import TEXT_CHARS_MAX, PageLimit
+from holdfast.core.secrets.redaction import masks_in
 from holdfast.engine.gateway.gateway import resume_session, session_key
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
@@ -34,6 +36,7 @@ from holdfast.providers.models import model
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.log.records import Json
     from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.turn.calls import ParkedCall
     from holdfast.engine.gateway.gateway import Gateway
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.ports import QueuedMessage, SessionStore
 
 log: Final = logging.getLogger(__name__)
-_CallName = Annotated[
+CallName = Annotated[
     str,
     Meta(description="The key of the call, as the list has it.", max_length=MESSAGE_KEY_CHARS_MAX),
 ]
@@ -136,16 +139,17 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
     session_key: Annotated[
         str, Meta(description="Its session; found by the key, unless given.", max_length=300)
     ] = ""
-    key: _CallName
+    key: CallName
 
     @abstractmethod
     def decide(self, calls: ToolCalls, by: str) -> ParkedCall:
         """Store the decision; the first one counts."""
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[WaitingCall]:
-        by = _name_of(workspace)
+        by = name_of(workspace)
         try:
-            key, reason = workspace.resolve(self.find(workspace), to_change=True)
+            named = session_of_call(workspace, self.session_key, self.key)
+            key, reason = workspace.resolve(named, to_change=True)
             return GivenReply(self.settle(workspace.store, key, by), reason)
         except AccessDenied as error:
             raise RequestRefused("not_allowed", str(error), hint=error.hint or "") from error
@@ -157,17 +161,6 @@ class _Decision(LiveOperation[WaitingCall], frozen=True, kw_only=True):
     @property
     def target(self) -> str:
         return self.session_key or self.key
-
-    def find(self, workspace: CallerWorkspace) -> str:
-        """Return the session of the call. Raises `RequestRefused`."""
-        if self.session_key:
-            return self.session_key
-        is_agent = bool(workspace.caller.agent)
-        of = workspace.caller.owner if is_agent else workspace.owner
-        try:
-            return find_entry(workspace.store, of, self.key).session
-        except UsageError as error:
-            raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
 
     def settle(self, store: SessionStore, key: SessionKey, by: str) -> WaitingCall:
         """Decide about a call of a session that was found, in the name of a person."""
@@ -201,6 +194,8 @@ class ApproveCall(_Decision, frozen=True):
     ] = False
 
     def decide(self, calls: ToolCalls, by: str) -> ParkedCall:
+        if self.arguments is not None:
+            _check_masks(calls.find(self.key), self.arguments)
         return calls.approve(self.key, by=by, arguments=self.arguments, always=self.always)
 
 
@@ -215,6 +210,32 @@ class DenyCall(_Decision, frozen=True):
 
     def decide(self, calls: ToolCalls, by: str) -> ParkedCall:
         return calls.deny(self.key, self.words, by=by)
+
+
+def _check_masks(call: ParkedCall | None, arguments: Json) -> None:
+    """Refuse arguments with a mask in the place of a secret: they were copied from what a door
+    showed, and the call would run with the mask."""
+    known = _masks(call.arguments) if call is not None else 0
+    if _masks(arguments) > known:
+        raise UsageError(
+            "the arguments have a masked secret, and the call would run with the mask",
+            hint="approve it as it is, or write the value; nothing was stored",
+        )
+
+
+def _masks(value: Json) -> int:
+    return masks_in(json.dumps(value, ensure_ascii=False))
+
+
+def session_of_call(workspace: CallerWorkspace, session: str, key: str) -> str:
+    """Return the session of a call, unless it is given. Raises `RequestRefused`."""
+    if session:
+        return session
+    of = workspace.caller.owner if workspace.caller.agent else workspace.owner
+    try:
+        return find_entry(workspace.store, of, key).session
+    except UsageError as error:
+        raise RequestRefused("not_found", str(error), hint=error.hint or "") from error
 
 
 def calls_of(store: SessionStore, key: SessionKey) -> ToolCalls:
@@ -279,7 +300,7 @@ def _may_read(workspace: CallerWorkspace, key: SessionKey) -> bool:
     return True
 
 
-def _name_of(workspace: CallerWorkspace) -> str:
+def name_of(workspace: CallerWorkspace) -> str:
     """Return the name of the person who decides. A model is none."""
     if workspace.person:
         return workspace.person

@@ -9,6 +9,7 @@ from holdfast.engine.operations import (
     context,
     history,
     inbox,
+    links,
     memory,
     next_request,
     own_loop,
@@ -29,6 +30,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     inbox,
     timers,
     approvals,
+    links,
     own_loop,
 )
 

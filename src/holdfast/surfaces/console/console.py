@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.surfaces.console import bill, health, inbox, memory, sessions, waiting
 from holdfast.surfaces.console.layout import page_route
+from holdfast.surfaces.console.links import link_routes
 from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.console.session_pages import (
     branches,
@@ -54,6 +55,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *memory.ROUTES,
         *health.health_routes(server),
         *login_routes(server),
+        *link_routes(server),
         *static_routes(),
     )
 

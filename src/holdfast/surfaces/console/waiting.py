@@ -7,23 +7,37 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.engine.operations.approvals import ApproveCall, DenyCall, ListWaitingCalls
+from holdfast.core.text.cut import cut
+from holdfast.engine.operations.approvals import (
+    ApproveCall,
+    DenyCall,
+    ListWaitingCalls,
+    session_of_call,
+)
+from holdfast.engine.operations.approvals import show_waiting as waiting_in
+from holdfast.engine.operations.links import LINK_SECONDS, LINK_SECONDS_MIN, LinkCall, RevokeLinks
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.console.inbox import key_in
 from holdfast.surfaces.console.layout import form_route, page_route, see_other, show
 from holdfast.surfaces.http.operations import operate, query_of
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import JsonBody
+from holdfast.surfaces.http.route import HttpAnswer, JsonBody
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.engine.operations.approvals import WaitingCall
-    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.http.route import HttpCall
 
+_CALLS: Final = 10
+"""Calls on a page."""
+_FORM_CHARS: Final = 3_000
+"""Of arguments in the list; longer ones have a page of their own."""
+_PAGE_CHARS: Final = 30_000
+"""Of arguments on that page: escaped, they fit. What is not seen in full is not approved."""
 _ROWS_MAX: Final = 16
 """Lines of arguments that are seen at once; the others are reached by scrolling."""
-
 _COLUMNS: Final = 80
 """Letters in a line of them."""
 
@@ -33,14 +47,21 @@ class _Waiting(NamedTuple):
     key: SessionKey | None
     arguments: str
     rows: int
+    is_whole: bool
 
 
 class ApprovalForm(JsonBody, frozen=True):
-    """The arguments as they were shown, and as they are sent."""
+    """The arguments as they are sent; those that were shown are those of the call."""
 
     arguments: Annotated[str, msgspec.Meta(max_length=1_000_000)] = ""
-    given: Annotated[str, msgspec.Meta(max_length=1_000_000)] = ""
     always: bool = False
+
+
+class LinkForm(JsonBody, frozen=True):
+    """The person who gets a link, and the time that it holds."""
+
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    hours: Annotated[float, msgspec.Meta(gt=0, le=720)] = LINK_SECONDS / 3_600
 
 
 class TimerForm(JsonBody, frozen=True):
@@ -52,30 +73,48 @@ class TimerForm(JsonBody, frozen=True):
 
 def show_waiting(call: HttpCall) -> HttpAnswer:
     """The calls that wait, and for whom."""
-    asked = ListWaitingCalls(before=call.query.before)
+    asked = ListWaitingCalls(before=call.query.before, limit=_CALLS)
     found = call.workspace.mask(asked.answer(call.workspace).value)
     older = f"/waiting?before={found.next_before}" if found.next_before else ""
+    calls = [_line(waiting, _FORM_CHARS) for waiting in found.calls]
+    return _show(call, calls, older=older)
+
+
+def show_one(call: HttpCall) -> HttpAnswer:
+    """A call that waits, with long arguments."""
+    return _show(call, [_line(each, _PAGE_CHARS) for each in _find(call)])
+
+
+def _find(call: HttpCall) -> list[WaitingCall]:
+    """Return the call in the address, as its reader may see it; nothing where it waits no more."""
+    name = call.path["key"]
+    session, _ = call.workspace.resolve(session_of_call(call.workspace, "", name))
+    waiting = waiting_in(call.store, session)
+    return [call.workspace.mask(each) for each in waiting if each.key == name]
+
+
+def _show(call: HttpCall, calls: list[_Waiting], **more: Any) -> HttpAnswer:
+    may_link = call.client.is_operator and call.client.may("admin")
+    values: dict[str, Any] = {"older": "", "link": None, "may_link": may_link, **more}
+    is_alone = "key" in call.path
     return show(
-        call,
-        "waiting.html",
-        "Waiting",
-        here="/waiting",
-        calls=[_line(waiting) for waiting in found.calls],
-        older=older,
+        call, "waiting.html", "Waiting", here="/waiting", calls=calls, is_alone=is_alone, **values
     )
 
 
-def _line(call: WaitingCall) -> _Waiting:
+def _line(call: WaitingCall, most: int) -> _Waiting:
     text = json.dumps(call.arguments, ensure_ascii=False, indent=2)
     rows = min(sum(1 + len(row) // _COLUMNS for row in text.splitlines()), _ROWS_MAX)
-    return _Waiting(call, key_in(call.session), text, rows)
+    return _Waiting(call, key_in(call.session), cut(text, most).text, rows, len(text) <= most)
 
 
 async def _approve(call: HttpCall) -> HttpAnswer:
     form: ApprovalForm = call.body
     arguments = _read_arguments(form.arguments) if form.arguments.strip() else None
-    if arguments is not None and form.given and arguments == _read_arguments(form.given):
-        arguments = None
+    if arguments is not None:
+        shown = await run_in_thread(_find, call)
+        if any(each.arguments == arguments for each in shown):
+            arguments = None  # as they are, and with what is masked in them
     await operate(ApproveCall, call, arguments=arguments, always=form.always)
     return see_other("/waiting")
 
@@ -92,6 +131,16 @@ def _read_arguments(text: str) -> Json:
             hint="go back and correct them; nothing was decided",
         )
     return found
+
+
+async def _make_link(call: HttpCall) -> HttpAnswer:
+    """Make a link and show it, once."""
+    form: LinkForm = call.body
+    address = call.headers.get("origin", "")
+    seconds = max(form.hours * 3_600, LINK_SECONDS_MIN)
+    made = await operate(LinkCall, call, by=form.by, seconds=seconds, address=address)
+    page = _show(call, [], link=made)
+    return HttpAnswer(page.value, 200, page.media_type, {"Cache-Control": "no-store"})
 
 
 def show_timers(call: HttpCall) -> HttpAnswer:
@@ -116,6 +165,18 @@ ROUTES: Final = (
         query=query_of(ListWaitingCalls, ["before"]),
         action="list",
     ),
+    page_route("GET", "/waiting/{key}", "A call that waits", show_one, action="read"),
+    page_route(
+        "POST",
+        "/waiting/{key}/links",
+        LinkCall.title,
+        _make_link,
+        body=LinkForm,
+        operation=LinkCall,
+        scope="admin",
+        is_for_operator=True,
+    ),
+    form_route("/waiting/{key}/links/revoke", RevokeLinks, (), lambda _call: "/waiting"),
     page_route(
         "POST",
         "/waiting/{key}/approve",

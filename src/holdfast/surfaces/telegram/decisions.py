@@ -17,9 +17,9 @@ from holdfast.engine.operations.approvals import calls_of, show_call
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.waiting_list import search_entry
 from holdfast.engine.workspace.workspace import CallerWorkspace
+from holdfast.surfaces.formatting import call_outcome
 from holdfast.surfaces.telegram.questions import (
     call_digest,
-    outcome_of,
     question_of,
     read_decision,
 )
@@ -67,7 +67,7 @@ class PressedDecisions:
         if refusal is not None and refusal.status == "not_allowed":
             return PressOutcome(_short(refusal.found))
         call = await run_in_thread(self._look, entry)
-        outcome = outcome_of(call, self._gateway.now()) if call is not None else ""
+        outcome = call_outcome(call, self._gateway.now()) if call is not None else ""
         answer = refusal.found if refusal is not None else outcome
         text = f"{question_of(call)}\n{outcome}" if call is not None and outcome else ""
         return PressOutcome(_short(answer), text)

@@ -59,15 +59,6 @@ def question_of(call: WaitingCall) -> str:
     return f"Approve {call.tool}? {reason}\n```json\n{arguments}\n```{tail}"
 
 
-def outcome_of(call: WaitingCall, now: float) -> str:
-    """Return what became of a call, and by whom; empty while a person may decide."""
-    if call.state == "parked":
-        is_over = call.until is not None and call.until <= now
-        return "Expired: nobody decided in time." if is_over else ""
-    word = "approved" if call.state == "started" else call.state
-    return f"{word.capitalize()} by {call.by}." if call.by else f"{word.capitalize()}."
-
-
 def _arguments_of(call: WaitingCall) -> tuple[str, bool]:
     text = json.dumps(call.arguments, ensure_ascii=False, indent=2)
     return cut(text, _ARGUMENTS_MAX).text, len(text) > _ARGUMENTS_MAX

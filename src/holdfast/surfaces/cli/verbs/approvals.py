@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
 
 from holdfast.core.owners import owner_text
 from holdfast.engine.gateway.gateway import session_key
@@ -14,6 +17,14 @@ from holdfast.engine.operations.approvals import (
     WaitingCall,
     WaitingCalls,
     show_waiting,
+)
+from holdfast.engine.operations.links import (
+    LINK_PATH,
+    LinkCall,
+    RevokedLinks,
+    RevokeLinks,
+    RotateLinkKey,
+    SignedKey,
 )
 from holdfast.engine.session.waiting_list import find_entry
 from holdfast.errors import UsageError
@@ -112,15 +123,70 @@ class _Deny(_Decide, frozen=True, kw_only=True):
         return self.settle(self.asked, app)
 
 
+class _Link(Command, frozen=True, kw_only=True):
+    """Make a link by which a person without a token decides, once."""
+
+    asked: Annotated[
+        LinkCall,
+        takes(
+            key=place("", "KEY"),
+            by=option("", "NAME"),
+            allows=option(),
+            seconds=option("", "N"),
+            address=option("", "URL"),
+        ),
+    ]
+
+    def run(self, app: App) -> None:
+        entry = find_entry(app.store, app.owner, self.asked.key)
+        found = self.asked.make(app.store, session_key(entry), time.time())
+        line = msgspec.json.encode(found) if app.out.is_json else found.link.encode()
+        with app.out.binary() as stream:  # it is shown once; masked, it would open nothing
+            stream.write(line + b"\n")
+        until = local_time(found.expires)
+        app.out.note(f"whoever has it decides as {found.by}, once, until {until}")
+        if found.link.startswith(LINK_PATH):
+            app.out.note("write the address of `holdfast serve` before it, or pass --address")
+
+
+class _Revoke(ResultCommand, frozen=True, kw_only=True):
+    """Revoke the links to a call."""
+
+    asked: Annotated[RevokeLinks, takes(key=place("", "KEY"))]
+
+    def run(self, app: App) -> RevokedLinks:
+        entry = find_entry(app.store, app.owner, self.asked.key)
+        return self.asked.revoke(app.store, session_key(entry))
+
+    def show(self, found: RevokedLinks, app: App) -> None:
+        app.out.line(f"revoked: {found.revoked}")
+
+
+class _RotateKey(ResultCommand, frozen=True, kw_only=True):
+    """Sign links with a new key; those made before are not valid any more."""
+
+    asked: Annotated[RotateLinkKey, takes()]
+
+    def run(self, app: App) -> SignedKey:
+        return self.asked.rotate(app.store)
+
+    def show(self, _found: SignedKey, app: App) -> None:
+        app.out.line("a new key signs links; those made before are not valid any more")
+
+
 class ApprovalsCommand(Command, frozen=True, kw_only=True):
     """Holds the commands on calls that wait for a person."""
 
     example = """examples:
   holdfast approvals list
   holdfast approvals approve KEY --arguments '{"amount": 40}'
-  holdfast approvals deny KEY "Ask her first" --by ann"""
+  holdfast approvals deny KEY "Ask her first" --by ann
+  holdfast approvals link KEY --by ann --address https://agents.example"""
     verbs: ClassVar[dict[str, type[Command]]] = {
         "list": _List,
         "approve": _Approve,
         "deny": _Deny,
+        "link": _Link,
+        "revoke": _Revoke,
+        "rotate-key": _RotateKey,
     }
