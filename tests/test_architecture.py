@@ -130,7 +130,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "memory",
         ),
         *("adoption", "history", "erasing", "approval_links", "retention", "session"),
-        *("gateway", "timers"),
+        *("gateway", "timers", "access_tokens"),
         *("workspace", "operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
@@ -169,7 +169,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.console": (
         *("layout", "charts", "plans", "records", "login", "links", "sessions", "session_pages"),
-        *("bill", "inbox", "waiting", "memory", "verification", "health", "console"),
+        *("bill", "inbox", "waiting", "tokens", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),

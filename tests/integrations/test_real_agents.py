@@ -224,7 +224,7 @@ def test_qwen_code_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> 
     qwen = needs("qwen")
     agent = Agent(tmp_path, "state_snapshot")
     (tmp_path / ".qwen").mkdir()
-    settings = {"model": {"chatCompression": {"contextPercentageThreshold": 0.05}}}
+    settings = {"context": {"autoCompactThreshold": 0.05}}
     (tmp_path / ".qwen" / "settings.json").write_text(json.dumps(settings))
     with Loopback(agent, limit=1_000_000) as loopback:
         environment = {"OPENAI_API_KEY": "test", "OPENAI_MODEL": "m"}

@@ -135,6 +135,10 @@ def _life() -> Iterator[tuple[str, str]]:
     yield "timer list", ""
     yield "timer change look --when R/PT2H", ""
     yield "timer cancel look", ""
+    yield "token new laptop --owner ann", ""
+    yield "token new phone --for-settings", ""
+    yield "token list", ""
+    yield "token revoke laptop", ""
     yield "history one", ""
     yield "audit", ""
     yield "verify", ""
@@ -181,15 +185,17 @@ def _place(word: str) -> str:
 
 
 def _run(words: list[str], stdin: str) -> str:
-    out, kept = io.StringIO(), sys.stdin
+    out, kept = io.TextIOWrapper(io.BytesIO(), "utf-8"), sys.stdin
     reading, writing = os.pipe()
     os.write(writing, stdin.encode())
     os.close(writing)
     with os.fdopen(reading) as sys.stdin, contextlib.redirect_stdout(out):
         status = main(words)
     sys.stdin = kept
-    assert status == 0, (words, out.getvalue())
-    return out.getvalue()
+    out.seek(0)
+    text = out.read()
+    assert status == 0, (words, text)
+    return text
 
 
 def shape(value: Any) -> Any:

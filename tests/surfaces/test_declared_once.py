@@ -20,6 +20,7 @@ from holdfast.core import parameters
 from holdfast.core.window import WINDOW
 from holdfast.engine.context_tool import context_declaration
 from holdfast.engine.memory.tools import memory_tools
+from holdfast.engine.operations.access_tokens import CreateToken, ListTokens, RevokeToken
 from holdfast.engine.operations.approvals import ApproveCall, DenyCall, ListWaitingCalls
 from holdfast.engine.operations.context import (
     CompactContext,
@@ -87,6 +88,9 @@ OPERATION_OF: Final[dict[str, type[Operation[Any]]]] = {
     "timer list": ListTimers,
     "timer change": ChangeTimer,
     "timer cancel": CancelTimer,
+    "token new": CreateToken,
+    "token list": ListTokens,
+    "token revoke": RevokeToken,
 }
 """Commands that other doors offer too, and the operation that is theirs."""
 
@@ -96,6 +100,7 @@ COMMAND_ALONE: Final = frozenset(
         *(
             "simulate",
             "timer",
+            "token",
             "approvals",
             "memory",
             "memory add",

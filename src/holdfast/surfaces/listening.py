@@ -14,6 +14,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.surfaces.http.admission import ResponseEnded
 from holdfast.surfaces.http.guard import HEAD_SECONDS
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
 
@@ -144,7 +145,11 @@ class BoundedProtocol(H11Protocol):
         """Let a request in, unless there are too many."""
         most = self._connections_max
         if most is None or max(len(self.connections), len(self.tasks)) <= most:
-            await self._inner(scope, receive, send)
+            try:
+                await self._inner(scope, receive, send)
+            except ResponseEnded:
+                self.cycle.disconnected = True  # nothing more is sent, and no line of the log
+                self.transport.close()
             return
         problem = Problem(503, f"more than {most:,} requests are under way", hint="wait a second")
         body = problem.body()

@@ -15,6 +15,7 @@ from holdfast.core.log.ids import check_name
 from holdfast.core.retention import Retention  # noqa: TC001 - read from the file
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.turn.options import Limits, Summary, SummaryWriter
+from holdfast.engine.access_tokens import AccessToken  # noqa: TC001 - read from the file
 from holdfast.engine.gateway.gateway import GatewayOptions
 from holdfast.engine.simulation.policies import policy_from
 from holdfast.errors import BadSetting
@@ -24,7 +25,6 @@ from holdfast.surfaces.http.guard import (
     GuardSettings,
     check_address,
 )
-from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.settings import (
     API_BASE,
@@ -165,7 +165,7 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     server: HttpSettings = HttpSettings()
     gateway: GatewayOptions = GatewayOptions()
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
-    tokens: tuple[TokenSettings, ...] = ()
+    tokens: tuple[AccessToken, ...] = ()
     upstreams: dict[str, UpstreamTable] = msgspec.field(default_factory=dict)
     proxy: ProxyTable = ProxyTable()
     memory: MemoryTable = MemoryTable()
@@ -174,14 +174,16 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     telegram: TelegramTable | None = None
     """Without this table, the server runs no bot."""
 
-    def check(self) -> None:
-        """Raise where the settings contradict each other."""
-        check_address(self.server.host, self.tokens)
+    def check(self, *, are_tokens_needed: bool = False) -> None:
+        """Raise where the settings contradict each other. The store says whether tokens are needed
+        without any in the settings."""
+        are_tokens_needed = are_tokens_needed or bool(self.tokens)
+        check_address(self.server.host, are_tokens_needed=are_tokens_needed)
         for agent in self.agents.values():
             policy_from(agent.policy)
         check_name("agent", self.proxy.agent)
         for name, upstream in self.upstreams.items():
-            if self.tokens and not upstream.key:
+            if are_tokens_needed and not upstream.key:
                 raise BadSetting(
                     f"the upstream `{name}` has no key of the server's own; clients send tokens",
                     hint=f'name the variable that holds it: key = "{name.upper()}_API_KEY"',

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast import surfaces
-from holdfast.core.history.access import OPERATOR, Action
+from holdfast.core.history.access import OPERATOR, RIGHTS, Action
 from holdfast.core.history.answers import Result
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
@@ -21,7 +21,7 @@ from holdfast.engine.operations import tools as model_tools
 from holdfast.engine.operations.context import ReadContext, ResumeSession
 from holdfast.engine.operations.history import ListSessions, SearchSessions
 from holdfast.engine.operations.inbox import CancelTurn
-from holdfast.engine.operations.operation import RIGHTS, LiveOperation, Operation, describe
+from holdfast.engine.operations.operation import LiveOperation, Operation, describe
 from holdfast.engine.operations.registry import OPERATIONS
 from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.workspace.workspace import CallerWorkspace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.importers.agents.test_trees import HEADER, codex, entry, qwen, said
 from tests.importers.samples import STAMP, claude_user, jsonl, only
 
@@ -124,13 +125,16 @@ def test_the_words_that_codex_kept_are_carried_over_by_the_next_cut() -> None:
     assert all(one["content"][0]["text"] in cut.summary for one in said)
 
 
-def test_qwen_keeps_the_message_that_it_compacts_before() -> None:
-    """It compacts between a user's message and the answer, and the message goes on."""
+@pytest.mark.parametrize("reminders", [(), ("The date is: Thursday.",)], ids=["0.15", "0.24"])
+def test_qwen_keeps_the_message_that_it_compacts_before(reminders: tuple[str, ...]) -> None:
+    """It compacts between a user's message and the answer, and the message goes on. Since 0.24 it
+    puts reminders before the words."""
 
-    def words(text: str, role: str = "user") -> Any:
-        return {"role": role, "parts": [{"text": text}]}
+    def words(text: str, role: str = "user", *before: str) -> Any:
+        return {"role": role, "parts": [{"text": part} for part in (*before, text)]}
 
-    history = [words("the gist"), words("Got it. Thanks!", "model"), words("gamma")]
+    kept_words = words("gamma", "user", *reminders)
+    history = [words("the gist"), words("Got it. Thanks!", "model"), kept_words]
     compression = {"subtype": "chat_compression", "systemPayload": {"compressedHistory": history}}
     found = only(
         jsonl(

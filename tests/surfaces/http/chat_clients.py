@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from holdfast.core.log.records import Json
+    from holdfast.engine.access_tokens import AccessToken
     from holdfast.ports import SessionStore
-    from holdfast.surfaces.http.identity import TokenSettings
     from holdfast.testing.loopback import Asked
 
 MODEL: Final = "holdfast/main"
@@ -108,7 +108,7 @@ def numbered(asked: Asked) -> Answer:
 @asynccontextmanager
 async def agents(
     store: SessionStore,
-    *tokens: TokenSettings,
+    *tokens: AccessToken,
     brain: Any = numbered,
     tools: Sequence[str] = (),
     **settings: Any,

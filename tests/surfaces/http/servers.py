@@ -9,9 +9,9 @@ import anyio._backends._asyncio  # noqa: F401 - pytest rewrites it, which no oth
 import httpx2
 import msgspec
 
+from holdfast.engine.access_tokens import AccessToken, new_token
 from holdfast.engine.gateway.gateway import GatewayOptions
 from holdfast.surfaces.cli.serve.serve import build_server
-from holdfast.surfaces.http.identity import TokenSettings, new_token
 from holdfast.surfaces.serve_settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ BASE = "http://127.0.0.1:8484"
 OPTIONS = GatewayOptions(poll_seconds=0.05, drain_seconds=0.2)
 
 
-def token_for(owner: str, scope: str = "admin") -> tuple[str, TokenSettings]:
+def token_for(owner: str, scope: str = "admin") -> tuple[str, AccessToken]:
     token, digest = new_token()
     settings = {"name": f"{owner}-{scope}", "sha256": digest, "owner": owner, "scope": scope}
-    return token, msgspec.convert(settings, TokenSettings)
+    return token, msgspec.convert(settings, AccessToken)
 
 
 @asynccontextmanager
 async def serving(
     store: SessionStore,
-    *tokens: TokenSettings,
+    *tokens: AccessToken,
     secrets: dict[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[httpx2.AsyncClient]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.surfaces.http.real import ServeProcess, read_answer, request
 
-from holdfast.surfaces.http.identity import hash_token
+from holdfast.engine.access_tokens import hash_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from holdfast.surfaces.http.identity import TokenSettings
+    from holdfast.engine.access_tokens import AccessToken
 
 ANN_TOKEN, ANN = token_for("ann", "write")
 BOB_TOKEN, BOB = token_for("bob", "write")
@@ -46,7 +46,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def upstreams(
-    store: MemoryStore, *tokens: TokenSettings, limit: int = 200_000
+    store: MemoryStore, *tokens: AccessToken, limit: int = 200_000
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Loopback]]:
     """Serve a provider that takes the server's key alone."""
     with Loopback(numbered, api_key=KEY if tokens else "", limit=limit) as provider:

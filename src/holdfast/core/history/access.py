@@ -62,7 +62,13 @@ Action = Literal[
     "drop",
     "timer",
     "approve",
+    "token",
 ]
+
+Right = Literal["read", "write", "admin"]
+RIGHTS: Final[tuple[Right, ...]] = ("read", "write", "admin")
+"""`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
+Each includes those before it."""
 
 EVERY: Final = "*"
 """As the name of an agent: all of them."""

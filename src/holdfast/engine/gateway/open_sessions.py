@@ -10,10 +10,11 @@ from collections import OrderedDict
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.log.ids import SessionKey
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    from holdfast.core.log.ids import SessionKey
     from holdfast.engine.session.async_session import AsyncSession
 
     OpenSession = Callable[[SessionKey], Awaitable[AsyncSession]]
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 _PIECES_MAX: Final = 1_000
 """Pieces kept for a watcher that reads slowly; older ones are left out: the log has the words."""
+
+
+TOKENS: Final = "tokens"
+"""The name under which changes of access tokens are published."""
+_Watched = SessionKey | int | str | None
 
 
 class Watcher:
@@ -58,13 +64,14 @@ class LiveFeed:
     """The watchers of all sessions of a process. To be used on its event loop."""
 
     def __init__(self) -> None:
-        self._watchers: dict[SessionKey | int | None, set[Watcher]] = {}
+        self._watchers: dict[_Watched, set[Watcher]] = {}
         self.is_closed = False
         """Nothing more comes: those who watch should go."""
 
     @contextmanager
-    def watch(self, key: SessionKey | int | None) -> Iterator[Watcher]:
-        """Watch a session, the states of a message by its id, or with None those of all."""
+    def watch(self, key: _Watched) -> Iterator[Watcher]:
+        """Watch a session, the states of a message by its id, or with None those of all; or
+        `TOKENS`."""
         watcher = Watcher()
         self._watchers.setdefault(key, set()).add(watcher)
         try:
@@ -75,7 +82,7 @@ class LiveFeed:
             if not watchers:
                 del self._watchers[key]
 
-    def publish(self, key: SessionKey | int | None, piece: Any) -> None:
+    def publish(self, key: _Watched, piece: Any) -> None:
         for watcher in self._watchers.get(key, ()):
             watcher.put(piece)
 

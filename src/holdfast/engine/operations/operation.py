@@ -12,9 +12,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
-    Final,
     Generic,
-    Literal,
     ParamSpec,
     TypeVar,
     get_args,
@@ -22,7 +20,7 @@ from typing import (
 
 import msgspec
 
-from holdfast.core.history.access import Action
+from holdfast.core.history.access import Action, Right
 from holdfast.core.history.answers import Result
 from holdfast.engine.history.request import RequestRefused
 
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
     from holdfast.engine.history.replies import GivenReply
     from holdfast.engine.workspace.workspace import CallerWorkspace
 
-Right = Literal["read", "write", "admin"]
-RIGHTS: Final[tuple[Right, ...]] = ("read", "write", "admin")
-"""`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
-Each includes those before it."""
 R = TypeVar("R", bound=Result)
 P = ParamSpec("P")
 T = TypeVar("T")

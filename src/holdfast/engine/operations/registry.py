@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.operations import (
+    access_tokens,
     approvals,
     context,
     history,
@@ -32,6 +33,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     approvals,
     links,
     own_loop,
+    access_tokens,
 )
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(

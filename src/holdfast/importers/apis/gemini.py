@@ -419,14 +419,17 @@ def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> No
 def _place_of(draft: Draft, item: Json) -> int:
     """The place of the newest record that says what a kept message says; -1 where none does.
 
-    The reply that Qwen makes up for its summary is such a message.
+    The reply that Qwen makes up for its summary is such a message. Since 0.24 it puts reminders of
+    its own, as the date, before the words of a message that it keeps.
     """
-    texts = [text_or_empty(part.get("text")) for part in mappings(item.get("parts"))]
-    said = "\n".join(filter(None, texts))
+    texts = [
+        *filter(None, (text_or_empty(part.get("text")) for part in mappings(item.get("parts"))))
+    ]
+    said = {"\n".join(texts[first:]) for first in range(len(texts))}
     kind = Assistant if item.get("role") == "model" else User
     for place in range(len(draft.records) - 1, -1, -1):
         record = draft.records[place]
-        if said and isinstance(record, kind) and text_of(record.content) == said:
+        if isinstance(record, kind) and text_of(record.content) in said:
             return place
     return -1
 

@@ -186,6 +186,7 @@ def _models(name: str) -> Iterator[CheckResult]:
 
 def _settings(path: str, app: App) -> Iterator[CheckResult]:
     try:
+        from holdfast.engine.access_tokens import StoredTokens
         from holdfast.surfaces.gateway_agents import GatewayAgents
         from holdfast.surfaces.serve_settings import load_settings
     except ImportError as error:
@@ -198,7 +199,8 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
         return
     try:
         settings = load_settings(path)
-        settings.check()
+        stored = StoredTokens(app.store)
+        settings.check(are_tokens_needed=stored.are_needed())
         GatewayAgents(app.store, settings.agents, model=app.settings.model)
     except HoldfastError as error:
         yield _problem("settings", error)
@@ -206,14 +208,15 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
     if settings.telegram is not None:
         yield from _bot(settings.telegram, app.settings.telegram_token)
     agents = ", ".join(sorted(settings.agents)) or "none named"
-    tokens = f"{len(settings.tokens)} tokens" if settings.tokens else "no tokens"
+    number = len(settings.tokens) + len(stored.all())
+    tokens = f"{number} tokens" if number else "no tokens"
     yield CheckResult("settings", "ok", f"agents: {agents}; {tokens}")
-    if not settings.tokens:
+    if not settings.tokens and not stored.are_needed():
         yield CheckResult(
             "access",
             "note",
             "every caller on the loopback address is the operator",
-            "on a shared machine, make tokens: `holdfast serve --new-token NAME`",
+            "on a shared machine, make tokens: `holdfast token new NAME`",
         )
 
 

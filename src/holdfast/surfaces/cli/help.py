@@ -42,6 +42,7 @@ what a model sees
   memory     holdfast.surfaces.cli.verbs.memory           Add, list, show and search notes
 servers
   serve      holdfast.surfaces.cli.serve.serve            Serve sessions over HTTP: messages that are answered once, and a console
+  token      holdfast.surfaces.cli.serve.token            Make, list and revoke the access tokens of `serve`
   proxy      holdfast.surfaces.cli.proxy                  Pass an agent's requests on to its provider, with a durable log and a window
   wrap       holdfast.surfaces.cli.proxy                  Run a command whose model calls go through a proxy of its own
   mcp        holdfast.surfaces.cli.mcp                    Serve sessions, outputs and memory to an MCP client, over stdin and stdout

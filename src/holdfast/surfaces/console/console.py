@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.console import bill, health, inbox, memory, sessions, waiting
+from holdfast.surfaces.console import bill, health, inbox, memory, sessions, tokens, waiting
 from holdfast.surfaces.console.layout import page_route
 from holdfast.surfaces.console.links import link_routes
 from holdfast.surfaces.console.login import login_routes
@@ -52,6 +52,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *reports.ROUTES,
         *inbox.ROUTES,
         *waiting.ROUTES,
+        *tokens.ROUTES,
         *memory.ROUTES,
         *health.health_routes(server),
         *login_routes(server),

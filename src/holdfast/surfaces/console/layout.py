@@ -73,7 +73,16 @@ def form_route(
         return see_other(await run_in_thread(following, call))
 
     body = body_of(operation, names) if names else None
-    return page_route("POST", path, operation.title, run, body=body, operation=operation)
+    return page_route(
+        "POST",
+        path,
+        operation.title,
+        run,
+        body=body,
+        operation=operation,
+        scope=operation.right,
+        is_for_operator=operation.is_for_operator,
+    )
 
 
 def session_path(key: SessionKey, rest: str = "", **query: Any) -> str:

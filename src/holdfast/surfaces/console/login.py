@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from holdfast.surfaces.console.layout import page_route, see_other, show
-from holdfast.surfaces.http.identity import TOKEN_COOKIE, find_client
+from holdfast.surfaces.http.identity import TOKEN_COOKIE
 from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ class LoginForm(JsonBody, frozen=True):
 def login_routes(server: HttpServer) -> tuple[Route, ...]:
     """Return the pages that let a browser in and out."""
 
-    def let_in(call: HttpCall) -> HttpAnswer:
+    async def let_in(call: HttpCall) -> HttpAnswer:
         form: LoginForm = call.body
         token = form.token.strip()
-        if server.tokens and find_client(f"Bearer {token}", server.tokens) is None:
+        tokens = server.tokens
+        if await tokens.find(token) is None and await tokens.are_needed():
             return _form(form.next, "The token is not known, or has expired.", 403)
         return see_other(_own_page(form.next), **{"Set-Cookie": _cookie(call, token)})
 

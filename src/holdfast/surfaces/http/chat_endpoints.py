@@ -40,9 +40,11 @@ from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
+from holdfast.surfaces.http.admission import client_in
 from holdfast.surfaces.http.agent_turn import AgentTurn, drain
 from holdfast.surfaces.http.events import MEDIA_TYPE
 from holdfast.surfaces.http.guard import read_headers
+from holdfast.surfaces.http.identity import LOCAL
 from holdfast.surfaces.http.problems import Problem, no_token, problem_of
 from holdfast.surfaces.http.route import refusal
 
@@ -105,9 +107,15 @@ class ModelUpstreams(Protocol):
         """The names of the servers."""
 
     async def answer(
-        self, endpoint: Endpoint, owner: Owner, headers: Mapping[str, str], request: Request
+        self,
+        endpoint: Endpoint,
+        owner: Owner,
+        headers: Mapping[str, str],
+        request: Request,
+        *,
+        has_token: bool,
     ) -> Response:
-        """Return the answer of a server to a request."""
+        """Return the answer of a server to a request; a client that `has_token` sends no key."""
 
 
 class ChatEndpoints:
@@ -151,13 +159,15 @@ class ChatEndpoints:
     async def _run(
         self, request: Request, headers: Mapping[str, str], endpoint: Endpoint
     ) -> Response:
-        client = self._server.find_client(headers)
+        client = client_in(request.scope)
         if client is None:
             raise no_token()
         if self._is_of_upstream(endpoint, headers, await request.body()):
             assert self._upstreams is not None
             _check_scope(client)
-            return await self._upstreams.answer(endpoint, _owner_of(client), headers, request)
+            return await self._upstreams.answer(
+                endpoint, _owner_of(client), headers, request, has_token=client != LOCAL
+            )
         if request.method in ("GET", "HEAD") and not endpoint.is_turn:
             return self._list_models(find_dialect(endpoint.dialect), request)
         if not endpoint.is_turn or request.method != "POST":

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.http.problems import Problem, no_token, problem_of, send_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     Scope = MutableMapping[str, Any]
     Message = MutableMapping[str, Any]
@@ -68,9 +70,10 @@ class Guard:
         self,
         app: App,
         settings: GuardSettings,
-        is_known: Callable[[Mapping[str, str]], bool] = lambda _headers: True,
+        is_known: Callable[[Mapping[str, str]], Awaitable[bool]] | None = None,
     ) -> None:
-        """`is_known` says by the headers whether a client has a valid token."""
+        """`is_known` says by the headers whether a client has a valid token. It is asked where that
+        makes a difference; without it, every client is known."""
         self.inner = app
         """The application behind the door."""
         self._settings = settings
@@ -94,7 +97,7 @@ class Guard:
             self.check(scope)
             body = await self.read(scope, receive)
         except Problem as problem:
-            await _answer(problem, send_guarded)
+            await send_problem(problem, send_guarded)
             return
         if body is None:
             return  # the client went away in the middle of its body
@@ -165,14 +168,12 @@ class Guard:
 
     async def read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Read the body, within the limits; None where the client went away."""
-        limit = self._settings.body_bytes_max
         headers = read_headers(scope)
-        refused = _too_large(limit)
-        if limit > STRANGER_BODY_BYTES_MAX and not self._is_known(headers):
-            limit, refused = STRANGER_BODY_BYTES_MAX, no_token({"Connection": "close"})
         stated = headers.get("content-length", "")
-        if stated.isdecimal() and (len(stated) > _LENGTH_DIGITS_MAX or int(stated) > limit):
-            raise refused
+        limit = STRANGER_BODY_BYTES_MAX
+        if stated.isdecimal():
+            size = int(stated) if len(stated) <= _LENGTH_DIGITS_MAX else sys.maxsize
+            limit = await self._check_size(size, limit, headers)
         parts: list[bytes] = []
         size = 0
         try:
@@ -183,8 +184,7 @@ class Guard:
                         return None
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > limit:
-                        raise refused
+                    limit = await self._check_size(size, limit, headers)
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
@@ -193,6 +193,23 @@ class Guard:
                 f"the body did not arrive within {self._settings.body_seconds:g} s",
                 hint="nothing was stored; send it again",
             ) from None
+
+    async def _check_size(self, size: int, limit: int, headers: Mapping[str, str]) -> int:
+        """Raise for a body that is larger than its sender may send; returns the limit from here
+        on, which is that of strangers until a body is larger than that."""
+        most = self._settings.body_bytes_max
+        if size <= min(limit, most):
+            return limit
+        if most > STRANGER_BODY_BYTES_MAX and limit == STRANGER_BODY_BYTES_MAX:
+            try:
+                is_known = self._is_known is None or await self._is_known(headers)
+            except HoldfastError as error:
+                raise problem_of(error) from error
+            if not is_known:
+                raise no_token({"Connection": "close"})
+        if size > most:
+            raise _too_large(most)
+        return most
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
@@ -232,24 +249,12 @@ def _host_name(host: str) -> str:
     return (parts.hostname or "").casefold() if is_plain else ""
 
 
-async def _answer(problem: Problem, send: Send) -> None:
-    body = problem.body()
-    headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", str(len(body)).encode()),
-        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def check_address(host: str, tokens: Sequence[object]) -> None:
+def check_address(host: str, *, are_tokens_needed: bool) -> None:
     """Raise where a server would be reached from outside without knowing who asks."""
     from holdfast.errors import BadSetting
 
-    if host not in LOOPBACK and not tokens:
+    if host not in LOOPBACK and not are_tokens_needed:
         raise BadSetting(
             f"cannot listen on `{host}` without authentication: anybody could read every session",
-            hint="make a token with `holdfast serve --new-token NAME` and put it into the "
-            "settings, or listen on 127.0.0.1",
+            hint="make a token with `holdfast token new NAME`, or listen on 127.0.0.1",
         )

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.operations import (
+    access_tokens,
     approvals,
     context,
     history,
@@ -224,5 +225,8 @@ ROUTES: Final = (
     route_of("GET", "/v1/notes/file", memory.ReadNoteFile),
     route_of("PUT", "/v1/notes/file", memory.WriteNoteFile, in_query=("agent", "path")),
     route_of("DELETE", "/v1/notes/file", memory.DeleteNoteFile),
+    route_of("GET", "/v1/tokens", access_tokens.ListTokens),
+    route_of("POST", "/v1/tokens", access_tokens.CreateToken, status=201),
+    route_of("DELETE", "/v1/tokens/{name}", access_tokens.RevokeToken),
 )
 """The address of each operation."""

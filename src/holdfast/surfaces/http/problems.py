@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from holdfast.core.log.records import Json
 
@@ -143,6 +143,18 @@ def no_token(headers: Mapping[str, str] | None = None) -> Problem:
         hint="send `Authorization: Bearer TOKEN`; a token may have expired",
         headers={"WWW-Authenticate": "Bearer", **(headers or {})},
     )
+
+
+async def send_problem(problem: Problem, send: Callable[[Any], Awaitable[None]]) -> None:
+    """Answer a request of the ASGI protocol with a problem."""
+    body = problem.body()
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def problem_of(error: HoldfastError) -> Problem:

@@ -15,11 +15,11 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.surfaces.http.problems import REFUSALS, Problem, problem_of
 
 if TYPE_CHECKING:
-    from holdfast.core.history.access import Action
+    from holdfast.core.history.access import Action, Right
     from holdfast.core.owners import OwnerFilter
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.history.request import RequestRefused
-    from holdfast.engine.operations.operation import Operation, Right
+    from holdfast.engine.operations.operation import Operation
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.identity import Client

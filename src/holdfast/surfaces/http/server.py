@@ -29,8 +29,9 @@ from holdfast.surfaces.http import (
     operations,
     system,
 )
+from holdfast.surfaces.http.admission import Admission, TokenRegister, client_in
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
-from holdfast.surfaces.http.identity import LOCAL, Client, find_client, read_key
+from holdfast.surfaces.http.identity import Client
 from holdfast.surfaces.http.metrics import Metrics
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token, problem_of
 from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth, refusal
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from holdfast.core.history.access import Action, Caller
+    from holdfast.engine.access_tokens import AccessToken
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
-    from holdfast.surfaces.http.identity import TokenSettings
     from holdfast.surfaces.http.route import Route
 
 ROUTES: Final = (
@@ -72,14 +73,14 @@ class HttpServer:
         gateway: Gateway,
         workspace_of: Callable[[Caller], CallerWorkspace],
         *,
-        tokens: Sequence[TokenSettings] = (),
+        tokens: Sequence[AccessToken] = (),
         guard: GuardSettings | None = None,
         routes: Sequence[Route] = ROUTES,
         loading: Sequence[Callable[[], None]] = (),
     ) -> None:
         """`loading` is done in threads, before the server says that it is ready."""
         self.gateway = gateway
-        self.tokens = tuple(tokens)
+        self.tokens = TokenRegister(gateway.store, tokens, clock=gateway.now)
         self.metrics = Metrics()
         self.readiness = system.Readiness(gateway, loading)
         self._workspace_of = workspace_of
@@ -118,7 +119,7 @@ class HttpServer:
             ]
             + self._endpoints
             + [
-                StarletteRoute(route.path, _KnownOnly(self, route.app))
+                StarletteRoute(route.path, _KnownOnly(route.app))
                 for mounted in self._mounts
                 for route in mounted.routes
                 if isinstance(route, StarletteRoute)
@@ -132,14 +133,22 @@ class HttpServer:
         )
         inner.router.redirect_slashes = False
         inner.state.server = self
-        return Guard(inner, self._guard, lambda headers: self.find_client(headers) is not None)
+        self._admission = Admission(inner, self.tokens)
+        return Guard(self._admission, self._guard, self._is_known)
+
+    async def _is_known(self, headers: Mapping[str, str]) -> bool:
+        client, _sha256 = await self.tokens.find_client(headers)
+        return client is not None
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="holdfast")
         asyncio.get_running_loop().set_default_executor(threads)
         await self.gateway.start(is_alone=self.gateway.store.local_folder is not None)
-        loading = asyncio.create_task(self.readiness.load(), name="holdfast-loading")
+        tasks = [
+            asyncio.create_task(self.readiness.load(), name="holdfast-loading"),
+            asyncio.create_task(self._admission.watch(self.gateway.live), name="holdfast-tokens"),
+        ]
         try:
             async with AsyncExitStack() as stack:
                 for connect in self.connections:
@@ -148,9 +157,10 @@ class HttpServer:
                     await stack.enter_async_context(mounted.router.lifespan_context(mounted))
                 yield
         finally:
-            loading.cancel()
+            for task in tasks:
+                task.cancel()
             await self.gateway.stop()
-            await asyncio.wait([loading])
+            await asyncio.wait(tasks)
             for close in self.closing:
                 await close()
 
@@ -198,7 +208,7 @@ class HttpServer:
         action = route.operation.audit if route.operation is not None else route.action
         headers = read_headers(request.scope)
         try:
-            client = self._client(headers, route)
+            client = self._client(request.scope, route)
             call = await self._call(request, headers, route, client)
             answer = await self._run(route, call)
             response = _respond(answer, is_head=request.method == "HEAD")
@@ -231,20 +241,13 @@ class HttpServer:
                 )
         return response
 
-    def find_client(self, headers: Mapping[str, str]) -> Client | None:
-        """Return the sender of a request with these headers; None where its token is not valid.
-
-        A client of a provider's API sends its token where that API has its key, and a browser in a
-        cookie. The door refuses what pages of other origins send,
-        but for links that a person follows, so that no other page can use it.
-        """
-        if not self.tokens:
-            return LOCAL
-        header = headers.get("authorization", "")
-        return find_client(header or f"Bearer {read_key(headers)}", self.tokens)
-
-    def _client(self, headers: Mapping[str, str], route: Route) -> Client:
-        client = self.find_client(headers)
+    def _client(self, scope: Mapping[str, Any], route: Route) -> Client:
+        try:
+            client = client_in(scope)
+        except HoldfastError:
+            if not route.is_open:
+                raise
+            client = None
         if client is None and route.is_open:
             return Client("anybody", NO_OWNER, "read")
         if client is None:
@@ -333,13 +336,15 @@ async def _on_mistake(_request: Request, _error: Exception) -> Response:
 class _KnownOnly:
     """Answers 401 where the client has no valid token, and lets the others through."""
 
-    def __init__(self, server: HttpServer, app: ASGIApp) -> None:
-        self._server = server
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_known = self._server.find_client(read_headers(scope)) is not None
-        await (self._app if is_known else _respond_problem(no_token()))(scope, receive, send)
+        try:
+            refusal = no_token() if client_in(scope) is None else None
+        except HoldfastError as error:
+            refusal = problem_of(error)
+        await (_respond_problem(refusal) if refusal else self._app)(scope, receive, send)
 
 
 def _mistake() -> Problem:

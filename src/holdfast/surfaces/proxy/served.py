@@ -59,15 +59,29 @@ class ServedUpstreams:
         return self._passing.connect()
 
     async def answer(
-        self, endpoint: Endpoint, owner: Owner, headers: Mapping[str, str], request: Request
+        self,
+        endpoint: Endpoint,
+        owner: Owner,
+        headers: Mapping[str, str],
+        request: Request,
+        *,
+        has_token: bool,
     ) -> Response:
-        """Return the answer of an upstream, which is asked when the answer is sent."""
+        """Return the answer of an upstream, which is asked when the answer is sent. A client that
+        `has_token` sends it where the key of an upstream would be."""
         if not endpoint.is_turn and not endpoint.path.endswith(_PASSED):
             raise ProxyProblem(
                 404,
                 f"nothing is passed on to {endpoint.path[:100]}",
                 "requests for replies, counts of tokens and lists of models are",
                 code="not_passed",
+            )
+        if has_token and not self._keys.get(endpoint.upstream):
+            raise ProxyProblem(
+                403,
+                f"the server has no key for `{endpoint.upstream}`, and passes no token on",
+                f"the operator can name one in its settings: [upstreams.{endpoint.upstream}] key",
+                code="no_key",
             )
         own = self._with_key(endpoint, headers)
         keeper = self._keeper_of(owner)

@@ -96,17 +96,6 @@ def test_a_server_says_when_it_is_ready_and_is_alone(
         assert len(page["messages"]) == 2  # type: ignore[arg-type]
 
 
-def test_a_token_is_shown_once(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The token is printed; the settings have its hash alone."""
-    root = str(tmp_path / "root")
-    made = run_in_process(
-        ["serve", "--root", root, "--new-token", "laptop", "--for", "ann", "--json"], capfd
-    )
-    assert made.json["token"].startswith("holdfast_")
-    assert made.json["token"] not in json.dumps(made.json["settings"])
-    assert made.json["settings"]["owner"] == "ann"
-
-
 def test_open_sessions_share_the_file_descriptors_of_the_process(tmp_path: Path) -> None:
     """1,000 open sessions of a real server take fewer than 256; 260 would show one for each."""
     count = 1_000 if is_whole() else 260

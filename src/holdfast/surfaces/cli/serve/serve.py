@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from holdfast.config import provider_key
-from holdfast.engine.operations.operation import Right
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.command import Command, option
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.gateway_agents import GatewayAgents
+    from holdfast.surfaces.http.admission import TokenRegister
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.proxy.served import ServedUpstreams
     from holdfast.surfaces.serve_settings import ServeSettings
@@ -46,8 +46,7 @@ class ServeCommand(Command, frozen=True, kw_only=True):
 
     example = """examples:
   holdfast serve --port 8484
-  holdfast serve --config holdfast.toml --json
-  holdfast serve --new-token laptop --for alice --scope write"""
+  holdfast serve --config holdfast.toml --json"""
     port: Annotated[int | None, option("the port (8484); 0 for a free one", "N")] = None
     host: Annotated[
         str | None, option("the address (127.0.0.1); others need tokens", "ADDRESS")
@@ -56,15 +55,11 @@ class ServeCommand(Command, frozen=True, kw_only=True):
     model: Annotated[str | None, option("the model that answers (HOLDFAST_MODEL)", "NAME")] = None
     log: LogOption = "text"
     demo: Annotated[bool, option("serve a recorded session from a temporary folder")] = False
-    new_token: Annotated[str | None, option("make a token, print it once, and end", "NAME")] = None
-    for_: Annotated[str, option("the token's owner; * is all", "OWNER")] = ""
-    scope: Annotated[Right, option("the token's scope")] = "write"
 
     def run(self, app: App) -> None:
+        from holdfast.engine.access_tokens import StoredTokens
         from holdfast.surfaces.serve_settings import load_settings
 
-        if self.new_token is not None:
-            return self._show_token(app)
         check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
         settings = load_settings(self.config)
         if settings.telegram is not None and not self.demo:
@@ -73,7 +68,7 @@ class ServeCommand(Command, frozen=True, kw_only=True):
         given = {name: value for name, value in given.items() if value is not None}
         server = msgspec.structs.replace(settings.server, **given)
         settings = msgspec.structs.replace(settings, server=server)
-        settings.check()
+        settings.check(are_tokens_needed=StoredTokens(app.store).are_needed())
         start_log(self.log, app)
         with ExitStack() as stack:
             store = app.store
@@ -82,22 +77,6 @@ class ServeCommand(Command, frozen=True, kw_only=True):
                 # What people wrote to a bot would be lost with the temporary folder.
                 settings = msgspec.structs.replace(settings, telegram=None)
             _listen(settings, store, self.model or app.settings.model, app)
-        return None
-
-    def _show_token(self, app: App) -> None:
-        from holdfast.surfaces.http.identity import new_token
-
-        token, digest = new_token()
-        kept = {"name": self.new_token, "sha256": digest, "owner": self.for_, "scope": self.scope}
-        line = token.encode()
-        if app.out.is_json:
-            line = msgspec.json.encode({"token": token, "settings": kept})
-        with app.out.binary() as stream:  # the one place where a token is shown, once
-            stream.write(line + b"\n")
-        app.out.note("it is not stored anywhere: keep it now. For the settings:")
-        app.out.note("[[tokens]]")
-        for name, value in kept.items():
-            app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
 
 
 def _demo_store(stack: ExitStack, app: App) -> SessionStore:
@@ -263,20 +242,22 @@ def build_server(
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
     server.closing.append(agents.close)
-    upstreams = _upstreams(settings, store)
+    upstreams = _upstreams(settings, store, server.tokens)
     if upstreams is not None:
         server.connections.append(upstreams.connect)
     names = settings.upstreams
     server.add_endpoint(
         endpoint_paths(names), ChatEndpoints(server, agents.names, masks.text, upstreams)
     )
-    mcp = _mcp_app(server, workspace_of, settings)
+    mcp = _mcp_app(workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)
     return server
 
 
-def _upstreams(settings: ServeSettings, store: SessionStore) -> ServedUpstreams | None:
+def _upstreams(
+    settings: ServeSettings, store: SessionStore, tokens: TokenRegister
+) -> ServedUpstreams | None:
     """Return the upstreams of the settings; None where there are none. Raises `BadSetting`."""
     if not settings.upstreams:
         return None
@@ -302,7 +283,7 @@ def _upstreams(settings: ServeSettings, store: SessionStore) -> ServedUpstreams 
             owner=owner,
             mode=proxy.mode,
             has_tools=proxy.own_tools,
-            is_shared=bool(settings.tokens),
+            is_shared=tokens.is_closed,
         )
 
     return ServedUpstreams(
@@ -345,13 +326,13 @@ def _add_bot(
     gateway.services.append(TelegramService(channel))
 
 
-def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> Any:
+def _mcp_app(workspace_of: Any, settings: ServeSettings) -> Any:
     """MCP over HTTP, where its package is installed; it is imported when a client asks for it."""
     if importlib.util.find_spec("mcp_types") is None:
         return None
     from holdfast.errors import AccessDenied
     from holdfast.surfaces.cli.serve.late_app import late_app
-    from holdfast.surfaces.http.guard import read_headers
+    from holdfast.surfaces.http.admission import client_in
 
     names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
     bare = [*names, *(f"{host}:*" for host in names)]
@@ -362,8 +343,8 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
         from holdfast.surfaces.mcp.transports import http_app
 
         def client_of(request: Any) -> McpClient:
-            client = server.find_client(read_headers(request.scope))
-            if client is None:  # it expired since the server let the request in
+            client = client_in(request.scope)
+            if client is None:  # the server lets no such request in
                 raise AccessDenied(
                     "a valid token is needed", hint="send `Authorization: Bearer TOKEN`"
                 )
