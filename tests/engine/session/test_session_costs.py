@@ -170,7 +170,7 @@ def test_what_is_before_a_cut_leaves_memory() -> None:
 
 def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever plans it before it is stored: the sentences of a long text are found a single time,
-    and let go with the text."""
+    and let go with the text. What was told as it is stays for the next cut, which tells it."""
     found: list[str] = []
     find_spans = pieces.find_spans
 
@@ -191,7 +191,9 @@ def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> No
     session.say("go on")
     told = [text for text in found if len(text) > 10_000]
     assert len(told) == len(set(told)) >= 1
-    assert not session._state.run.cache.scale.texts
+    kept = session._state.run.cache.scale.texts
+    assert kept
+    assert all(len(text) < 10_000 for text in kept)
 
 
 def test_an_old_session_works_no_more_for_a_turn_than_a_young_one() -> None:

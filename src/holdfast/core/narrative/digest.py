@@ -198,8 +198,10 @@ def arguments_text(value: Any) -> str:
 
 def words_of(text: str) -> set[str]:
     """The distinct words of a text; in scripts without spaces, its characters."""
-    if not text.isascii() and _FOREIGN.search(text) is None:  # its other signs part words
-        text = text.encode("ascii", "replace").decode()
+    if not text.isascii():
+        text = text.replace("…", " ")  # the one sign of most texts that were shortened
+        if not text.isascii() and _FOREIGN.search(text) is None:  # its other signs part words
+            text = text.encode("ascii", "replace").decode()
     if text.isascii():
         return set(text.translate(_LOWER).split())
     pattern = _WORD if _UNSPACED.search(text) else _SPACED_WORD

@@ -51,6 +51,8 @@ _EDGE: Final = 1.5
 """So does the first and the last sentence of a text: what it is about, and where it leads."""
 _KNOWN: Final = 0.2
 """A word that an earlier sentence of the text has counts so much."""
+_SHORT_CHARS: Final = 240
+"""The words of a longer text are those of its sentences: it will be shortened, and is read once."""
 _COST_CHARS: Final = 20
 """Each sentence costs so much beside its length, so that shreds do not win."""
 _UNIT: Final = 2.0**40
@@ -82,22 +84,32 @@ class ReadText:
 
     @property
     def words(self) -> set[str]:
-        if self._words is None:
+        if self._words is None and len(self.text) > _SHORT_CHARS:
+            self._words = set().union(*[sentence.news for sentence in self.sentences])
+        elif self._words is None:
             self._words = self._read(self.text)
         return self._words
 
+    def keep_in(self, known: dict[str, str]) -> None:
+        """Let go of the words that other texts have."""
+        self._known = known
+        words = self._words or ()
+        known.update(zip(words, words, strict=True))
+
     def _read(self, text: str) -> set[str]:
-        same = self._known.setdefault
-        return {same(word, word) for word in words_of(text)}
+        words = words_of(text)
+        return set(map(self._known.setdefault, words, words))
 
     @property
     def sentences(self) -> list[SentenceWords]:
         if self._sentences is None:
             self._sentences = []
             seen: set[str] = set()
-            for start, end in find_spans(self.text):
+            spans = find_spans(self.text)
+            for start, end in spans:
                 text = self.text[start:end]
-                words = self._read(text)
+                # The words of a single sentence are those of the text.
+                words = self._words if self._words and len(spans) == 1 else self._read(text)
                 self._sentences.append(
                     SentenceWords((start, end), text, words - seen, words & seen)
                 )
@@ -110,6 +122,16 @@ class ReadTexts(dict[str, ReadText]):
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
+        self.told: set[str] = set()
+        """Texts as a carry-over has them, which the next one reads again."""
+
+    def next(self) -> ReadTexts:
+        """The texts for the next carry-over: those of them that were told as they are."""
+        new = ReadTexts()
+        for text in self.keys() & self.told:
+            found = new[text] = self[text]
+            found.keep_in(new._known)
+        return new
 
     def __missing__(self, text: str) -> ReadText:
         found = self[text] = ReadText(text, self._known)

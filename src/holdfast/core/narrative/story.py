@@ -40,6 +40,8 @@ MARKS: Final[dict[Kind, str]] = {
     "report": "Result: ",
     "program": "Program: ",
 }
+_BARE_MARKS: Final = {kind: mark.rstrip() for kind, mark in MARKS.items()}
+"""A space before a word is a part of it in most vocabularies."""
 _KINDS: Final = {mark: kind for kind, mark in MARKS.items()}
 ARROW: Final = " → "
 FAILED: Final = "failed: "
@@ -332,7 +334,7 @@ def tell(
     lines = [_below(line, root) for line in lines]
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
-    sizes = {at: counter.count(_mark(line, line.text)) + 1 for at, line in users.items()}
+    sizes = {at: _size(line, line.text, counter) for at, line in users.items()}
     tokens = {at: _estimate(lines[at].text, counter) for at in others}
     outcomes = {at: _estimate(text, counter) for at in others if (text := _outcome(lines[at]))}
     wanted = sum(tokens.values()) + sum(outcomes.values()) + _MARK_TOKENS * len(others)
@@ -348,11 +350,11 @@ def tell(
             lines[at] = msgspec.structs.replace(lines[at], outcome=used)
             outcomes[at] = _estimate(used, counter)
     said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth, texts)
-    left = min(rest, room - sum(counter.count(text) + 1 for text in said.values()))
+    left = min(rest, room - _size_of_all(lines, said, counter))
     told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth, texts)}
-    return [told[at] for at in sorted(told)], sum(line.count for line in lines) - sum(
-        lines[at].count for at in told
-    )
+    omitted = sum(line.count for line in lines) - sum(lines[at].count for at in told)
+    texts.told = {_readable(lines[at].kind, text) for at, text in told.items()}
+    return [_mark(lines[at], told[at]) for at in sorted(told)], omitted
 
 
 def _tell_users(
@@ -366,7 +368,7 @@ def _tell_users(
     """The user's messages: whole where they fit, else the longest shortened first, to the sentences
     that tell most."""
     if sum(sizes.values()) <= room:
-        return {at: _mark(line, line.text) for at, line in users.items()}
+        return {at: line.text for at, line in users.items()}
     said = {at: texts[line.text] for at, line in users.items()}
     times = Counted(sentence.text for text in said.values() for sentence in text.sentences)
     orders = {at: rank_spans(text, at, worth, times) for at, text in said.items()}
@@ -377,12 +379,12 @@ def _tell_users(
     for at in least:
         line = users[at]
         chars = len(line.text)
-        text = _mark(line, line.text)
+        text = line.text
         size, most = sizes[at], least[at] + share
         while size > most and chars > 0:
             chars = min(chars * 9 // 10, chars * most // size)
-            text = _mark(line, shorten(line.text, chars, orders[at]))
-            size = counter.count(text) + 1
+            text = shorten(line.text, chars, orders[at])
+            size = _size(line, text, counter)
         if chars > 0:
             told[at] = text
     return told
@@ -461,20 +463,22 @@ def _tell_others(
         taken = sum(_call_tokens(len(lines[at].text), tokens[at], cap) for at in calls)
         level = _level(rooms, aim - taken)
         told = _write(lines, calls, rooms, cap, level, worth, texts)
-        size = sum(counter.count(text) + 1 for text in told.values())
+        size = _size_of_all(lines, told, counter)
         if size > room:  # counts of pieces are not quite those of the whole
             aim = min(aim - 1, int(aim * room / size * 0.98))
         else:
             return told
-    return _newest(told, room, counter)
+    return _newest(lines, told, room, counter)
 
 
 def _text_of(line: StoryLine) -> str:
     """Return the text of a line; of a call the start, without the name of its tool, which says
     nothing."""
-    if line.kind != "call":
-        return line.text
-    return line.text[:_CALL_CHARS].partition(" ")[2]
+    return _readable(line.kind, line.text)
+
+
+def _readable(kind: Kind, text: str) -> str:
+    return text if kind != "call" else text[:_CALL_CHARS].partition(" ")[2]
 
 
 def _share_of_news(said: Sequence[set[str]], at: int, worth: Worth) -> float:
@@ -508,11 +512,13 @@ def _find_used(
     return shorten(result.text, _LONG_CHARS, sorted(ranked)) if ranked else ""
 
 
-def _newest(told: dict[int, str], room: int, counter: Counter) -> dict[int, str]:
+def _newest(
+    lines: Sequence[StoryLine], told: dict[int, str], room: int, counter: Counter
+) -> dict[int, str]:
     """As many of the newest lines as fit."""
     kept = {}
     for at in sorted(told, reverse=True):
-        room -= counter.count(told[at]) + 1
+        room -= _size(lines[at], told[at], counter)
         if room < 0:
             break
         kept[at] = told[at]
@@ -624,14 +630,14 @@ def _write(
         elif item.part == "call":
             more[item.line] = chars
         else:
-            told[item.line] = _mark(line, _short(texts[line.text], chars, item, worth))
+            told[item.line] = _short(texts[line.text], chars, item, worth)
     for at in calls:
         line = lines[at]
         text = cut(line.text, cap + more.get(at, 0), keep="head", marker=ellipsis).text
         if line.count > 1:
             text += f" ×{line.count}"
         text += _tell_outcome(line, outcomes.get(at, ""))
-        told[at] = f"{MARKS['call']}{' '.join(text.split())}"
+        told[at] = " ".join(text.split())
     return told
 
 
@@ -656,9 +662,22 @@ def _outcome(line: StoryLine) -> str:
     return "" if line.is_refused else line.outcome
 
 
+def _size(line: StoryLine, text: str, counter: Counter) -> int:
+    """The tokens of a line with a text. The text is counted without its mark, as the record was
+    that it is of, or the carry-over before: most are counted once."""
+    return counter.count(text) + counter.count(_BARE_MARKS[line.kind]) + 1
+
+
+def _size_of_all(lines: Sequence[StoryLine], told: dict[int, str], counter: Counter) -> int:
+    return sum([_size(lines[at], text, counter) for at, text in told.items()])
+
+
 def _mark(line: StoryLine, text: str) -> str:
     """A line with its mark; a line of the text that looks like another's is set in."""
-    return f"{MARKS[line.kind]}{_UNSAFE_LINE.sub(' ', text) if _UNSAFE_LINE.search(text) else text}"
+    if line.kind != "call":
+        find = _UNSAFE_LINE.search if "\n" in text else _UNSAFE_LINE.match
+        text = _UNSAFE_LINE.sub(" ", text) if find(text) else text
+    return f"{MARKS[line.kind]}{text}"
 
 
 def _below(line: StoryLine, root: str) -> StoryLine:

@@ -277,6 +277,10 @@ class Superseded(NamedTuple):
     """They show only files that were changed since: the change is in view, the rest may still be
     of use."""
 
+    def has(self, index: int) -> bool:
+        """Return whether later steps replaced the results of a step."""
+        return index in self.again or index in self.outdated
+
 
 def find_superseded(units: Sequence[ContextUnit], first: int) -> Superseded:
     """Return the steps from `first` on whose results were replaced by later ones."""
@@ -471,9 +475,17 @@ class ViewDraft:
         unit, size = self.units[index], self.sizes[index]
         if is_allowed is None or unit.is_user or not (is_superseded or quiet > quiet_after):
             return StepSize(size, quiet=quiet)
+        trim, clear = self.frees_by_pruning(index, is_allowed)
+        return StepSize(size, trim, clear, quiet, is_superseded)
+
+    def frees_by_pruning(
+        self, index: int, is_allowed: Callable[[MessagePart], bool]
+    ) -> tuple[int, int]:
+        """Return the tokens that trimming and clearing the results of a step would free."""
+        unit, size = self.units[index], self.sizes[index]
         trim = size - self._size_with(unit, Form("trim"), is_allowed)
         clear = size - self._size_with(unit, Form("clear"), is_allowed)
-        return StepSize(size, max(0, trim), max(0, clear), quiet, is_superseded)
+        return max(0, trim), max(0, clear)
 
     def _size_with(
         self, unit: ContextUnit, form: Form, is_allowed: Callable[[MessagePart], bool]

@@ -22,7 +22,7 @@ from holdfast.core.projection.draft import (
     quiet_steps,
     release,
 )
-from holdfast.core.projection.policy import StepSize, choose
+from holdfast.core.projection.policy import StepSize, choose, least_pruned
 from holdfast.core.projection.prune import chars_of, clear
 from holdfast.core.projection.sizes import water_level
 from holdfast.core.projection.units import is_opaque
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.models.window import Budget
-    from holdfast.core.projection.draft import ViewDraft
+    from holdfast.core.projection.draft import Superseded, ViewDraft
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
     from holdfast.core.projection.request import Pressure
     from holdfast.core.projection.units import ContextUnit, MessagePart
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _EMPTY_SHARE: Final = 12
 """If more than this part of the room stays empty after a cut, the unit before it is shortened to
 fill it."""
+_SLACK_SHARE: Final = 8
+"""Of the tokens that a carry-over may take, the part that may stay empty."""
 _MINIMAL_CHARS: Final = 240
 """Characters kept of each part of the newest step when there is room for nothing else."""
 _PIN_TOKENS: Final = 120
@@ -70,8 +72,14 @@ def advise(
         return
     is_allowed = prunable_results(policy)
     first = draft.start  # the policy counts from the first unit that is still there
+    superseded = find_superseded(draft.units, first)
+    least = least_pruned(
+        draft.total, budget=budget.tokens, cache=cache, policy=policy, in_loop=in_loop
+    )
     decision = choose(
-        _step_sizes(draft, policy, is_allowed),
+        _step_sizes(draft, policy, is_allowed, superseded)
+        if _can_free(draft, policy, is_allowed, superseded, least)
+        else list(map(StepSize, draft.sizes[first:])),
         budget=budget.tokens,
         cache=cache,
         policy=policy,
@@ -113,14 +121,16 @@ def _may_act(
 
 
 def _cut_and_fill(draft: ViewDraft, start: int, policy: Policy, budget: int) -> None:
-    """Cut before `start`, or earlier where the carry-over leaves room for more.
+    """Cut before `start`, or earlier where the carry-over leaves room for more: little room is not
+    worth making it again.
 
     A unit that is too large for what is left is kept shortened, rather than left out beside an
     empty window.
     """
     carry_tokens, room = policy.carry_cap(budget), policy.keeps(budget)
     left = room - draft.size_after_cut(start, carry_tokens)
-    while start - 1 > draft.start and draft.sizes[start - 1] <= left:
+    is_slack = left <= carry_tokens // _SLACK_SHARE
+    while not is_slack and start - 1 > draft.start and draft.sizes[start - 1] <= left:
         start -= 1
         left -= draft.sizes[start]
     is_empty = left > room // _EMPTY_SHARE and start > draft.start
@@ -189,13 +199,41 @@ def _is_worth_it(draft: ViewDraft, decision: Decision, carry_tokens: int) -> boo
     return start is None or draft.frees(draft.start + start) > carry_tokens
 
 
+def _can_free(
+    draft: ViewDraft,
+    policy: Policy,
+    is_allowed: Callable[[MessagePart], bool],
+    superseded: Superseded,
+    least: float,
+) -> bool:
+    """Return whether pruning could free `least` tokens, if all that may be old enough is cleared.
+    The results themselves are the first bound; each step that is looked at makes it closer."""
+    prunes, age = prunable(draft, policy), 0
+    bounds: dict[int, int] = {}
+    for index in range(len(draft.units) - 1, draft.start - 1, -1):
+        unit = draft.units[index]
+        if index in prunes and (age > policy.quiet_steps or superseded.has(index)):
+            results = [draft.tokens_of_part(part) for part in unit.parts if is_allowed(part)]
+            bounds[index] = sum(results) + 1
+        age += not unit.is_user
+    most = sum(bounds.values())
+    for index, bound in bounds.items():
+        if most < least:
+            break
+        most -= bound - max(draft.frees_by_pruning(index, is_allowed))
+    return most >= least
+
+
 def _step_sizes(
-    draft: ViewDraft, policy: Policy, is_allowed: Callable[[MessagePart], bool]
+    draft: ViewDraft,
+    policy: Policy,
+    is_allowed: Callable[[MessagePart], bool],
+    superseded: Superseded,
 ) -> list[StepSize]:
     """The units that are left, as the policy sees them; what pruning frees where it can matter."""
     prunes = prunable(draft, policy)
     first = draft.start
-    quiet, superseded = quiet_steps(draft, first), find_superseded(draft.units, first)
+    quiet = quiet_steps(draft, first)
     return [
         draft.step_size(
             index,

@@ -247,6 +247,20 @@ def choose(
     return None
 
 
+def least_pruned(
+    total: int, *, budget: int, cache: PromptCache, policy: Policy, in_loop: bool
+) -> float:
+    """Return the tokens that pruning has to free: where it cannot, `choose` does not ask what it
+    would free."""
+    if total > policy.full_at(budget, in_loop=in_loop):
+        return _enough(budget, total - policy.flush_at(budget))
+    return math.inf if cache.is_cold and total > policy.cold_cut * budget else 0
+
+
+def _enough(budget: int, over: int) -> int:
+    return max(int(_ENOUGH * budget), over)
+
+
 def _over_step(cache: PromptCache, total: int) -> int:
     """Return the tokens by which a request is too near to a step in the price."""
     step = cache.step_tokens
@@ -269,7 +283,7 @@ def _for_room(
     The prefix is written again in any case, so all that was not used for long is shortened: the
     next epoch begins later. Where that is too little, what was trimmed is cleared.
     """
-    enough = max(int(_ENOUGH * budget), over)
+    enough = _enough(budget, over)
     for most in (None, enough):
         pruned = _prune(steps, policy, policy.quiet_steps, most)
         if pruned.frees >= enough:

@@ -89,7 +89,8 @@ class Scale:
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._names: dict[int, tuple[Record, frozenset[str]]] = {}
         self.texts = ReadTexts()
-        """The texts that a cut tells, as they were read, until it is stored."""
+        """The texts that a cut tells, as they were read, until it is stored; those that it told as
+        they are, until the next one is."""
 
     def names(self, record: Record) -> frozenset[str]:
         """Return every name in a message or a result, and in the arguments of calls."""
@@ -163,7 +164,7 @@ class Scale:
         self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
         self._digests = {at: it for at, it in self._digests.items() if at in here}
         self._names = {at: it for at, it in self._names.items() if at in here}
-        self.texts = ReadTexts()
+        self.texts = self.texts.next()
 
     def base(self, model: str) -> Calibration:
         """Return the starting correction for a model."""
