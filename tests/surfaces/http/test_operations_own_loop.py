@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
 import pytest
-from tests.engine.proxy.conversations import DIALECTS, PATHS
+from tests.engine.proxy.conversations import DIALECTS, path_for
 from tests.surfaces.http.real import ServeProcess
 from tests.surfaces.http.servers import serving
 
@@ -58,13 +58,21 @@ def read(part: int) -> str:
     return "\n".join(f"part {part}, line {line}" for line in range(300))
 
 
-def call_provider(provider: Loopback, dialect: str, request: Json) -> tuple[int, Any]:
-    """Send a request as it is, and return status and JSON."""
+def call_provider(
+    provider: Loopback, dialect: str, request: Json, *, is_streamed: bool = False
+) -> tuple[int, Any]:
+    """Send a request as it is, and return status and JSON, or status and the events of a stream."""
+    path = path_for(dialect, is_streamed=is_streamed)
+    if is_streamed and dialect != "gemini":
+        request = {**request, "stream": True}
     data = json.dumps(request).encode()
     headers = {"Content-Type": "application/json", "anthropic-version": "2023-06-01"}
-    asked = urllib.request.Request(f"{provider.url}{PATHS[dialect]}", data, headers)
+    asked = urllib.request.Request(f"{provider.url}{path}", data, headers)
     try:
         with urllib.request.urlopen(asked) as answer:
+            if is_streamed:
+                lines = answer.read().split(b"\n")
+                return answer.status, [json.loads(x[6:]) for x in lines if x[:7] == b"data: {"]
             return answer.status, json.load(answer)
     except HTTPError as error:
         with error:
@@ -73,7 +81,7 @@ def call_provider(provider: Loopback, dialect: str, request: Json) -> tuple[int,
 
 class LoopClient:
     """A loop as a program in any language writes it. Every request is made twice: what got no
-    answer is sent again."""
+    answer is sent again. Every second reply comes as a stream."""
 
     def __init__(self, post: Post, provider: Loopback, dialect: str) -> None:
         self.post = post
@@ -124,7 +132,11 @@ class LoopClient:
             if between is not None:
                 await between()
             status, answer = await asyncio.to_thread(
-                call_provider, self.provider, self.dialect, prepared["request"]
+                call_provider,
+                self.provider,
+                self.dialect,
+                prepared["request"],
+                is_streamed=self.replies % 2 == 1,
             )
             if status == 200:
                 break

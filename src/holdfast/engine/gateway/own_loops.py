@@ -87,7 +87,7 @@ class ClientLoop:
         self.prepared = found.plan.origin.messages
         return found
 
-    def record(self, reply: Json, prepared: str, name: str) -> Reply:
+    def record(self, reply: Json | list[Json], prepared: str, name: str) -> Reply:
         """Store the reply to a request. One that is no longer what the log leads to was sent by a
         process before this one; the reply is stored, and its reasoning is bound to nothing."""
         if prepared and prepared != self.prepared:
@@ -100,8 +100,8 @@ class ClientLoop:
         extra = {**read.extra, **({"key": name} if name else {})}
         return self.session.own_loop.record(replace(read, extra=extra))
 
-    def read(self, reply: Json) -> Reply:
-        """Read a provider's answer."""
+    def read(self, reply: Json | list[Json]) -> Reply:
+        """Read a provider's answer, or the events of its stream."""
         return read_reply(reply, self._target)
 
     def records(self, count: int) -> Iterator[Record]:

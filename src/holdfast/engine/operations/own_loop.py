@@ -219,7 +219,10 @@ class RecordReply(LiveOperation[RecordedReply], frozen=True):
     right = "write"
     session_key: SessionName
     model: _OwnModel
-    reply: Annotated[dict[str, Any], Meta(description="The JSON that the provider answered with.")]
+    reply: Annotated[
+        dict[str, Any] | list[dict[str, Any]],
+        Meta(description="The JSON that the provider answered with, or the events of its stream."),
+    ]
     prepared: Annotated[
         str, Meta(description="The name of the request, as it was prepared.", max_length=200)
     ] = ""

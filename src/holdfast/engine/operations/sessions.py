@@ -12,7 +12,7 @@ from msgspec import Meta
 from holdfast.core.history.answers import Result
 from holdfast.core.log.ids import SessionKey, check_name, free_key
 from holdfast.core.log.listing import check_label
-from holdfast.core.log.records import Label
+from holdfast.core.log.records import Label, to_json
 from holdfast.core.log.refs import restore
 from holdfast.core.owners import ANY_OWNER, AnyOwner, Owner, is_wanted, owner_of, row_text
 from holdfast.core.parameters import (
@@ -144,7 +144,7 @@ class SessionErasure(ErasureReport, Result, frozen=True, kw_only=True, rename=No
 
 
 class LoggedRecord(Result, frozen=True):
-    """A record of a session. It has the other fields of its type, which docs/records.md lists."""
+    """A record of a session. It has the other fields of its type."""
 
     type: str
     """The type of the record."""
@@ -376,7 +376,7 @@ class ReadRecord(Operation[LoggedRecord], frozen=True):
         key, reason = workspace.resolve(self.session_key)
         store = workspace.store
         found = restore(store.find(key, self.record), payload_of(store.blobs))
-        shown: Any = {"type": found.kind, **msgspec.to_builtins(found)}
+        shown: Any = to_json(found)
         return GivenReply(workspace.mask(shown), reason, is_masked=True)
 
 

@@ -7,11 +7,14 @@ misses no record. Pieces of a reply have no id: the record that follows has all 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_type_hints
 
 import msgspec
 
+from holdfast.core.failures.classify import Failure
 from holdfast.core.flow import events as flow_events
+from holdfast.core.log.records import to_json
+from holdfast.core.models.messages import ToolCall
 from holdfast.core.models.replies import Delta
 from holdfast.core.owners import ANY_OWNER, is_wanted, owner_of
 from holdfast.engine.gateway.gateway import MessageChanged
@@ -51,22 +54,25 @@ _SHOWN: Final = (
 """Events that are sent by their name; the records have the rest."""
 
 
-class TurnEvent(Given, frozen=True):
-    """A step of a turn. It has the other fields of its event, which docs/events.md lists."""
+def _named(kind: Any) -> type:
+    """Return an event with its name among its fields, as a client gets it."""
+    hints = get_type_hints(kind, localns={"Failure": Failure, "ToolCall": ToolCall})
+    required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
+    defaults = [(each,) for each in kind.__struct_defaults__]
+    given = [*[()] * required, *defaults]
+    return msgspec.defstruct(
+        kind.__name__,
+        [(name, hints[name], *default) for name, default in zip(hints, given, strict=True)],
+        frozen=True,
+        module=kind.__module__,
+        namespace={"__doc__": kind.__doc__},
+        tag_field="event",
+        tag=kind.__name__,
+    )
 
-    event: Literal[
-        "TurnStarted",
-        "TurnFailed",
-        "TurnCancelled",
-        "CallStarted",
-        "CallFailed",
-        "ToolStarted",
-        "ToolFinished",
-        "CompactionStarted",
-        "SessionReset",
-        "TurnWaiting",
-    ]
-    """The name of the event."""
+
+TurnEvent: Final[Any] = Union[tuple(map(_named, _SHOWN))]  # noqa: UP007  (made of a tuple)
+"""A step of a turn."""
 
 
 class StreamIdle(Given, frozen=True):
@@ -119,7 +125,7 @@ class SessionStream:
         """Yield events until the client goes away."""
         gateway, quiet = self._call.gateway, 0.0
         with gateway.live.watch(self._key) as watcher:
-            yield b"retry: 1000\n\n"
+            yield _begin(self._last)
             while not gateway.live.is_closed:
                 try:
                     records = await run_in_thread(self._read_records)
@@ -154,9 +160,8 @@ class SessionStream:
         return [data for piece in pieces for data in self._piece(piece)]
 
     def _record(self, record: Record) -> bytes:
-        value = {"type": record.kind, **msgspec.to_builtins(record)}
         self._last = record.id
-        return _event("record", self._call.workspace.mask(value), record.id)
+        return _event("record", self._call.workspace.mask(to_json(record)), record.id)
 
     def _piece(self, piece: Any) -> list[bytes]:
         if isinstance(piece, Delta):
@@ -225,10 +230,18 @@ async def _states(call: HttpCall) -> AsyncIterator[bytes]:
             await asyncio.sleep(0)
 
 
+def _begin(event_id: str) -> bytes:
+    """Say where the stream begins: a client that loses it before the first record goes on there."""
+    return f"{_id_line(event_id)}retry: 1000\n\n".encode()
+
+
 def _event(name: str, value: Any, event_id: str = "") -> bytes:
     data = msgspec.json.encode(value)
-    head = f"id: {event_id}\n" if event_id and event_id.isprintable() else ""
-    return f"{head}event: {name}\ndata: ".encode() + data + b"\n\n"
+    return f"{_id_line(event_id)}event: {name}\ndata: ".encode() + data + b"\n\n"
+
+
+def _id_line(event_id: str) -> str:
+    return f"id: {event_id}\n" if event_id and event_id.isprintable() else ""
 
 
 ROUTES: Final = (

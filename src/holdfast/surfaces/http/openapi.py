@@ -8,15 +8,17 @@ import re
 import sys
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 import msgspec.inspect
 
 from holdfast import __version__
+from holdfast.core.log.records import Record, Unknown
 from holdfast.core.parameters import Name
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.operations.operation import describe
+from holdfast.engine.operations.sessions import LoggedRecord
 from holdfast.surfaces.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
 from holdfast.surfaces.http.route import JsonObject, NoQuery
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import Route
 
 _REF: Final = "#/components/schemas/{name}"
+_RESPONSE: Final = "#/components/responses/{number}"
 _EVERYWHERE: Final = (400, 401, 403, 404, 405, 413, 421, 429, 503)
 _PATH_ITEM: Final = lazy_pattern(r"{(\w+)(:path)?}")
 _NAME: Final[Json] = msgspec.json.schema(Name)
@@ -50,8 +53,11 @@ def document(routes: Sequence[Route]) -> Json:
     for component in components.values():
         _without_prefixes(component)
     known = dict(zip([ProblemDetails, *types], schemas, strict=True))
-    for kind in _structs_in(types):
+    for kind in _structs_in([ProblemDetails, *types]):
         _describe(components[kind.__name__].get("properties", {}), kind)
+    for kind in _structs_in([each for route in routes for each in _answers_of(route)]):
+        _require_all(components[kind.__name__], kind)
+    _type_records(components)
     paths: Json = {}
     for route in routes:
         path = _PATH_ITEM.sub(r"{\1}", route.path)
@@ -66,9 +72,40 @@ def document(routes: Sequence[Route]) -> Json:
         "paths": paths,
         "components": {
             "schemas": components,
+            "responses": {str(number): _problem(number, known) for number in TITLES},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],
+    }
+
+
+def _require_all(schema: Json, kind: type) -> None:
+    """Say that an answer has all its fields, but those that may be unset."""
+    if kind.__struct_config__.omit_defaults:  # type: ignore[attr-defined]
+        return
+    fields = msgspec.structs.fields(kind)
+    unset = {field.encode_name for field in fields if field.default is msgspec.UNSET}
+    schema["required"] = [name for name in schema.get("properties", ()) if name not in unset]
+
+
+def _type_records(components: Json) -> None:
+    """Say which fields a record of each type has, beside those that other writers gave it."""
+    template = _REF.format(name="{name}Record")
+    kinds = [kind for kind in get_args(Record) if kind is not Unknown]
+    refs, found = msgspec.json.schema_components(kinds, ref_template=template)
+    for kind in _structs_in(kinds):
+        schema = found[kind.__name__]
+        _describe(schema["properties"], kind)
+        del schema["properties"]["$extra"]
+        schema["additionalProperties"] = True
+        schema["required"] += ["id"] if "id" in schema["properties"] else []
+        components[f"{kind.__name__}Record"] = schema
+    other = f"Other{LoggedRecord.__name__}"
+    components[other] = {**components[LoggedRecord.__name__], "title": other}
+    components[LoggedRecord.__name__] = {
+        "title": LoggedRecord.__name__,
+        "description": inspect.getdoc(LoggedRecord),
+        "anyOf": [*refs, {"$ref": _REF.format(name=other)}],
     }
 
 
@@ -105,7 +142,7 @@ def _structs_in(types: Sequence[Any]) -> list[type]:
             case _:  # it holds no struct of ours
                 pass
 
-    for kind in msgspec.inspect.multi_type_info([ProblemDetails, *types]):
+    for kind in msgspec.inspect.multi_type_info(types):
         look(kind)
     return [*found]
 
@@ -115,6 +152,9 @@ def _describe(properties: Json, kind: type) -> None:
     words: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         words |= _words_in(owner.__module__).get(owner.__name__, {})
+    tag = kind.__struct_config__.tag_field  # type: ignore[attr-defined]
+    if tag in properties:
+        properties[tag].setdefault("description", "The name of this kind.")
     for field in msgspec.structs.fields(kind):
         if field.name in words and "$ref" not in properties[field.encode_name]:
             properties[field.encode_name].setdefault("description", words[field.name])
@@ -143,11 +183,14 @@ def _words_in(module: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def _types_of(route: Route) -> list[Any]:
+def _answers_of(route: Route) -> list[Any]:
     kinds = [route.answer] if not isinstance(route.answer, str) else []
+    return [*kinds, *route.events.values()]
+
+
+def _types_of(route: Route) -> list[Any]:
     return [
-        *kinds,
-        *route.events.values(),
+        *_answers_of(route),
         route.query,
         *([route.body] if route.body is not None else []),
     ]
@@ -248,14 +291,18 @@ def _query_parameters(route: Route, known: dict[Any, Json], components: Json) ->
 
 
 def _responses(route: Route, known: dict[Any, Json]) -> Json:
-    problem = {MEDIA_TYPE: {"schema": known[ProblemDetails]}}
     numbers = sorted({*_EVERYWHERE, *route.problems, *([415, 422] if route.body else [])})
     good = {"description": route.summary, "content": _content(route, known)}
     statuses = [route.status, *([route.other_status] if route.other_status else [])]
     return {
         **{str(number): good for number in statuses},
-        **{str(number): {"description": TITLES[number], "content": problem} for number in numbers},
+        **{str(number): {"$ref": _RESPONSE.format(number=number)} for number in numbers},
     }
+
+
+def _problem(number: int, known: dict[Any, Json]) -> Json:
+    content = {MEDIA_TYPE: {"schema": known[ProblemDetails]}}
+    return {"description": TITLES[number], "content": content}
 
 
 def _content(route: Route, known: dict[Any, Json]) -> Json:
