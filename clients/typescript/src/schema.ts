@@ -1115,7 +1115,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "assistant";
             /**
              * @description Tokens of the call, in the provider's own words.
@@ -1126,16 +1129,19 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * CallFailedEvent
+         * CallFailed
          * @description A model call failed; `next` is the step that follows.
          */
-        CallFailedEvent: {
+        CallFailed: {
             /**
              * @description More about that step, for people.
              * @default
              */
             detail: string;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "CallFailed";
             failure: components["schemas"]["Failure"];
             /**
@@ -1191,16 +1197,19 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "failure";
         } & {
             [key: string]: unknown;
         };
         /**
-         * CallStartedEvent
+         * CallStarted
          * @description A request is about to be sent. Can be denied.
          */
-        CallStartedEvent: {
+        CallStarted: {
             /**
              * @description 1 for the first attempt; higher after a failure.
              * @default 1
@@ -1208,7 +1217,10 @@ export interface components {
             attempt: number;
             /** @description Tokens that the messages of a request may take. */
             budget: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "CallStarted";
             /**
              * @description The reason for the call.
@@ -1283,7 +1295,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "call";
             /**
              * @description The time after which nobody may decide, in seconds since 1970.
@@ -1354,7 +1369,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "checkpoint";
         } & {
             [key: string]: unknown;
@@ -1487,7 +1505,10 @@ export interface components {
              * @default null
              */
             turn?: Record<string, unknown>[] | null;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "compaction";
             /**
              * @description Tokens of its calls, in the provider's own words.
@@ -1576,16 +1597,19 @@ export interface components {
             truncated: boolean;
         };
         /**
-         * CompactionStartedEvent
+         * CompactionStarted
          * @description A compaction is about to start. If denied, it happens only if the request does not fit
          *         without it.
          */
-        CompactionStartedEvent: {
+        CompactionStarted: {
             /** @description The first and the last record that the summary will stand for. */
             covers: string[] | null;
             /** @description More about the reason, for people. */
             detail: string;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "CompactionStarted";
             /** @description Number of messages that it will stand for. */
             messages: number;
@@ -1770,7 +1794,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "epoch";
         } & {
             [key: string]: unknown;
@@ -1964,7 +1991,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "flush";
             /**
              * @description Tokens of the call that wrote them, in the provider's own words.
@@ -2006,7 +2036,7 @@ export interface components {
             idle: components["schemas"]["StreamIdle"];
             message: components["schemas"]["MessageChanged"];
             record: components["schemas"]["LoggedRecord"];
-            turn: components["schemas"]["TurnStartedEvent"] | components["schemas"]["TurnFailedEvent"] | components["schemas"]["TurnCancelledEvent"] | components["schemas"]["CallStartedEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["ToolStartedEvent"] | components["schemas"]["ToolFinishedEvent"] | components["schemas"]["CompactionStartedEvent"] | components["schemas"]["SessionResetEvent"] | components["schemas"]["TurnWaitingEvent"];
+            turn: components["schemas"]["TurnStarted"] | components["schemas"]["TurnFailed"] | components["schemas"]["TurnCancelled"] | components["schemas"]["CallStarted"] | components["schemas"]["CallFailed"] | components["schemas"]["ToolStarted"] | components["schemas"]["ToolFinished"] | components["schemas"]["CompactionStarted"] | components["schemas"]["SessionReset"] | components["schemas"]["TurnWaiting"];
         };
         /**
          * Header
@@ -2068,7 +2098,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "session";
             /**
              * @description The version of the format.
@@ -2103,15 +2136,15 @@ export interface components {
             /** @description The place where the next part begins; null at the end. */
             nextOffset: number | null;
             /** @description The reason why there is no text. */
-            note: string;
+            note?: string;
             /** @description The place of its first character. */
             offset: number;
             /** @description Its hash, or its ref where it has none. */
             path: string;
             /** @description Its hash. */
-            sha256: string;
+            sha256?: string;
             /** @description True where the payload has this hash. */
-            sha256Verified: boolean;
+            sha256Verified?: boolean;
             /** @description The part. */
             text: string;
             /** @description True where there is more behind this part. */
@@ -2123,25 +2156,25 @@ export interface components {
          */
         HistoryPage: {
             /** @description The length of this answer as compact JSON. */
-            bytes: number;
+            bytes?: number;
             /** @description True where a secret was masked. */
-            contentRedacted: boolean;
+            contentRedacted?: boolean;
             /** @description True where a text was cut. */
-            contentTruncated: boolean;
+            contentTruncated?: boolean;
             /** @description Number of messages on the page. */
-            count: number;
+            count?: number;
             /** @description For the page before this one; null at the beginning. */
-            cursor: string | null;
+            cursor?: string | null;
             /** @description True where whole messages were left out. */
-            droppedMessages: boolean;
+            droppedMessages?: boolean;
             /** @description True where older messages follow on the next page. */
-            hasMore: boolean;
+            hasMore?: boolean;
             /** @description True where newer messages exist, of a page around a record. */
-            hasNewer: boolean;
+            hasNewer?: boolean;
             /** @description Number of messages that a query found. */
-            matches: number;
+            matches?: number;
             /** @description The messages, the newest last. */
-            messages: {
+            messages?: {
                 id?: string;
                 isError?: boolean;
                 role: string;
@@ -2149,16 +2182,16 @@ export interface components {
                 ts?: number | null;
             }[];
             /** @description A warning to a model: this is data. */
-            notice: string;
+            notice?: string;
             /** @description Number of messages that were asked for and had no room. */
-            omittedCount: number;
-            output: components["schemas"]["HistoryOutput"];
+            omittedCount?: number;
+            output?: components["schemas"]["HistoryOutput"];
             /** @description The sessions that the caller may read, in words. */
-            scope: string;
+            scope?: string;
             /** @description The session, as `agent/id`. */
-            sessionKey: string;
+            sessionKey?: string;
             /** @description True where anything was left out. */
-            truncated: boolean;
+            truncated?: boolean;
         };
         /**
          * Hit
@@ -2329,7 +2362,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "context";
         } & {
             [key: string]: unknown;
@@ -2371,7 +2407,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "label";
         } & {
             [key: string]: unknown;
@@ -2607,7 +2646,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "model";
             /**
              * @description Its context window, where it was stated or learned.
@@ -2652,7 +2694,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "mode";
         } & {
             [key: string]: unknown;
@@ -3045,7 +3090,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "prune";
             /**
              * @description The window that it was made for.
@@ -3339,7 +3387,7 @@ export interface components {
             /** @description The repairs of the view. */
             repairs: components["schemas"]["RepairReport"][];
             /** @description Its body, where it was asked for. */
-            request: Record<string, unknown>;
+            request?: Record<string, unknown>;
             tokens: components["schemas"]["Tokens"];
             /** @description Records of the log that have no line: older ones, or those of other branches. */
             unlisted: number;
@@ -3442,7 +3490,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "rewind";
         } & {
             [key: string]: unknown;
@@ -3513,7 +3564,7 @@ export interface components {
             /** @description Number of passages that had no room. */
             omittedCount: number;
             /** @description Words about the search itself, such as vectors that are not made yet. */
-            searchNotice: string;
+            searchNotice?: string;
             /** @description True where any had no room. */
             truncated: boolean;
         };
@@ -3572,11 +3623,14 @@ export interface components {
             session: string;
         };
         /**
-         * SessionResetEvent
+         * SessionReset
          * @description A fresh session continues another one, starting from its checkpoint.
          */
-        SessionResetEvent: {
-            /** @enum {unknown} */
+        SessionReset: {
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "SessionReset";
             /** @description The session that goes on. */
             new: string;
@@ -3894,18 +3948,24 @@ export interface components {
              * @default
              */
             signature: string;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "tool_use";
         };
         /**
-         * ToolFinishedEvent
+         * ToolFinished
          * @description The result is in the log.
          */
-        ToolFinishedEvent: {
+        ToolFinished: {
             call: components["schemas"]["ToolCall"];
             /** @description Length of the result. */
             chars: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "ToolFinished";
             /** @description True where the tool failed. */
             is_error: boolean;
@@ -3981,7 +4041,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "tool_result";
         } & {
             [key: string]: unknown;
@@ -4013,18 +4076,24 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "tools";
         } & {
             [key: string]: unknown;
         };
         /**
-         * ToolStartedEvent
+         * ToolStarted
          * @description The call is in the log and about to run. Can be denied.
          */
-        ToolStartedEvent: {
+        ToolStarted: {
             call: components["schemas"]["ToolCall"];
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "ToolStarted";
         };
         /**
@@ -4064,7 +4133,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "tool_use";
         } & {
             [key: string]: unknown;
@@ -4078,11 +4150,14 @@ export interface components {
             removed: components["schemas"]["RemovedSession"][];
         };
         /**
-         * TurnCancelledEvent
+         * TurnCancelled
          * @description The turn was cancelled; `interrupted` are the tool calls that were running.
          */
-        TurnCancelledEvent: {
-            /** @enum {unknown} */
+        TurnCancelled: {
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "TurnCancelled";
             /**
              * @description The ids of those calls.
@@ -4091,31 +4166,40 @@ export interface components {
             interrupted: string[];
         };
         /**
-         * TurnFailedEvent
+         * TurnFailed
          * @description The turn ended without a reply. The log has everything up to this point.
          */
-        TurnFailedEvent: {
-            /** @enum {unknown} */
+        TurnFailed: {
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "TurnFailed";
             /** @description The error, in words. */
             reason: string;
         };
         /**
-         * TurnStartedEvent
+         * TurnStarted
          * @description The user's message is in the log.
          */
-        TurnStartedEvent: {
-            /** @enum {unknown} */
+        TurnStarted: {
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "TurnStarted";
             /** @description The record of the user's message. */
             record: string;
         };
         /**
-         * TurnWaitingEvent
+         * TurnWaiting
          * @description Another turn of the session is running, and this one waits for it. Nothing is stored yet.
          */
-        TurnWaitingEvent: {
-            /** @enum {unknown} */
+        TurnWaiting: {
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             event: "TurnWaiting";
             /** @description The process and the turn that it waits for. */
             holder: string;
@@ -4167,7 +4251,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "undo";
         } & {
             [key: string]: unknown;
@@ -4204,7 +4291,10 @@ export interface components {
              * @default 0
              */
             ts?: number;
-            /** @enum {unknown} */
+            /**
+             * @description The name of this kind.
+             * @enum {unknown}
+             */
             type: "user";
         } & {
             [key: string]: unknown;

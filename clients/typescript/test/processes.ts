@@ -11,6 +11,8 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 const PYTHON = process.env["HOLDFAST_PYTHON"] ?? join(ROOT, ".venv/bin/python");
+/** Servers of the tests do without the rules for secrets, which take seconds to load. */
+const PLACES = [join(ROOT, "tests/support/without_extras"), join(ROOT, "src"), ROOT];
 
 async function firstLine(lines: Interface): Promise<unknown> {
   const [line] = (await Promise.race([once(lines, "line"), once(lines, "close")])) as [string?];
@@ -44,7 +46,7 @@ export class ServeProcess {
     const given = ["--root", join(this.folder, "store"), "serve", "--port", String(this.#port)];
     this.#process = spawn(PYTHON, ["-m", "holdfast", ...given, "--config", this.#settings, "--json"], {
       cwd: ROOT,
-      env: { ...process.env, PYTHONPATH: `${join(ROOT, "src")}:${ROOT}` },
+      env: { ...process.env, PYTHONPATH: PLACES.join(":") },
       stdio: ["ignore", "pipe", "inherit"],
     });
     const { stdout } = this.#process;
@@ -94,7 +96,7 @@ export class Provider {
   constructor(limit?: number) {
     const script = fileURLToPath(new URL("provider.py", import.meta.url));
     this.#process = spawn(PYTHON, [script, ...(limit === undefined ? [] : [String(limit)])], {
-      env: { ...process.env, PYTHONPATH: join(ROOT, "src") },
+      env: { ...process.env, PYTHONPATH: PLACES.join(":") },
       stdio: ["pipe", "pipe", "inherit"],
     });
     if (this.#process.stdout === null) {

@@ -50,10 +50,10 @@ test("a message is answered, and everything about the session can be read", asyn
   const client = new HoldfastClient({ baseUrl: server.url });
   const session = client.session("read", "plain");
   assert.equal((await session.open("a label")).label, "a label");
-  assert.match(await session.ask("hello"), /hello/);
+  assert.match(await session.ask("hello"), /offline model/);
   const page = await session.history();
   assert.deepEqual(
-    page.messages.map((message) => message["role"]),
+    (page.messages ?? []).map((message) => message["role"]),
     ["user", "assistant"],
   );
   assert.ok((await session.status()).window.tokens > 0);
@@ -109,7 +109,7 @@ test("a stream that is cut goes on: each record comes once, in order", async () 
   stop.abort();
   await assert.rejects(following, { name: "AbortError" });
   const page = await session.history({ limit: 200 });
-  const said = page.messages.map((message) => message["id"]);
+  const said = (page.messages ?? []).map((message) => message["id"]);
   assert.deepEqual(
     seen.filter((id) => said.includes(id)),
     said,
@@ -162,16 +162,17 @@ test("refusals have types", async () => {
     assert.match(error.hint, /anthropic:NAME/);
     return true;
   });
-  const sending = Array.from({ length: 12 }, (_each, number) => session.send(`message ${number}`));
-  const refused = (await Promise.allSettled(sending)).flatMap((each) =>
-    each.status === "rejected" ? [each.reason as unknown] : [],
-  );
-  assert.ok(refused.length > 0);
-  for (const error of refused) {
+  const send = async (): Promise<void> => {
+    for (let number = 0; number < 12; number += 1) {
+      await session.send(`message ${number}`);
+    }
+  };
+  await assert.rejects(send(), (error: unknown) => {
     assert.ok(error instanceof RateLimited);
     assert.equal(error.status, 429);
     assert.ok((error.retryAfter ?? 0) > 0);
-  }
+    return true;
+  });
   await session.cancel();
 });
 
