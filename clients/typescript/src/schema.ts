@@ -111,6 +111,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/approvals/rotate-key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the key of links
+         * @description Sign links with a new key. Every link that was made before is not valid any more.
+         *
+         *     Scope: `admin`.
+         */
+        post: operations["post_approvals_rotate_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/events": {
         parameters: {
             query?: never;
@@ -482,6 +504,36 @@ export interface paths {
          */
         post: operations["post_sessions_agent_session_approvals_key_deny"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{agent}/{session}/approvals/{key}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link to decide about a call
+         * @description Make a link to a page where a person without a token decides about a call that waits, once.
+         *
+         *     Whoever has the link decides in the name of that person.
+         *
+         *     Scope: `admin`.
+         */
+        post: operations["post_sessions_agent_session_approvals_key_links"];
+        /**
+         * Revoke the links to a call
+         * @description Revoke every link to a call that nobody has used.
+         *
+         *     Scope: `write`.
+         */
+        delete: operations["delete_sessions_agent_session_approvals_key_links"];
         options?: never;
         head?: never;
         patch?: never;
@@ -981,6 +1033,58 @@ export interface paths {
         patch: operations["patch_timers_name"];
         trace?: never;
     };
+    "/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List access tokens
+         * @description List the access tokens of the store. Those in the settings of a server are not among them.
+         *
+         *     Scope: `admin`.
+         */
+        get: operations["get_tokens"];
+        put?: never;
+        /**
+         * Make an access token
+         * @description Make an access token. It is in the answer this once, and valid at once in every process that shares the store.
+         *
+         *     From the first token on, a server of this store takes no request without one.
+         *
+         *     Scope: `admin`.
+         */
+        post: operations["post_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tokens/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an access token
+         * @description Revoke an access token: its next request is refused in every process that shares the store, and its open streams end. What it has sent is answered.
+         *
+         *     Scope: `admin`.
+         */
+        delete: operations["delete_tokens_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/trash": {
         parameters: {
             query?: never;
@@ -1204,6 +1308,27 @@ export interface components {
             type: "failure";
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * CallLink
+         * @description A link to a page where a person decides about a call. It is shown once.
+         */
+        CallLink: {
+            /**
+             * @description The decisions that it allows.
+             * @enum {unknown}
+             */
+            allows: "approve" | "decide" | "deny";
+            /** @description The person who decides. */
+            by: string;
+            /** @description The time when it ends, in seconds since 1970. */
+            expires: number;
+            /** @description The key of the call. */
+            key: string;
+            /** @description The link; without an address, its path and its signature. */
+            link: string;
+            /** @description The session that made the call, as `agent/id`. */
+            session: string;
         };
         /**
          * CallStarted
@@ -1651,6 +1776,30 @@ export interface components {
              * @default
              */
             owner?: string;
+        };
+        /**
+         * CreateTokenBody
+         * @description Make an access token
+         */
+        CreateTokenBody: {
+            /**
+             * @description The days until it expires; without them, never.
+             * @default null
+             */
+            days?: number | null;
+            /** @description The name of the token. */
+            name: string;
+            /**
+             * @description The owner whose sessions it opens; `*` for every owner, empty for those of nobody.
+             * @default
+             */
+            owner?: string;
+            /**
+             * @description What it may do.
+             * @default write
+             * @enum {unknown}
+             */
+            scope?: "admin" | "read" | "write";
         };
         /**
          * DecisionReport
@@ -2469,6 +2618,30 @@ export interface components {
             why?: string;
         };
         /**
+         * LinkCallBody
+         * @description Make a link to decide about a call
+         */
+        LinkCallBody: {
+            /**
+             * @description The address of the server as that person reaches it, such as https://agents.example; the link begins with it.
+             * @default
+             */
+            address?: string;
+            /**
+             * @description The decisions that it allows.
+             * @default decide
+             * @enum {unknown}
+             */
+            allows?: "approve" | "decide" | "deny";
+            /** @description The person who gets it, for the log; one of the approvers of the call. */
+            by: string;
+            /**
+             * @description The time until it ends.
+             * @default 259200
+             */
+            seconds?: number;
+        };
+        /**
          * ListInboxQuery
          * @description List messages and their states
          */
@@ -2713,6 +2886,15 @@ export interface components {
             role: string;
             /** @description The end of a turn before, the beginning of one after. */
             text: string;
+        };
+        /**
+         * NewToken
+         * @description A token that was made. It is shown this once: the store keeps its hash.
+         */
+        NewToken: {
+            row: components["schemas"]["TokenRow"];
+            /** @description The token, for `Authorization: Bearer`. */
+            token: string;
         };
         /**
          * NoQuery
@@ -3459,6 +3641,14 @@ export interface components {
             owner?: string | null;
         };
         /**
+         * RevokedLinks
+         * @description Links that are not valid any more.
+         */
+        RevokedLinks: {
+            /** @description Their number. */
+            revoked: number;
+        };
+        /**
          * Rewind
          * @description The head moves to `to`; what came after it stays in the log as a branch.
          */
@@ -3808,6 +3998,11 @@ export interface components {
             zone?: string;
         };
         /**
+         * SignedKey
+         * @description A new key signs links; those of the keys before are not valid any more.
+         */
+        SignedKey: Record<string, unknown>;
+        /**
          * StoreCheckpointBody
          * @description Store a checkpoint
          */
@@ -3894,6 +4089,35 @@ export interface components {
             when: string;
             /** @description The time zone of its dates. */
             zone: string;
+        };
+        /**
+         * TokenList
+         * @description The tokens of the store, the newest first.
+         */
+        TokenList: {
+            /** @description The tokens. */
+            tokens: components["schemas"]["TokenRow"][];
+        };
+        /**
+         * TokenRow
+         * @description A token of the store, without the token itself.
+         */
+        TokenRow: {
+            /** @description The time it was made, in seconds since 1970. */
+            created: number;
+            /** @description The time from which it is not valid, in seconds since 1970; null for never. */
+            expires: number | null;
+            /** @description True from that time on. */
+            isExpired: boolean;
+            /** @description Unique among the tokens of the store. */
+            name: string;
+            /** @description The owner whose sessions it opens; `*` for every owner, empty for those of nobody. */
+            owner: string;
+            /**
+             * @description `read` looks, `write` also sends and changes, `admin` also erases and sees the server.
+             * @enum {unknown}
+             */
+            scope: "admin" | "read" | "write";
         };
         /**
          * Tokens
@@ -4691,6 +4915,36 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             405: components["responses"]["405"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    post_approvals_rotate_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Rotate the key of links */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedKey"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             421: components["responses"]["421"];
             429: components["responses"]["429"];
@@ -5509,6 +5763,86 @@ export interface operations {
             415: components["responses"]["415"];
             421: components["responses"]["421"];
             422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    post_sessions_agent_session_approvals_key_links: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent of the session. */
+                agent: string;
+                /** @description The key of the call, as the list has it. */
+                key: string;
+                /** @description The id of the session. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkCallBody"];
+            };
+        };
+        responses: {
+            /** @description Make a link to decide about a call */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallLink"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_sessions_agent_session_approvals_key_links: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent of the session. */
+                agent: string;
+                /** @description The key of the call, as the list has it. */
+                key: string;
+                /** @description The id of the session. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoke the links to a call */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevokedLinks"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
         };
@@ -6487,6 +6821,104 @@ export interface operations {
             415: components["responses"]["415"];
             421: components["responses"]["421"];
             422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List access tokens */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    post_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateTokenBody"];
+            };
+        };
+        responses: {
+            /** @description Make an access token */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewToken"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_tokens_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the token. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoke an access token */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenRow"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
         };
