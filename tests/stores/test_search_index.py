@@ -34,8 +34,8 @@ def _sources(index: SearchIndex) -> dict[int, IndexSource]:
 
 def _found(index: SearchIndex, query: str) -> list[str]:
     matches = index.matches(query_terms(query), terms(query), _sources(index))
-    by_id = {one.id: one.text for one in index.passages(matches.best)}
-    return [by_id[id_] for id_ in matches.best]
+    by_id = {one.id: one.text for one in index.passages([one.id for one in matches.best])}
+    return [by_id[one.id] for one in matches.best]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_only_allowed_sources_are_found(index: SearchIndex) -> None:
     allowed = {id_: one for id_, one in _sources(index).items() if one.name == "main/two"}
     matches = index.matches(query_terms("garden"), ["garden"], allowed)
 
-    assert {source_of(id_) for id_ in matches.best} == set(allowed)
+    assert {one.source for one in matches.best} == set(allowed)
     assert matches.holding == {"garden": 1}
 
 
@@ -89,7 +89,7 @@ def test_what_stands_around_a_passage_is_of_its_source(index: SearchIndex) -> No
     _put(index, "a", "alpha")
     _put(index, "b", *(f"beta {n}" for n in range(100)))
     _put(index, "c", "gamma")
-    (first, *_rest) = sorted(index.matches({"beta": 1.0}, (), _sources(index)).best)
+    first = min(one.id for one in index.matches({"beta": 1.0}, (), _sources(index)).best)
 
     assert [row.text for row in index.around(first)] == [f"beta {n}" for n in range(33)]
     assert [row.text for row in index.around(first + 50)] == [f"beta {n}" for n in range(18, 83)]

@@ -17,6 +17,7 @@ from holdfast.ports.side_stores import (
     NewSource,
     source_of,
 )
+from holdfast.stores.search.segments import PassageFacts
 from holdfast.stores.search.sqlite import SqliteSearchIndex
 from holdfast.stores.search.tables import match
 
@@ -61,6 +62,9 @@ class CountedPlaces:
     def newest(self, term: str, limit: int) -> dict[int, int]:
         return self._hand_out(self._found(term)[::-1][:limit])
 
+    def facts(self, ids: Iterable[int]) -> dict[int, PassageFacts]:
+        return {id_: PassageFacts(9, "user", 0.0) for id_ in ids}
+
     def exact(self, phrase: Sequence[str], limit: int) -> list[int]:
         rarest = min(phrase, key=lambda term: len(self._found(term)))
         return list(self.newest(rarest, limit))
@@ -82,7 +86,8 @@ def test_a_query_looks_up_no_more_in_a_large_index() -> None:
         found = match(places, query, list(query), sources_of(total))
         handed[total] = places.places
         last = ((total // EACH - 1) << PLACE_BITS) + EACH - 1
-        assert last in found.best, "the passage with the rare name"
+        best = {one.id for one in found.best}
+        assert last in best, "the passage with the rare name"
     assert handed[300_000] <= 1.1 * handed[30_000]
 
 
@@ -132,12 +137,16 @@ def test_segments_answer_as_a_plain_list_does(
             for term in plain.terms:
                 assert found.holding[term] == plain.holding[term]
                 assert found.sources.get(term, {}) == plain.sources[term]
-            assert set(found.best) == set(plain.weights)
-            weights = [round(plain.weights[id_], 9) for id_ in found.best]
+            assert {one.id for one in found.best} == set(plain.weights)
+            weights = [round(plain.weights[one.id], 9) for one in found.best]
             assert weights == sorted(weights, reverse=True)
-        read = {row.id: row.terms for row in index.passages(found.best)}
+        read = {row.id: row.terms for row in index.passages([one.id for one in found.best])}
         assert read == {id_: words for id_, words in rows if id_ in read}
         assert len(read) == len(found.best)
+        for one in found.best:
+            words = read[one.id]
+            assert (one.length, one.role, one.ts) == (len(words), "user", None)
+            assert all(words.count(term) == times for term, times in one.terms.items())
     index.close()
 
 

@@ -218,8 +218,8 @@ class FoundPassage(msgspec.Struct, frozen=True):
     """The number of the passage in the index."""
     text: str
     """Its text."""
-    terms: Sequence[str]
-    """Its search terms."""
+    words: str
+    """Its search terms in their order, with a space between them."""
     role: Role
     """The speaker, or `note`."""
     record: str
@@ -228,6 +228,33 @@ class FoundPassage(msgspec.Struct, frozen=True):
     """Its first line in a file of notes, counted from 1."""
     last_line: int
     """Its last line there."""
+    ts: float | None
+    """Its time, in seconds since 1970."""
+
+    @property
+    def terms(self) -> Sequence[str]:
+        return self.words.split()
+
+    @property
+    def source(self) -> int:
+        return source_of(self.id)
+
+    @property
+    def place(self) -> int:
+        return place_of(self.id)
+
+
+class MatchedPassage(msgspec.Struct, frozen=True):
+    """A passage that may answer, as far as its rank needs it: its text is not read."""
+
+    id: int
+    """The number of the passage in the index."""
+    terms: Mapping[str, int]
+    """The number of times each term of the query occurs in it, as far as it was looked up."""
+    length: int
+    """The number of all its terms."""
+    role: Role
+    """The speaker, or `note`."""
     ts: float | None
     """Its time, in seconds since 1970."""
 
@@ -247,9 +274,9 @@ class Matches(msgspec.Struct, frozen=True):
     """The number of passages that hold each term."""
     sources: dict[str, dict[int, int]]
     """The number of times a term occurs in each source, as far as it was looked up."""
-    best: list[int]
-    """The passages that hold the most and the rarest of them, and some of those that hold all of
-    them next to each other."""
+    best: list[MatchedPassage]
+    """The passages that hold the most and the rarest of them, some of those that hold all of them
+    next to each other, and those that were asked for besides."""
 
 
 def places_of(source: int, start: int = 0) -> tuple[int, int]:
@@ -345,8 +372,9 @@ class SearchIndex(Protocol):
         query: Mapping[str, float],
         phrase: Sequence[str],
         allowed: Mapping[int, IndexSource],
+        also: Collection[int] = (),
     ) -> Matches:
-        """Return the passages of the allowed sources that hold terms of the query.
+        """Return the passages of the allowed sources that hold terms of the query, and `also` some.
 
         `query` has the weight of each term, `phrase` the terms in their order. The work is
         bounded: the rarest terms are looked up first, and terms that are everywhere only as far

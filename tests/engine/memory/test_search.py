@@ -22,20 +22,23 @@ from holdfast.core.log.records import (
 from holdfast.core.owners import NO_OWNER, NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.memory import indexer
+from holdfast.engine.memory.ranker import COMPARED
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.ports import ANY_HEAD, IndexSource, NewSource
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.search.tables import AROUND_PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from tests.support.databases import Contents
 
     from holdfast.engine.memory.indexer import Scope
+    from holdfast.ports import FoundPassage
 
 KEY = SessionKey("main", "one")
 DAY = 86_400.0
@@ -500,6 +503,39 @@ def test_many_sessions_are_indexed_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(memory.search("said")) > 0
         assert written == [10, 10, 5]
         assert memory.size().sources == 25
+
+
+def test_a_search_reads_the_texts_that_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of passages answer and are weighed: the texts of the best are read, each once."""
+    with MemoryStore() as store:
+        for number in range(300):
+            key = SessionKey("main", f"s{number}")
+            store.create(key)
+            store.append(key, [User(content=f"the harbour of day {number}")], expect=ANY_HEAD)
+        memory = Memory(store, None)
+        memory.refresh()
+        index = store.search_index
+        read, sources = index.passages, index._sources
+        asked: list[int] = []
+
+        def spy(ids: Collection[int]) -> list[FoundPassage]:
+            asked.extend(ids)
+            return read(ids)
+
+        monkeypatch.setattr(index, "passages", spy)
+        assert len(memory.search("where is the harbour", limit=5)) == 5
+        leaders = 3  # whose passages are read once more, for what they have in common
+        assert len(asked) <= COMPARED + leaders * (2 * AROUND_PLACES + 1)
+        assert len({id_ for id_ in asked if id_ & 0xFFFFFF == 0}) <= COMPARED + leaders
+
+        known = {asked: found for asked, (_state, found) in sources.items()}
+        memory.search("a kiln", refresh=False)
+        again = {asked: found for asked, (_state, found) in sources.items()}
+        assert all(again[one] is known[one] for one in known), "nothing changed: none is read again"
+        key = SessionKey("main", "later")
+        store.create(key)
+        store.append(key, [User(content="the kiln at last")], expect=ANY_HEAD)
+        assert memory.search("a kiln")[0].session == "main/later"
 
 
 @pytest.mark.parametrize("others", [5, 100])

@@ -144,8 +144,12 @@ def is_rare_identifier(term: str, holding: int, total: int) -> bool:
 
 def weight(count: int, length: int, average: float, saturation: float = _SATURATION) -> float:
     """Return the weight of a term that occurs `count` times in a text of that many terms."""
-    norm = 1 - _LENGTH_SHARE + _LENGTH_SHARE * length / max(average, 1.0)
-    return count * (saturation + 1) / (count + saturation * norm)
+    return count * (saturation + 1) / (count + saturation * length_share(length, average))
+
+
+def length_share(length: int, average: float) -> float:
+    """Return how much a text of that many terms has to hold a term for the same weight."""
+    return 1 - _LENGTH_SHARE + _LENGTH_SHARE * length / max(average, 1.0)
 
 
 def words_of_sources(
@@ -158,13 +162,16 @@ def words_of_sources(
     `counts` says how often each term stands in which source; `sizes`, how many terms a source has.
     """
     average = sum(sizes.values()) / max(len(sizes), 1)
-    found: defaultdict[int, float] = defaultdict(float)
+    shares = {
+        source: _SOURCE_SATURATION * length_share(sizes.get(source, 1), average)
+        for source in set().union(*counts.values())
+    }
+    found = dict.fromkeys(shares, 0.0)
     for term, sources in counts.items():
-        worth = query[term] * rarity(len(sources), len(sizes))
-        for source, count in sources.items():
-            size = sizes.get(source, 1)
-            found[source] += worth * weight(count, size, average, _SOURCE_SATURATION)
-    return dict(found)
+        worth = query[term] * rarity(len(sources), len(sizes)) * (_SOURCE_SATURATION + 1)
+        for source, count in sources.items():  # `weight`, without a call for each
+            found[source] += worth * count / (count + shares[source])
+    return found
 
 
 # What is asked for once more
@@ -264,7 +271,7 @@ def _worths(
     for item in candidates:
         score = own[item.id] + neighbour * beside[item.id]
         score *= 1 + weights.user * item.is_user
-        score += whole.get(item.source, 0.0)
+        score += whole[item.source]
         score += weights.opening * (item.place == 0)
         score += weights.identifier * item.identifiers
         score += weights.named_time * item.is_at_named_time
@@ -307,10 +314,11 @@ def _whole(
         ]
     else:
         parts = [(weights.source_alone, sources), (weights.alike_words_alone, alike.words)]
-    whole: defaultdict[int, float] = defaultdict(float)
+    whole = dict.fromkeys({candidate.source for candidate in candidates}, 0.0)
     for share, values in parts:
-        for source, value in _scale(values).items():
-            whole[source] += share * value
+        most = max(values.values(), default=0.0)
+        for source in whole if most > 0 else ():
+            whole[source] += share * max(0.0, values.get(source, 0.0)) / most
     return whole
 
 

@@ -22,7 +22,7 @@ from holdfast.core.sentences import split_sentences
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _QUOTED: Final = (
     r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”|«[^»\n]{1,60}»|「[^」\n]{1,60}」|`[^`\n]{1,60}`"
@@ -71,7 +71,7 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
 
     Only facts that the query asks about are looked at.
     """
-    asked = frozenset(term for term in terms(query) if not is_common(term) and not is_pair(term))
+    asked = asked_of(query)
     ordered = sorted(statements, key=lambda statement: (statement.ts, statement.id))
     read = [_facts(statement.text, asked) for statement in ordered]
     found: dict[int, int] = {}
@@ -86,6 +86,17 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
                     found[older.id] = newer.id
                 break  # the latest statement of the fact decides
     return found
+
+
+def asked_of(query: str) -> frozenset[str]:
+    """The words of a query that a statement has to be about."""
+    return frozenset(term for term in terms(query) if not is_common(term) and not is_pair(term))
+
+
+def is_about(words: Collection[str], asked: frozenset[str]) -> bool:
+    """Return whether words of a text are enough of those that are asked for."""
+    held = len(asked.intersection(words))
+    return held > 0 and held >= _ASKED_SHARE * len(asked)
 
 
 def values_of(text: str) -> list[str]:
@@ -110,7 +121,6 @@ def _facts(text: str, asked: frozenset[str]) -> list[_Fact]:
             continue
         rest = terms(without_values(sentence))
         frame = frozenset(term for term in rest if not is_pair(term))
-        held = len(asked & frame)
-        if len(frame) >= _FRAME_MIN and held and held >= _ASKED_SHARE * len(asked):
+        if len(frame) >= _FRAME_MIN and is_about(frame, asked):
             facts.setdefault(frame, _Fact(frame, tuple(terms(values[0]))))
     return list(facts.values())

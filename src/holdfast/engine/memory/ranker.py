@@ -33,19 +33,25 @@ from holdfast.core.memory.ranking import (
 )
 from holdfast.core.memory.search_terms import MARK, is_common, terms
 from holdfast.core.memory.standing import Uptake, find_standing
-from holdfast.core.memory.superseded import DatedStatement, find_superseded
+from holdfast.core.memory.superseded import DatedStatement, asked_of, find_superseded, is_about
 from holdfast.core.text.cut import cut
 from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
 from holdfast.ports.side_stores import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.text.cut import Keep
     from holdfast.engine.memory.question_dates import Span
     from holdfast.engine.memory.vectors import IndexVectors
-    from holdfast.ports.side_stores import FoundPassage, IndexSource, Matches, SearchIndex
+    from holdfast.ports.side_stores import (
+        FoundPassage,
+        IndexSource,
+        MatchedPassage,
+        Matches,
+        SearchIndex,
+    )
 
 
 _NOTES_EVERY: Final = 3
@@ -54,19 +60,25 @@ COMPARED: Final = 40
 """Best hits among which statements of the same fact are looked for, whatever the limit."""
 
 
-def merge_kinds(
-    lists: Sequence[Sequence[tuple[Ranked, FoundPassage]]],
-) -> Iterator[tuple[Ranked, FoundPassage]]:
+def merge_kinds(lists: Sequence[Sequence[Ranked]]) -> Iterator[Ranked]:
     """Notes and sessions in one list, by score, with a note at least at every third place."""
     notes, sessions = (list(reversed(ranks)) for ranks in lists)
     since_note = 0
     while notes or sessions:
         is_due = since_note >= _NOTES_EVERY - 1
-        is_note = bool(notes) and (
-            not sessions or is_due or notes[-1][0].score >= sessions[-1][0].score
-        )
+        is_note = bool(notes) and (not sessions or is_due or notes[-1].score >= sessions[-1].score)
         since_note = 0 if is_note else since_note + 1
         yield (notes if is_note else sessions).pop()
+
+
+def read_texts(
+    index: SearchIndex, ranked: Iterable[Ranked], first: int
+) -> Iterator[tuple[Ranked, FoundPassage]]:
+    """The passages with their texts, read some at a time; those that are gone are left out."""
+    left = iter(ranked)
+    while some := list(islice(left, first)):
+        rows = {row.id: row for row in index.passages([one.id for one in some])}
+        yield from ((one, rows[one.id]) for one in some if one.id in rows)
 
 
 def find_replaced(
@@ -77,7 +89,12 @@ def find_replaced(
     Only where there may be any, the speakers are looked up: what one person said of their own is
     not replaced by what another did.
     """
-    said = [(row, row.ts) for row in rows if row.role != "assistant" and row.ts is not None]
+    asked = asked_of(query)
+    said = [
+        (row, row.ts)
+        for row in rows
+        if row.role != "assistant" and row.ts is not None and is_about(row.terms, asked)
+    ]
     if not find_superseded([DatedStatement(row.id, row.text, ts) for row, ts in said], query):
         return {}
     statements = [DatedStatement(row.id, row.text, ts, speaker_of(row)) for row, ts in said]
@@ -120,7 +137,7 @@ def standing_hits(
 ) -> list[Hit]:
     """The standing words of some sessions, as hits: they need not answer the query."""
     replies = index.matches({MARK: 1.0}, [], allowed).best if allowed else []
-    ids = {id_ for reply in replies[:STANDING_EXCHANGES_MAX] for id_ in (reply - 1, reply)}
+    ids = {id_ for one in replies[:STANDING_EXCHANGES_MAX] for id_ in (one.id - 1, one.id)}
     rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}
     uptakes = [
         Uptake(said.id, redactor.text(said.text), reply.text)
@@ -149,8 +166,10 @@ def standing_hits(
     return hits
 
 
+_NEAR: Final = 4
+"""Passages read on either side at first: most messages have one or two."""
 _REACH: Final = 12
-"""Passages read on either side. In the middle of a longer message a hit has no turn beside it."""
+"""Passages read at most. In the middle of a longer message a hit has no turn beside it."""
 
 
 class Neighbours:
@@ -164,11 +183,15 @@ class Neighbours:
         redactor: Redactor,
     ) -> None:
         """`rows` are the hits; turns that are not older than `before` are left out."""
-        ids = {id_ for row in rows for step in (1, -1) for id_ in _ids(row, step)}
-        found = index.passages(sorted(ids)) if ids else []
-        self._rows: Mapping[int, FoundPassage] = {
-            row.id: row for row in found if before is None or row.ts is None or row.ts < before
-        }
+        self._before = before
+        self._rows: dict[int, FoundPassage] = {}
+        self._read(
+            index, {id_ for row in rows for step in (1, -1) for id_ in _ids(row, step, _NEAR)}
+        )
+        lacking = [
+            (row, step) for row in rows for step in (1, -1) if not self._has_turns(row, step)
+        ]
+        self._read(index, {id_ for row, step in lacking for id_ in _ids(row, step, _REACH)})
         self._mask = redactor.text
 
     def before(self, row: FoundPassage, session: str) -> tuple[NeighbourTurn, ...]:
@@ -180,11 +203,24 @@ class Neighbours:
         """The beginning of each turn after a hit, the nearest first."""
         return tuple(self._show(session, said, "head") for said in self._turns(row, 1))
 
+    def _read(self, index: SearchIndex, ids: set[int]) -> None:
+        ids -= self._rows.keys()
+        for row in index.passages(sorted(ids)) if ids else ():
+            if self._before is None or row.ts is None or row.ts < self._before:
+                self._rows[row.id] = row
+
+    def _has_turns(self, row: FoundPassage, step: int) -> bool:
+        """Return whether what was read has all that is shown in a direction: more turns than
+        that, or the end of the source."""
+        near = list(_ids(row, step, _NEAR))
+        found = list(self._walk(near))
+        records = {passage.record for passage in found} - {row.record}
+        return len(found) < len(near) or len(near) < _NEAR or len(records) > RECALL_TURNS_MAX
+
     def _turns(self, row: FoundPassage, step: int) -> list[list[FoundPassage]]:
         """The passages of the next other records in a direction, nearest first."""
-        beside = (
-            passage for passage in self._walk(_ids(row, step)) if passage.record != row.record
-        )
+        walked = self._walk(_ids(row, step, _REACH))
+        beside = (passage for passage in walked if passage.record != row.record)
         turns = groupby(beside, key=lambda passage: passage.record)
         return [list(said) for _record, said in islice(turns, RECALL_TURNS_MAX)]
 
@@ -201,15 +237,17 @@ class Neighbours:
         return NeighbourTurn(said[0].role, cite_record(session, said[0].record), shown)
 
 
-def _ids(row: FoundPassage, step: int) -> Iterator[int]:
+def _ids(row: FoundPassage, step: int, reach: int) -> Iterator[int]:
     """The ids beside a passage in a direction, nearest first, within its source."""
-    for distance in range(1, _REACH + 1):
+    for distance in range(1, reach + 1):
         id_ = row.id + step * distance
         if id_ < 0 or source_of(id_) != row.source:
             return
         yield id_
 
 
+_EXACT_READ: Final = 100
+"""Passages with all words of the query that are read: the best of them."""
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""
 _TELLING_MAX: Final = 1_000
@@ -231,24 +269,21 @@ class Ranker:
         part: Mapping[int, IndexSource],
         before: float | None,
         now: float,
-    ) -> list[tuple[Ranked, FoundPassage]]:
+    ) -> list[Ranked]:
         """The passages that answer among sources of one kind, best first.
 
         Times that the query names are counted from `now`.
         """
         wanted = query_terms(query)
         total = max(1, sum(source.passages for source in part.values()))
-        matches = self._index.matches(wanted, terms(query), part)
         near = self._vectors.nearest(vector, part)
-        rows = [
-            row
-            for row in self._index.passages(list(dict.fromkeys([*matches.best, *near])))
-            if before is None or row.ts is None or row.ts < before
-        ]
+        matches = self._index.matches(wanted, terms(query), part, near)
+        rows = [row for row in matches.best if before is None or row.ts is None or row.ts < before]
         similar = self._vectors.similarity(vector, [row.id for row in rows])
         average = sum(source.terms for source in part.values()) / total
         times = find_times(query, now) or _event_times(query, rows, now)
-        weigh = _Weighing(query, wanted, matches, total, average, times)
+        exact = self._find_exact(essential(query), rows)
+        weigh = _Weighing(wanted, matches, total, average, times, exact)
         candidates = [
             weigh.candidate(row, similar.get(row.id))
             for row in rows
@@ -273,7 +308,7 @@ class Ranker:
                 weights=weights,
             )
             alike = self._alike(best, vector, part, before)
-        order = rank(
+        return rank(
             candidates,
             words,
             means=means,
@@ -282,8 +317,21 @@ class Ranker:
             coverage=coverage,
             weights=weights,
         )
-        by_id = {row.id: row for row in rows}
-        return [(candidate, by_id[candidate.id]) for candidate in order]
+
+    def _find_exact(self, phrase: Sequence[str], rows: Sequence[MatchedPassage]) -> set[int]:
+        """The passages in which the words of the query stand next to each other."""
+        if not phrase:
+            return set()
+        looked_up = {term for row in rows for term in row.terms}.intersection(phrase)
+        holding = [row.id for row in rows if looked_up and looked_up <= row.terms.keys()]
+        if len(phrase) == 1:
+            return set(holding)
+        words = f" {' '.join(phrase)} "
+        return {
+            row.id
+            for row in self._index.passages(holding[:_EXACT_READ])
+            if words in f" {' '.join(term for term in row.terms if not is_common(term))} "
+        }
 
     def _alike(
         self,
@@ -318,7 +366,7 @@ class Ranker:
                 yield from row.terms
 
 
-def _event_times(query: str, rows: Iterable[FoundPassage], now: float) -> list[Span]:
+def _event_times(query: str, rows: Iterable[MatchedPassage], now: float) -> list[Span]:
     """The time before, after or around an event that the query names, by when it was told of.
 
     Where it was told of several times, or planned, the widest: it is a preference and no filter.
@@ -328,7 +376,7 @@ def _event_times(query: str, rows: Iterable[FoundPassage], now: float) -> list[S
     if event is None or not telling:
         return []
     told = [row for row in rows if row.role != "assistant" and row.ts is not None]
-    mentions = [row.ts for row in told if row.ts is not None and telling.issubset(row.terms)]
+    mentions = [row.ts for row in told if row.ts is not None and telling <= row.terms.keys()]
     return [span_of(event, mentions)] if mentions else []
 
 
@@ -337,12 +385,12 @@ class _Weighing:
 
     def __init__(
         self,
-        query: str,
         wanted: Mapping[str, float],
         matches: Matches,
         total: int,
         average: float,
         times: Sequence[Span],
+        exact: Collection[int],
     ) -> None:
         held = {term: count for term, count in matches.holding.items() if count}
         self._worth = {term: wanted[term] * rarity(count, total) for term, count in held.items()}
@@ -352,27 +400,18 @@ class _Weighing:
         self._rare = [
             term for term, count in held.items() if is_rare_identifier(term, count, total)
         ]
-        self._phrase = essential(query)
+        self._exact = exact
 
-    def is_match(self, row: FoundPassage) -> bool:
+    def is_match(self, row: MatchedPassage) -> bool:
         """A passage matches if it holds a distinctive word of the query, if there are any."""
         return not self._telling or not self._telling.isdisjoint(row.terms)
 
-    def _has_phrase(self, terms: Sequence[str], held: set[str]) -> bool:
-        """Return whether the words of the query stand next to each other."""
-        if not self._phrase or not held.issuperset(self._phrase):
-            return False
-        flat = " ".join(term for term in terms if not is_common(term))
-        return f" {' '.join(self._phrase)} " in f" {flat} "
-
-    def candidate(self, row: FoundPassage, similarity: float | None) -> Candidate:
-        held, length = set(row.terms), len(row.terms)
+    def candidate(self, row: MatchedPassage, similarity: float | None) -> Candidate:
         words = sum(
-            worth * weight(row.terms.count(term), length, self._average)
-            for term, worth in self._worth.items()
-            if term in held
+            self._worth[term] * weight(times, row.length, self._average)
+            for term, times in row.terms.items()
         )
-        rare = sum(term in held for term in self._rare) / max(1, len(self._rare))
+        rare = sum(term in row.terms for term in self._rare) / max(1, len(self._rare))
         return Candidate(
             id=row.id,
             source=row.source,
@@ -382,6 +421,6 @@ class _Weighing:
             is_user=row.role == "user",
             ts=row.ts,
             is_at_named_time=is_within(row.ts, self._times),
-            is_exact=self._has_phrase(row.terms, held),
+            is_exact=row.id in self._exact,
             identifiers=rare,
         )

@@ -53,6 +53,7 @@ from holdfast.engine.memory.ranker import (
     find_replaced,
     merge_kinds,
     newest_first,
+    read_texts,
     standing_hits,
 )
 from holdfast.engine.memory.vectors import IndexVectors, VectorWorker, mask_embedder
@@ -266,7 +267,9 @@ class Memory:
             if part
         ]
         found = merge_kinds(lists) if len(lists) > 1 else iter(*lists) if lists else iter(())
-        ranked = list(islice(distinct_texts(found), max(limit, COMPARED)))
+        shown = max(limit, COMPARED)
+        texts = read_texts(self._index, found, shown)
+        ranked = list(islice(distinct_texts(texts), shown))
         compared = [row for _rank, row in ranked[:COMPARED]]
         replaced = find_replaced(
             query,

@@ -228,6 +228,11 @@ CREATE INDEX logs_unknown ON {s}.logs (id) WHERE state = 0 AND owner IS NULL;
 """
 """The memory index by owner, in segments. What it was before is made again from the logs."""
 
+TABLES_4: Final = """
+TRUNCATE {s}.sources, {s}.origins, {s}.texts, {s}.segments, {s}.blocks, {s}.vectors;
+"""
+"""Segments have the facts that rank a passage. They are made again from the logs."""
+
 
 _FACTS: Final = """size = l.size + @size, head = @last, writer = a_writer,
   records = l.records + @count, messages = l.messages + @messages,
@@ -401,12 +406,13 @@ FUNCTIONS_1: Final = _FUNCTIONS.replace("{facts of a_}", _FACTS.replace("@", "a_
 )
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables that this code works with."""
-OLDEST: Final = 3
-"""The oldest version whose code can work with them: one before searches tables that are gone."""
+OLDEST: Final = 4
+"""The oldest version whose code can work with them: one before cannot read the
+segments of the memory index."""
 
-STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3)
+STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3, TABLES_4)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 

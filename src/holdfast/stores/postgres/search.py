@@ -108,6 +108,9 @@ class _PostgresSources(_TableRows, SourceRows):
     def lock(self, groups: Collection[bytes], places: Collection[bytes]) -> None:
         self._run(_LOCK, sorted({*groups, *places}))  # two that change the same never wait in turn
 
+    def state(self) -> object:
+        return None
+
     def all(self) -> list[IndexSource]:
         return list(map(_source, self._rows(_SOURCES)))
 

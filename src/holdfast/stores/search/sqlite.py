@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 FILE_NAME: Final = "recall.sqlite3"
 """The file of the index in a root."""
-_VERSION: Final = 3
+_VERSION: Final = 4
 _WAIT_SECONDS: Final = 5.0
 """Another process may be indexing a long session; a search after this goes on in memory."""
 _OTHER_TABLES: Final = """SELECT name FROM sqlite_master WHERE type = 'table'
@@ -196,6 +196,11 @@ class _Rows:
 class _SqliteSources(_Rows, SourceRows):
     def lock(self, groups: Collection[bytes], places: Collection[bytes]) -> None:
         """Do nothing: a transaction that writes is alone."""
+
+    def state(self) -> object:
+        # The first number counts the changes of others, the second those of this connection.
+        (others,) = self._db.execute("PRAGMA data_version").fetchone()
+        return self._db, others, self._db.total_changes
 
     def all(self) -> list[IndexSource]:
         return list(map(_source, self._db.execute(_SOURCES)))

@@ -12,7 +12,7 @@ import hashlib
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -23,8 +23,10 @@ from holdfast.core.memory.search_terms import is_common
 from holdfast.core.text.cut import scrub
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.side_stores import (
+    PLACE_BITS,
     FoundPassage,
     IndexSource,
+    MatchedPassage,
     Matches,
     places_of,
     source_of,
@@ -34,6 +36,7 @@ from holdfast.stores.search.segments import (
     Segment,
     SegmentPlaces,
     build,
+    facts_of,
     lists_of,
     merge,
     pack,
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.ports.side_stores import IndexPassage, NewSource, SourceKind
-    from holdfast.stores.search.segments import Block, Built
+    from holdfast.stores.search.segments import Block, Built, PassageFacts
 
 T = TypeVar("T")
 
@@ -73,14 +76,18 @@ class Places(Protocol):
     def exact(self, phrase: Sequence[str], limit: int) -> list[int]:
         """Return the newest passages that hold these terms next to each other."""
 
+    def facts(self, ids: Iterable[int]) -> Mapping[int, PassageFacts]:
+        """Return the facts of those of the passages that are there."""
+
 
 def match(
     places: Places,
     query: Mapping[str, float],
     phrase: Sequence[str],
     allowed: Mapping[int, IndexSource],
+    also: Iterable[int] = (),
 ) -> Matches:
-    """Return the passages of the allowed sources that hold terms of the query.
+    """Return the passages of the allowed sources that hold terms of the query, and `also` some.
 
     The rarest terms are looked up first, and all of their places; of terms that are everywhere, as
     many of the newest as there is room for. Common words are looked up only where there is nothing
@@ -89,8 +96,10 @@ def match(
     inside_total = sum(source.passages for source in allowed.values())
     weights: defaultdict[int, float] = defaultdict(float)
     sources: dict[str, dict[int, int]] = {}
+    held: dict[str, Mapping[int, int]] = {}
     total = max(1, places.total())
     everywhere = places.counts(query)
+    is_all = total == inside_total
     # A term counts by its share until the number of its places inside is known.
     holding = {term: math.ceil(count * inside_total / total) for term, count in everywhere.items()}
     room, full = RECALL_POSTINGS_MAX, 0.0
@@ -103,25 +112,34 @@ def match(
             found = places.newest(term, room)
         else:
             found = whole[term] if term in whole else places.lists([term])[term]
-        inside = {id_: times for id_, times in found.items() if source_of(id_) in allowed}
+        inside = found if is_all else _keep(found, allowed)
+        held[term] = inside
         room -= len(found)
         if is_whole:
             holding[term] = len(inside)
         worth = query[term] * rarity(holding[term], inside_total)
         full += worth * (is_whole and term in phrase)
-        often: Counter[int] = Counter()
-        for id_, times in inside.items():
+        for id_ in inside:
             weights[id_] += worth
-            often[source_of(id_)] += times
         if inside:
-            sources[term] = dict(often)
-    best = sorted(weights, key=lambda id_: (-weights[id_], -id_))
+            sources[term] = _by_source(inside)
+    # Of equals the newer: a sort in reverse keeps the order of equals.
+    best = sorted(sorted(weights, reverse=True), key=weights.__getitem__, reverse=True)
     # A passage with the whole phrase weighs at least `full`: often all of those are among the best.
     is_sure = full > 0 and all(weights[id_] < full for id_ in best[RECALL_CANDIDATES_MAX:][:1])
     exact = places.exact(phrase, _EXACT_MAX) if len(phrase) > 1 and not is_sure else []
     best = best[:RECALL_CANDIDATES_MAX]
-    more = [id_ for id_ in exact if source_of(id_) in allowed]
-    return Matches(holding, sources, list(dict.fromkeys([*more, *best])))
+    more = [id_ for id_ in (*exact, *also) if source_of(id_) in allowed]
+    chosen = list(dict.fromkeys([*more[: len(exact)], *best, *more]))
+    facts = places.facts(chosen)
+    passages = [
+        MatchedPassage(
+            id_, {term: found[id_] for term, found in held.items() if id_ in found}, *facts[id_]
+        )
+        for id_ in chosen
+        if id_ in facts
+    ]
+    return Matches(holding, sources, passages)
 
 
 def _choose_whole(everywhere: Mapping[str, int]) -> list[str]:
@@ -147,13 +165,23 @@ def count_by_source(
         wanted.append(term)
     found: dict[str, dict[int, int]] = {}
     for term, held in places.lists(wanted).items():
-        often: Counter[int] = Counter()
-        for id_, times in held.items():
-            if source_of(id_) in allowed:
-                often[source_of(id_)] += times
+        often = _by_source(_keep(held, allowed))
         if often:
-            found[term] = dict(often)
+            found[term] = often
     return found
+
+
+def _keep(held: Mapping[int, int], allowed: Mapping[int, IndexSource]) -> Mapping[int, int]:
+    """Return the places that are in allowed sources."""
+    return {id_: times for id_, times in held.items() if id_ >> PLACE_BITS in allowed}
+
+
+def _by_source(held: Mapping[int, int]) -> dict[int, int]:
+    """Return how often a term occurs in each source."""
+    often: defaultdict[int, int] = defaultdict(int)
+    for id_, times in held.items():
+        often[id_ >> PLACE_BITS] += times
+    return dict(often)
 
 
 def _rarest_first(holding: Mapping[str, int]) -> list[str]:
@@ -170,8 +198,10 @@ TEXT_BITS: Final = 2
 _TIER_SEGMENTS: Final = 8
 _TIER_BITS: Final = 3
 """As many segments of about the same size become one; eight times is about the same."""
-_CACHED: Final = 256
+_CACHED_BYTES: Final = 16_000_000
 """Blocks and heads of segments that are kept as they were unpacked. They never change."""
+_ASKED_MAX: Final = 8
+"""Lists of sources that are kept: those of the callers who searched last."""
 _ATTEMPTS: Final = 4
 """Of a search: the segments that it reads can be merged by others at any time."""
 
@@ -212,6 +242,10 @@ class SourceRows(ABC):
     @abstractmethod
     def lock(self, groups: Collection[bytes], places: Collection[bytes]) -> None:
         """Let nobody else change these groups, nor sources of these names, until the end."""
+
+    @abstractmethod
+    def state(self) -> object:
+        """Return what changes with any change of the tables; None where that cannot be told."""
 
     @abstractmethod
     def all(self) -> list[IndexSource]:
@@ -319,32 +353,31 @@ class _Cache:
 
     def __init__(self) -> None:
         self._held: OrderedDict[object, Any] = OrderedDict()
+        self._bytes = 0
         self._place: object = None
         self._mutex = threading.Lock()
 
-    def unpack_all(
+    def get_all(
         self,
         wanted: Collection[Any],
         read: Callable[[Collection[Any]], Mapping[Any, Any]],
-        make: Callable[[Any], Any],
     ) -> dict[Any, Any]:
-        """Return what is kept as it was unpacked, and unpack the rest. A `KeyError` is one that is
-        gone."""
-        found = {}
+        """Return what is kept, and read the rest. A `KeyError` is one that is gone."""
         with self._mutex:
-            for item in wanted:
-                if item in self._held:
-                    self._held.move_to_end(item)
-                    found[item] = self._held[item]
+            found = {item: self._held[item] for item in wanted if item in self._held}
+            for item in found:
+                self._held.move_to_end(item)
         missing = [item for item in wanted if item not in found]
         if missing:
-            stored = read(missing)
-            made = {item: make(stored[item]) for item in missing}
-            found |= made
+            made = read(missing)
+            found |= {item: made[item] for item in missing}
             with self._mutex:
-                self._held.update(made)
-                while len(self._held) > _CACHED:
-                    self._held.popitem(last=False)
+                for item in missing:
+                    if item not in self._held:
+                        self._held[item] = made[item]
+                        self._bytes += made[item].bytes
+                while self._bytes > _CACHED_BYTES:
+                    self._bytes -= self._held.popitem(last=False)[1].bytes
         return found
 
     def keep_of(self, place: object) -> None:
@@ -352,6 +385,7 @@ class _Cache:
         with self._mutex:
             if self._place is not place:
                 self._held.clear()
+                self._bytes = 0
                 self._place = place
 
 
@@ -360,6 +394,7 @@ class TablesIndex(ABC):
 
     def __init__(self) -> None:
         self._cache = _Cache()
+        self._sources: OrderedDict[object, tuple[object, list[IndexSource]]] = OrderedDict()
 
     @abstractmethod
     def _read(self, work: Callable[[SearchTables], T]) -> T:
@@ -380,11 +415,28 @@ class TablesIndex(ABC):
     ) -> list[IndexSource]:
         """Return everything that is in the index; with `sessions` or `notes`, only the sessions of
         these names and the notes of that scope."""
-        if sessions is None and notes is None:
-            return self._read(lambda tables: tables.sources.all())
-        places = [_digest("session", name) for name in sessions or ()]
-        groups = [] if notes is None else [_digest("note", notes)]
-        return self._read(lambda tables: tables.sources.find(groups=groups, sessions=places))
+        asked = None if sessions is None and notes is None else (tuple(sessions or ()), notes)
+        state, found = self._read(lambda tables: self._find_sources(tables, asked))
+        if state is not None:
+            self._sources[asked] = (state, found)
+            while len(self._sources) > _ASKED_MAX:
+                self._sources.popitem(last=False)
+        return list(found)
+
+    def _find_sources(
+        self, tables: SearchTables, asked: tuple[tuple[str, ...], str | None] | None
+    ) -> tuple[object, list[IndexSource]]:
+        """The sources that were asked for, and the state of the tables if it can be told. They are
+        read again where it has changed."""
+        state = tables.sources.state()
+        known, found = self._sources.pop(asked, (None, []))
+        if state is not None and known == state:
+            return state, found
+        if asked is None:
+            return state, tables.sources.all()
+        places = [_digest("session", name) for name in asked[0]]
+        groups = [] if asked[1] is None else [_digest("note", asked[1])]
+        return state, tables.sources.find(groups=groups, sessions=places)
 
     def replace(self, sources: Sequence[NewSource]) -> None:
         """Put sources into the index, each in place of its earlier state, in one transaction."""
@@ -467,9 +519,11 @@ class TablesIndex(ABC):
         query: Mapping[str, float],
         phrase: Sequence[str],
         allowed: Mapping[int, IndexSource],
+        also: Collection[int] = (),
     ) -> Matches:
-        """Return the passages of the allowed sources that hold terms of the query."""
-        return self._look_up(allowed, lambda places: match(places, query, phrase, allowed))
+        """Return the passages of the allowed sources that hold terms of the query, and `also`
+        some."""
+        return self._look_up(allowed, lambda places: match(places, query, phrase, allowed, also))
 
     def passages(self, ids: Collection[int]) -> list[FoundPassage]:
         """Return those of the passages that are still there."""
@@ -513,7 +567,9 @@ class TablesIndex(ABC):
 def _add(tables: SearchTables, group: bytes, passages: Sequence[tuple[int, IndexPassage]]) -> None:
     for start in range(0, len(passages), PASSAGES_MAX):
         some = passages[start : start + PASSAGES_MAX]
-        tables.segments.add(group, build([id_ for id_, _passage in some], lists_of(some)))
+        found = [passage for _id, passage in some]
+        built = build([id_ for id_, _passage in some], lists_of(found), facts_of(found))
+        tables.segments.add(group, built)
 
 
 def _tidy(
@@ -546,32 +602,38 @@ def _merge(
     segments = _open_segments(cache, tables, ids)
     parts = []
     for segment in segments:
-        wanted = [(segment.id, number) for number in range(segment.blocks)]
+        wanted = [(segment.id, number) for number in range(segment.facts_block + 1)]
         found = tables.segments.blocks(wanted)
-        parts.append((segment, [unpack(found[block]) for block in wanted]))
-    kept, lists = merge(parts, lambda id_: source_of(id_) not in ended)
+        parts.append((segment, [segment.open(block[1], found[block]) for block in wanted]))
+    merged = merge(parts, lambda id_: source_of(id_) not in ended)
     tables.segments.drop(ids)
-    if kept:
-        tables.segments.add(group, build(kept, lists))
+    if merged.ids:
+        tables.segments.add(group, build(*merged))
 
 
 def _places(cache: _Cache, tables: SearchTables, groups: Collection[bytes]) -> SegmentPlaces:
     segments = _open_segments(cache, tables, dict(tables.segments.of(groups)))
 
-    def read(wanted: Sequence[Block]) -> Mapping[Block, Any]:
-        return cache.unpack_all(wanted, tables.segments.blocks, unpack)
+    def read(wanted: Sequence[tuple[Segment, int]]) -> Mapping[Block, Any]:
+        owners = {(segment.id, number): segment for segment, number in wanted}
 
-    def read_terms(ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        return {row.id: row.terms for row in _read_texts(tables, ids)}
+        def unpacked(blocks: Collection[Block]) -> dict[Block, Any]:
+            stored = tables.segments.blocks(blocks)
+            return {block: owners[block].open(block[1], stored[block]) for block in blocks}
+
+        return cache.get_all(owners, unpacked)
+
+    def read_terms(ids: Sequence[int]) -> Mapping[int, str]:
+        return {row.id: row.words for row in _read_texts(tables, ids)}
 
     return SegmentPlaces(segments, read, read_terms)
 
 
 def _open_segments(cache: _Cache, tables: SearchTables, ids: Collection[int]) -> list[Segment]:
-    def read(wanted: Collection[int]) -> dict[int, tuple[int, bytes]]:
-        return {id_: (id_, head) for id_, head in tables.segments.heads(wanted).items()}
+    def read(wanted: Collection[int]) -> dict[int, Segment]:
+        return {id_: Segment(id_, head) for id_, head in tables.segments.heads(wanted).items()}
 
-    found = cache.unpack_all(ids, read, lambda pair: Segment(*pair))
+    found = cache.get_all(ids, read)
     return [found[id_] for id_ in ids]
 
 
@@ -624,21 +686,21 @@ def _sources_in(segment: Segment) -> set[int]:
 
 
 def _mergeable(sizes: Mapping[int, int]) -> list[list[int]]:
-    """Return the segments that are to become one, each list for itself."""
+    """Return the segments that are to become one, each list for itself: enough of about the same
+    size, or as many as fill one."""
     tiers: defaultdict[int, list[int]] = defaultdict(list)
     for id_, passages in sizes.items():
-        tiers[passages.bit_length() // _TIER_BITS].append(id_)
+        if 2 * passages <= PASSAGES_MAX:
+            tiers[passages.bit_length() // _TIER_BITS].append(id_)
     found = []
     for some in tiers.values():
-        if len(some) < _TIER_SEGMENTS:
-            continue
         room, together = PASSAGES_MAX, []
         for id_ in some:
             if sizes[id_] > room:
                 break
             room -= sizes[id_]
             together.append(id_)
-        if len(together) > 1:
+        if len(together) > 1 and (len(some) >= _TIER_SEGMENTS or len(together) < len(some)):
             found.append(together)
     return found
 
@@ -670,7 +732,7 @@ def _read_texts(tables: SearchTables, ids: Collection[int]) -> list[FoundPassage
     wanted = set(ids)
     blocks = tables.passages.texts({id_ >> TEXT_BITS for id_ in wanted})
     return [
-        FoundPassage(id_, text, terms.split(), *rest)
+        FoundPassage(id_, text, terms, *rest)
         for _number, block in sorted(blocks.items())
         for id_, text, terms, *rest in unpack(block)
         if id_ in wanted
