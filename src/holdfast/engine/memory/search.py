@@ -62,7 +62,7 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnav
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from holdfast.core.memory.ranking import Ranked, Weights
     from holdfast.core.owners import Owner
@@ -217,6 +217,7 @@ class Memory:
         refresh: bool = True,
         asker: SessionKey | None = None,
         standing: bool = False,
+        paths: Container[str] | None = None,
     ) -> list[Hit]:
         """The passages that answer, best first; with `before`, only older ones. Audited.
 
@@ -225,7 +226,8 @@ class Memory:
         clock. `refresh=False` leaves the index as it is, for many queries over one state of the
         files. `asker` is the session that asks, for the audit log, where the caller has none.
         With `standing`, what people laid down and replies took up comes after the hits, whatever
-        the query is: few sentences, beyond the limit.
+        the query is: few sentences, beyond the limit. `paths` are the files of notes to search, all
+        by default.
         """
         _check(scope, limit)
         if now is None:
@@ -233,13 +235,17 @@ class Memory:
         query = cut(scrub(query), RECALL_QUERY_CHARS_MAX, keep="head").text
         with self._worker.rest() if self._worker is not None else nullcontext():
             try:
-                hits, sources = self._search(query, scope, limit, before, now, refresh=refresh)
+                hits, sources = self._search(
+                    query, scope, limit, before, now, refresh=refresh, paths=paths
+                )
                 if standing and scope != "notes":
                     parts = {row.id: row for row in self._indexer.sources("sessions", before)}
                     hits += standing_hits(self._index, query, parts, before, self.redactor)
             except StoreUnavailable:
                 # The index gave up its damaged file and starts again: it is only a cache.
-                hits, sources = self._search(query, scope, limit, before, now, refresh=True)
+                hits, sources = self._search(
+                    query, scope, limit, before, now, refresh=True, paths=paths
+                )
         if self._worker is not None:
             self._worker.want(self._vectors.missing)
         if self._accesses is not None and sources:  # where there is nothing, nobody reads anything
@@ -255,11 +261,18 @@ class Memory:
         now: float,
         *,
         refresh: bool,
+        paths: Container[str] | None,
     ) -> tuple[list[Hit], int]:
         """The hits, and the number of sources that could have answered."""
         if refresh:
             self.refresh(scope)
-        sources = {source.id: source for source in self._indexer.sources(scope, before)}
+        sources = {
+            source.id: source
+            for source in self._indexer.sources(scope, before)
+            if paths is None
+            or source.kind != "note"
+            or source.name.removeprefix(self._indexer.prefix) in paths
+        }
         vector = self._vectors.of_query(query, sources.values(), make=self._worker is None)
         lists = [
             self._ranker.rank(query, vector, part, before, now)
