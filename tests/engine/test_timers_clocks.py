@@ -180,9 +180,10 @@ class Machine:
 
     def __init__(self, name: str, now: int) -> None:
         self.boot, self._started = name, now - 1_000
+        self.service: TimerService | None = None
 
     def start_again(self, now: int) -> None:
-        self.boot, self._started = f"{self.boot}+", now
+        self.boot, self._started, self.service = f"{self.boot}+", now, None
 
     def clocks(self, now: int, wall: int) -> Clocks:
         return Clocks(float(wall), float(now - self._started), self.boot)
@@ -235,15 +236,17 @@ class Home:
 
     def _look_on(self, machines: list[Machine]) -> None:
         async def look() -> None:
-            services = [
-                TimerService(
-                    make_gateway(self.store, options=ROOMY), clocks=self.clocks_of(machine)
-                )
-                for machine in machines
-            ]
+            services = [self._service_of(machine) for machine in machines]
             await asyncio.gather(*(service.look() for service in services))
 
         asyncio.run(look())
+
+    def _service_of(self, machine: Machine) -> TimerService:
+        """Return the service of a machine: it knows what it saw since its start."""
+        if machine.service is None:
+            gateway = make_gateway(self.store, options=ROOMY)
+            machine.service = TimerService(gateway, clocks=self.clocks_of(machine))
+        return machine.service
 
     def _dying(self) -> Any:
         """Let the process die before or after one of its next changes of the queues."""

@@ -73,6 +73,9 @@ MESSAGE_STATES: Final[tuple[MessageState, ...]] = (
 FINISHED: Final[tuple[MessageState, ...]] = ("answered", "delivered", "failed", "dropped")
 """The states in which a message does not hold up its lane."""
 
+OPEN: Final = frozenset[MessageState](("waiting", "running"))
+"""The states in which it does."""
+
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message for a queue."""

@@ -269,6 +269,14 @@ def decide(timer: Timer, clocks: Clocks) -> NotYet | SendNow | PassOver:
     return PassOver(late) if late > LATE_SECONDS and timer.missed == "skip" else SendNow(late)
 
 
+def due_at(timer: Timer, clocks: Clocks) -> tuple[float, bool]:
+    """Return when a timer is due, and whether that is by the growing clock."""
+    moment = _current(timer)
+    if moment.up is not None and moment.boot == clocks.boot:
+        return moment.up + spread(timer), True
+    return moment.at + spread(timer), False
+
+
 def spread(timer: Timer) -> float:
     """Return how much later this message is for its jitter: the same on every machine."""
     if not timer.jitter:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from contextlib import suppress
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
@@ -30,6 +32,7 @@ from holdfast.core.timers import (
     check_jitter,
     check_zone,
     decide,
+    due_at,
     first_moment,
     following,
     read_schedule,
@@ -48,17 +51,20 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.timers import Missed
     from holdfast.engine.gateway.gateway import Gateway, ServiceState
-    from holdfast.ports import QueuedMessage, SideStores
+    from holdfast.ports import QueuedMessage, Queues, SideStores
 
 QUEUE: Final = "timers"
 TIMERS_MAX: Final = 100
 """Timers of one owner at a time."""
 LOOK_SECONDS: Final = 5.0
-"""Between two looks at all timers: for those that another process set, and for clocks that were
-set."""
+"""Between two looks: for timers that another process set, and for clocks that were set."""
 _PAUSE_SECONDS: Final = 0.05
 """The shortest pause between two looks."""
 _PAGE: Final = 500
+"""Timers that are read at once where all are asked for."""
+_NEWEST: Final = 20
+_IN_TURN: Final = 100
+"""Timers that each look reads: the newest, and some of the others."""
 _SHOWN: Final = 5
 SENT, MISSED = "sent", "missed"
 _CANCELLED, _CHANGED = "cancelled", "changed"
@@ -209,10 +215,6 @@ class Timers:
             pass  # it may have gone on to its next time meanwhile
         return timer
 
-    def waiting(self) -> list[tuple[QueuedMessage, Timer]]:
-        """Return every timer, with its message in the queue."""
-        return [(message, _read(message)) for message in self._waiting(ANY_OWNER)]
-
     def decide(self, timer: Timer) -> NotYet | SendNow | PassOver:
         """Decide what is to be done now."""
         return decide(timer, self._clocks())
@@ -261,9 +263,7 @@ class Timers:
     def _waiting(self, owner: OwnerFilter) -> Iterator[QueuedMessage]:
         before: int | None = None
         while True:
-            page = self._queues.messages(
-                QUEUE, owner=owner, states=("waiting",), before=before, limit=_PAGE
-            )
+            page = _page(self._queues, owner, before, _PAGE)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -277,6 +277,13 @@ class Timers:
                 about.pop("reply_to", None)  # it answers no message
                 return str(channel), about
         return "", None
+
+
+def _page(
+    queues: Queues, owner: OwnerFilter, before: int | None, limit: int
+) -> list[QueuedMessage]:
+    """Return some of the timers ahead, those that were put last first."""
+    return queues.messages(QUEUE, owner=owner, states=("waiting",), before=before, limit=limit)
 
 
 def _read(message: QueuedMessage) -> Timer:
@@ -308,12 +315,105 @@ def _busy(name: str) -> UsageError:
     )
 
 
+class _DueTimes:
+    """When each known timer is due, so that a look costs what is due and not what is ahead.
+
+    A look reads what came since the last one, and a few of the others in turn: a message of another
+    machine may come late, one may be taken back, and the rules of a zone may change.
+    """
+
+    def __init__(self, queues: Queues, boot: str) -> None:
+        self.boot = boot
+        self._queues = queues
+        self._known: dict[int, tuple[float, bool]] = {}
+        self._by_up: list[tuple[float, int]] = []
+        self._by_wall: list[tuple[float, int]] = []
+        self._due: set[int] = set()
+        self._newest = 0
+        self._round: int | None = None
+        """The message that the next few come before."""
+        self._round_newest = 0
+        self._seen: set[int] = set()
+
+    def find(self, clocks: Clocks) -> list[tuple[QueuedMessage, Timer]]:
+        """Return the timers that are due, in the order of their times."""
+        self._note_newest(clocks)
+        self._note_some(clocks)
+        for heap, now in ((self._by_up, clocks.up), (self._by_wall, clocks.now)):
+            while heap and heap[0][0] <= now:
+                self._due.add(heappop(heap)[1])
+        found = {number: self._ready(number) for number in self._due}
+        for number, ready in found.items():
+            if ready is None:
+                self.forget(number)
+        due = [ready for ready in found.values() if ready is not None]
+        return sorted(due, key=lambda each: each[1].next.at)
+
+    def seconds(self, clocks: Clocks) -> float:
+        """Return the time until the next one is due, if no clock is set meanwhile."""
+        tops = ((self._by_up, clocks.up), (self._by_wall, clocks.now))
+        return min((heap[0][0] - now for heap, now in tops if heap), default=LOOK_SECONDS)
+
+    def put_back(self, message: QueuedMessage, clocks: Clocks) -> None:
+        """Note that a timer is not due yet: a clock was set, or its times are others now."""
+        self.forget(message.id)
+        self._note(message, clocks)
+
+    def forget(self, number: int) -> None:
+        """Forget a message that does not wait any more."""
+        self._due.discard(number)
+        self._known.pop(number, None)
+
+    def _note(self, message: QueuedMessage, clocks: Clocks) -> None:
+        try:
+            at, is_up = due = due_at(_read(message), clocks)
+        except HoldfastError:  # a zone that is not known here: whoever sends it says so
+            at, is_up = due = -math.inf, True
+        if self._known.get(message.id) != due:
+            self._known[message.id] = due
+            heappush(self._by_up if is_up else self._by_wall, (at, message.id))
+
+    def _ready(self, number: int) -> tuple[QueuedMessage, Timer] | None:
+        """Return a timer that waits still."""
+        message = self._queues.message(number)
+        is_waiting = message is not None and message.state == "waiting"
+        return (message, _read(message)) if message is not None and is_waiting else None
+
+    def _note_newest(self, clocks: Clocks) -> None:
+        last, before, limit = self._newest, None, _NEWEST
+        while True:
+            page = _page(self._queues, ANY_OWNER, before, limit)
+            new = [message for message in page if message.id > last]
+            for message in new:
+                self._note(message, clocks)
+            self._newest = max(self._newest, *(message.id for message in new), 0)
+            if len(new) < limit:
+                return
+            before, limit = page[-1].id, _PAGE
+
+    def _note_some(self, clocks: Clocks) -> None:
+        page = _page(self._queues, ANY_OWNER, self._round, _IN_TURN)
+        for message in page:
+            self._note(message, clocks)
+            self._seen.add(message.id)
+        if len(page) == _IN_TURN:
+            self._round = page[-1].id
+            return
+        for number in [each for each in self._known if each <= self._round_newest]:
+            if number not in self._seen:
+                self.forget(number)
+        self._round, self._round_newest = None, self._newest
+        self._seen.clear()
+
+
 class TimerService:
     """Sends what is due, for a gateway."""
 
     def __init__(self, gateway: Gateway, *, clocks: Callable[[], Clocks] = read_clocks) -> None:
         self._gateway = gateway
         self._timers = Timers(gateway.store, clocks=clocks)
+        self._clocks = clocks
+        self._times = _DueTimes(gateway.store.queues, "")
         self._status = ServiceStatus("timers", "stopped", since=gateway.now())
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -356,22 +456,28 @@ class TimerService:
 
     async def look(self) -> float:
         """Send what is due; returns the seconds until the next is, or the next look."""
-        soonest, failures = LOOK_SECONDS, 0
-        for message, timer in await run_in_thread(self._timers.waiting):
+        failures = 0
+        for message, timer in await run_in_thread(self._find_due):
             try:
-                soonest = min(soonest, await self._tend(message, timer))
+                await self._tend(message, timer)
             except HoldfastError as error:  # the others go on
                 failures += 1
                 log.warning("the timer %s of %s waits: %s", timer.name, timer.session, error)
         detail = f"{failures} of the timers cannot be sent; the log says why" if failures else ""
         self._set_state("failed" if failures else "running", detail)
-        return soonest
+        return min(LOOK_SECONDS, self._times.seconds(self._clocks()))
 
-    async def _tend(self, message: QueuedMessage, timer: Timer) -> float:
-        """Send a timer if it is due; returns the seconds until it is."""
+    def _find_due(self) -> list[tuple[QueuedMessage, Timer]]:
+        clocks = self._clocks()
+        if clocks.boot != self._times.boot:  # the growing clock began again
+            self._times = _DueTimes(self._gateway.store.queues, clocks.boot)
+        return self._times.find(clocks)
+
+    async def _tend(self, message: QueuedMessage, timer: Timer) -> None:
+        """Send a timer if it is due."""
         match self._timers.decide(timer):
-            case NotYet(seconds=seconds):
-                return seconds
+            case NotYet():
+                self._times.put_back(message, self._clocks())
             case SendNow(late=late):
                 await self._send(message, timer, late)
                 await run_in_thread(self._timers.go_on, message, timer, SENT)
@@ -379,7 +485,6 @@ class TimerService:
                 await run_in_thread(self._timers.go_on, message, timer, MISSED)
             case _ as other:
                 assert_never(other)
-        return LOOK_SECONDS
 
     async def _send(self, message: QueuedMessage, timer: Timer, late: float) -> None:
         about: Json = {"name": timer.name, "at": timer.next.at, "silent": timer.silent}

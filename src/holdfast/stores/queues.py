@@ -13,6 +13,7 @@ from holdfast.core.queues import (
     ID_STEP_MAX,
     MESSAGE_COLUMNS,
     MESSAGE_TEXTS,
+    OPEN,
     as_copy,
     compare_copy,
     encode_body,
@@ -51,6 +52,8 @@ _SCHEMA: Final = (
         result BLOB, ready REAL NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '',
         UNIQUE (queue, owner, key))""",
     """CREATE INDEX IF NOT EXISTS open_messages ON messages (queue, lane, id)
+        WHERE state IN ('waiting', 'running')""",
+    """CREATE INDEX IF NOT EXISTS open_by_id ON messages (queue, id)
         WHERE state IN ('waiting', 'running')""",
     "CREATE INDEX IF NOT EXISTS by_owner ON messages (owner, id)",
     "CREATE INDEX IF NOT EXISTS by_lane ON messages (lane, id)",
@@ -189,7 +192,7 @@ class _QueueReader(_QueueFile):
     ) -> list[QueuedMessage]:
         where, values = _where(queue=queue, owner=filter_text(owner), lane=lane)
         if states:
-            where += f" AND state IN ({', '.join('?' * len(states))})"
+            where += f" AND state IN ({', '.join('?' * len(states))}){_open_alone(states)}"
             values += states
         if before is not None:
             where, values = f"{where} AND id < ?", [*values, before]
@@ -386,6 +389,11 @@ def _where(**wanted: str | None) -> tuple[str, list[Any]]:
     given = {name: value for name, value in wanted.items() if value is not None}
     where = " AND ".join(f"{name} = ?" for name in given)
     return where or "1 = 1", [*given.values()]
+
+
+def _open_alone(states: Sequence[MessageState]) -> str:
+    """Return the condition of the indexes of open messages, where no others are asked for."""
+    return " AND state IN ('waiting', 'running')" if OPEN.issuperset(states) else ""
 
 
 def _one(db: sqlite3.Connection, where: str, *values: object) -> Any:

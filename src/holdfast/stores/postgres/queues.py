@@ -10,6 +10,7 @@ from holdfast.core.queues import (
     ID_STEP_MAX,
     MESSAGE_COLUMNS,
     MESSAGE_TEXTS,
+    OPEN,
     as_copy,
     compare_copy,
     encode_body,
@@ -137,6 +138,8 @@ class _QueueReader(_QueueTable):
         where, values = _where(queue, owner, lane)
         if states:
             where, values["states"] = f"{where} AND m.state = ANY (%(states)s)", list(states)
+            if OPEN.issuperset(states):  # it is the condition of the indexes of open messages
+                where = f"{where} AND m.state IN ('waiting', 'running')"
         if before is not None:
             where, values["before"] = f"{where} AND m.id < %(before)s", before
         query = f"""SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {where}

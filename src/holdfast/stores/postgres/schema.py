@@ -406,13 +406,19 @@ FUNCTIONS_1: Final = _FUNCTIONS.replace("{facts of a_}", _FACTS.replace("@", "a_
 )
 
 
-VERSION: Final = 4
+TABLES_5: Final = """
+CREATE INDEX IF NOT EXISTS messages_open_id ON {s}.messages (queue, id)
+  WHERE state IN ('waiting', 'running');
+"""
+"""An index of the messages that are open, the newest first."""
+
+VERSION: Final = 5
 """The version of the tables that this code works with."""
 OLDEST: Final = 4
 """The oldest version whose code can work with them: one before cannot read the
 segments of the memory index."""
 
-STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3, TABLES_4)
+STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3, TABLES_4, TABLES_5)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 
