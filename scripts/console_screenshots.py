@@ -1,4 +1,4 @@
-"""Take pictures of the console on the demo session: light, dark and as wide as a phone.
+"""Take pictures of the console on the demo: light, dark and as wide as a phone.
 
     python scripts/console_screenshots.py [FOLDER]
 
@@ -25,9 +25,10 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-SESSION = "/s/main/demo"
+SESSION = "/s/coder/release"
 PAGES = {
-    "sessions": "/",
+    "overview": "/",
+    "sessions": "/sessions",
     "conversation": SESSION,
     "context": f"{SESSION}/context",
     "what-if": f"{SESSION}/context/what-if?window=12000",
@@ -46,7 +47,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def serve_demo() -> Iterator[str]:
-    """Serve the demo session on a free port, and give the address."""
+    """Serve the demo on a free port, and give the address."""
     command = [sys.executable, "-m", "holdfast", "serve", "--demo", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -76,7 +77,7 @@ def main() -> None:
         for look, options in LOOKS.items():
             page = browser.new_page(**options)
             for name, path in PAGES.items():
-                if look != "light" and name not in ("sessions", "context"):
+                if look != "light" and name not in ("overview", "context"):
                     continue
                 if name == "changes":  # beside the picture of the time line, which is open
                     path = page.locator("a.column:has(.cut)").last.get_attribute("href") or ""

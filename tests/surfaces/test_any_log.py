@@ -150,7 +150,7 @@ async def check_addresses(store: SessionStore, keys: list[SessionKey]) -> None:
             for path in paths:
                 got = await client.get(filled(path, values))
                 assert got.status_code < 500, (path, got.text[-2_000:])
-        for path in ("/", "/v1/sessions", "/v1/memory/search?query=x&agent=main", "/metrics"):
+        for path in ("/", "/sessions", "/v1/memory/search?query=x&agent=main", "/metrics"):
             assert (await client.get(path)).status_code == 200, path
 
 

@@ -92,10 +92,10 @@ OF_NO_SESSION: Final = {
     *("/v1/timers", "/v1/approvals"),
     *("/v1/inbox/{message}", "/v1/events", "/v1/memory/search", "/v1/memory/passage", "/v1/notes"),
     *("/v1/notes/file", "/inbox", "/memory", "/health", "/health/verify", "/login"),
-    *("/bill", "/waiting", "/timers"),
+    *("/", "/waiting", "/timers"),
     *("/static/console.css", "/static/console.js", "/static/htmx.min.js", "/static/icon.svg"),
 }
-LISTS: Final = {"/", "/v1/sessions"}
+LISTS: Final = {"/sessions", "/v1/sessions"}
 """Lists of all sessions, which `test_facts_agree` compares row by row."""
 STREAMS: Final = {"/v1/sessions/{agent}/{session}/events"}
 

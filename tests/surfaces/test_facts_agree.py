@@ -218,7 +218,7 @@ async def compare(
         name: (await client.get(f"/s/{key.agent}/{key.session}{name}")).text
         for name in ("/context", "/context/fate", "/context/time", "/context/changes", "/inspect")
     }
-    listing = (await client.get("/", params={"limit": 100})).text
+    listing = (await client.get("/sessions", params={"limit": 100})).text
 
     # The next request: the API, the command, the page and the status.
     plan = request.plan

@@ -33,10 +33,10 @@ pytestmark = [
         reason="NO CHROMIUM: install it with `apt-get install -y chromium`",
     ),
 ]
-SESSION = "/s/main/demo"
+SESSION = "/s/coder/release"
 PAGES = (
     "/",
-    "/bill",
+    "/sessions",
     "/inbox",
     "/waiting",
     "/timers",
@@ -62,7 +62,14 @@ WAIT = 90_000
 """Milliseconds, on a machine that is busy."""
 expect.set_options(timeout=WAIT)
 DRAWN = {
-    "light": ("/", "/inbox", "/health", SESSION, f"{SESSION}/context/what-if?window=12000"),
+    "light": (
+        "/",
+        "/sessions",
+        "/inbox",
+        "/health",
+        SESSION,
+        f"{SESSION}/context/what-if?window=12000",
+    ),
     "dark": (f"{SESSION}/context/what-if?window=12000",),
 }
 """Pages of `make test`, which have every part that is drawn."""
@@ -104,13 +111,19 @@ def number_in(text: str) -> int:
 
 
 def test_five_questions_in_two_clicks(page: Page) -> None:
-    """Each begins at the list of sessions, and takes at most two clicks."""
-    # What has it cost? Without a click.
-    assert "calls without a price" in page.locator("tbody tr").inner_text()
+    """Each begins at the overview, and takes at most two clicks."""
+    release = page.locator("tbody tr", has_text="A day of maintenance")
+    # What did it cost? Without a click.
+    assert re.fullmatch(r"\$\d+\.\d\d", page.locator("#bill").inner_text())
+    # What waits for me? One click, and the next one approves it.
+    page.get_by_role("link", name="1 call waits for a person").click()
+    assert "a refund of 89 euros is above 50" in page.locator("main").inner_text()
+    assert page.get_by_role("button", name="Approve").is_visible()
     # What fills the window now? One click.
-    page.get_by_role("link", name="Context:").click()
+    page.goto("/")
+    release.get_by_role("link", name="Context:").click()
     total = number_in(page.locator("#total").inner_text())
-    api = page.request.get("/v1/sessions/main/demo/context?window=24000").json()
+    api = page.request.get("/v1/sessions/coder/release/context").json()
     assert total == api["tokens"]["total"] < 24_000
     assert "carry-over summary" in page.locator("ul.legend").inner_text()
     assert page.locator("svg.cells").is_visible()
@@ -121,10 +134,21 @@ def test_five_questions_in_two_clicks(page: Page) -> None:
     assert number_in(cells[2]) < 12_000
     # What was cut last, and why? What was said before it? One click.
     page.goto("/")
-    page.locator("tbody tr td:nth-last-child(2) a").click()
+    release.locator("a[href$='/compaction']").click()
     assert "of the budget" in page.locator("#why").inner_text()
     assert page.locator("ol.said li").count() > 3
     assert page.get_by_role("heading", name="Before: what was said").is_visible()
+    # What would it have cost, and what would have been lacking? Two clicks.
+    page.get_by_role("link", name="What replies lacked").click()
+    assert "cost" in page.locator("main").inner_text()
+
+
+def test_a_click_approves_the_call_that_waits(page: Page) -> None:
+    """It runs at once, with its arguments, and the session has the answer."""
+    page.goto("/waiting")
+    page.get_by_role("button", name="Approve").click()
+    page.goto("/s/support/order-4711")
+    expect(page.locator("#records")).to_contain_text("89 euros of order 4711 go back")
 
 
 def test_no_page_has_a_serious_fault_of_access(page: Page) -> None:
@@ -205,6 +229,7 @@ def test_pages_are_read_without_scripts(browser: tuple[Browser, str]) -> None:
 
 def test_a_message_is_answered_on_an_open_page(page: Page) -> None:
     """Another page sends; this one shows the message and its answer without moving or reloading."""
+    page.goto("/sessions")
     page.get_by_label("Label").fill("live")
     page.get_by_role("button", name="Make it").click()
     expect(page.locator("#live-state")).to_have_text("live")
@@ -230,15 +255,15 @@ def test_keys_lead_through_the_console(page: Page) -> None:
     page.keyboard.press("?")
     assert page.get_by_role("dialog").is_visible()
     page.keyboard.press("Escape")
-    page.goto("/?q=maintenance")
+    page.goto("/sessions?q=maintenance")
     page.keyboard.press("j")
     page.keyboard.press("o")
-    page.wait_for_url("**/s/main/demo")
+    page.wait_for_url("**/s/coder/release")
     page.keyboard.press("c")
-    page.wait_for_url("**/s/main/demo/context")
+    page.wait_for_url("**/s/coder/release/context")
     page.keyboard.press("g")
     page.keyboard.press("s")
-    page.wait_for_url(lambda url: url.endswith("/"))
+    page.wait_for_url("**/sessions")
 
 
 def test_earlier_records_come_above(page: Page) -> None:
@@ -279,7 +304,7 @@ def test_a_running_turn_is_seen_live(
     rows, talk = context.new_page(), context.new_page()
     made = rows.request.put(f"{slow_server.url}/v1/sessions/main/slow", data={"label": "slow"})
     assert made.ok
-    rows.goto("/")
+    rows.goto("/sessions")
     talk.goto("/s/main/slow")
     expect(talk.locator("#live-state")).to_have_text("live")
     for page in (rows, talk):

@@ -162,8 +162,8 @@ def test_hostile_words_stay_words(store: SessionStore) -> None:
             seen = 0
             for address in [
                 *addresses(store, key),
-                f"/?q={'script'}",
-                "/?sort=cost",
+                f"/sessions?q={'script'}",
+                "/sessions?sort=cost",
                 "/memory?q=remember",
                 f"/s/main/{key.session}/compaction?record=prune0",
                 f"/s/main/{key.session}/tail?after=model0",
@@ -258,7 +258,11 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
                 if "{" in route.path:
                     assert answer.status_code in (400, 404), (route.path, answer.status_code)
                 seen += "annsecretword" in answer.text
-            for address in ("/?owner=bob", "/?q=bobsecretword", "/memory?q=bobsecretword"):
+            for address in (
+                "/sessions?owner=bob",
+                "/sessions?q=bobsecretword",
+                "/memory?q=bobsecretword",
+            ):
                 answer = await client.get(address, headers=cookie)
                 assert answer.text.count("bobsecretword") == address.count("bobsecretword")
             assert seen >= 2
@@ -747,8 +751,8 @@ def test_forms_that_make_no_sense(store: SessionStore) -> None:
                 (f"{here}/compaction?record=none", 404),
                 (f"{here}/records/none", 404),
                 (f"{here}/tail?after=none", 404),
-                ("/?cursor=AAAA", 400),
-                ("/?colour=red", 400),
+                ("/sessions?cursor=AAAA", 400),
+                ("/sessions?colour=red", 400),
                 ("/inbox?before=0", 400),
                 ("/memory?citation=../../etc/passwd", 404),
             ):
@@ -794,10 +798,12 @@ def test_lists_go_on_beyond_the_newest(store: SessionStore) -> None:
 
     async def scenario() -> None:
         async with serving(store) as client:
-            assert await walk(client, "/?state=failed") == ["s000"]
-            assert len(await walk(client, "/?state=idle&limit=40")) == count
-            assert sorted(await walk(client, "/")) == sorted(await walk(client, "/?sort=records"))
-            by_records = await walk(client, "/?sort=records&limit=17")
+            assert await walk(client, "/sessions?state=failed") == ["s000"]
+            assert len(await walk(client, "/sessions?state=idle&limit=40")) == count
+            assert sorted(await walk(client, "/sessions")) == sorted(
+                await walk(client, "/sessions?sort=records")
+            )
+            by_records = await walk(client, "/sessions?sort=records&limit=17")
             assert len(set(by_records)) == len(by_records) == count
             sizes = [int(name[1:]) % 7 for name in by_records]
             assert sizes == sorted(sizes, reverse=True)
@@ -1052,7 +1058,7 @@ def test_list_and_pages_find_one_window(store: SessionStore, since: int) -> None
 
     async def scenario() -> None:
         async with serving(store) as client:
-            for address in ("/", "/s/main/far", "/s/main/far/context/time"):
+            for address in ("/sessions", "/s/main/far", "/s/main/far/context/time"):
                 text = (await client.get(address)).text.replace(",", "")
                 assert "54321" in text, address
                 assert "200000 tok" not in text, address
@@ -1077,7 +1083,11 @@ def test_a_list_reads_a_session_once_until_it_changes(
                 for more in ([], [], [ModelChange(model="another-model", window=9_000)]):
                     if more:
                         store.append(SessionKey("main", "b"), more, expect=ANY_HEAD)
-                    for address in ("/", "/?sort=window", "/?sort=records&state=idle"):
+                    for address in (
+                        "/sessions",
+                        "/sessions?sort=window",
+                        "/sessions?sort=records&state=idle",
+                    ):
                         counter.records = 0
                         text = (await client.get(address)).text
                         assert ("another-model" in text) == bool(more)

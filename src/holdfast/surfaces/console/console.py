@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.console import bill, health, inbox, memory, sessions, tokens, waiting
+from holdfast.surfaces.console import health, inbox, memory, overview, sessions, tokens, waiting
 from holdfast.surfaces.console.layout import page_route
 from holdfast.surfaces.console.links import link_routes
 from holdfast.surfaces.console.login import login_routes
@@ -41,7 +41,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
     """Return the route of each page."""
     return (
         *sessions.ROUTES,
-        *bill.ROUTES,
+        *overview.ROUTES,
         *conversation.ROUTES,
         *context.ROUTES,
         *request.ROUTES,

@@ -1,4 +1,4 @@
-"""The page of sessions: search, filter, sort, and three ways to begin."""
+"""The page of sessions: search, filter, sort."""
 
 from __future__ import annotations
 
@@ -30,16 +30,6 @@ _LOOK_SESSIONS_MAX: Final = 1_000
 _FAILED_MESSAGES: Final = 1_000
 """Failed messages that are counted for their sessions."""
 _ASKED: Final = ("agent", "owner", "label", "q", "cursor")
-_BEGIN: Final = (
-    ("Chat in a terminal", "holdfast chat my-first --model offline"),
-    ("Adopt what another agent wrote", "holdfast import ~/.claude/projects"),
-    (
-        "Five lines of Python",
-        "import holdfast\n\n"
-        'with holdfast.Session.open("my-first", model="offline") as session:\n'
-        '    print(session.say("hello").text)',
-    ),
-)
 
 
 _State = Literal["", "idle", "running", "waiting", "failed", "damaged"]
@@ -83,15 +73,14 @@ def show_sessions(call: HttpCall) -> HttpAnswer:
         call,
         "sessions.html",
         "Sessions",
-        here="/",
+        here="/sessions",
         query=query,
         lines=lines,
         is_plain=not (query.q or query.cursor or query.state or query.agent or query.owner),
         is_operator=call.client.is_operator,
         states=get_args(_State),
         orders=get_args(_Order),
-        ways_to_begin=_BEGIN,
-        following=f"/?{urlencode(kept)}" if following else "",
+        following=f"/sessions?{urlencode(kept)}" if following else "",
         is_same_order=bool(following.get("start")),
     )
 
@@ -185,6 +174,8 @@ async def make_session(call: HttpCall) -> HttpAnswer:
 
 _NewSessionForm: Final = body_of(CreateSession, ("agent", "id", "label", "owner"))
 ROUTES: Final = (
-    page_route("GET", "/", "Sessions", show_sessions, query=SessionListQuery, action="list"),
+    page_route(
+        "GET", "/sessions", "Sessions", show_sessions, query=SessionListQuery, action="list"
+    ),
     page_route("POST", "/new", "Make a session", make_session, body=_NewSessionForm),
 )

@@ -326,9 +326,7 @@ def _show_commands(app: App, found: DemoReport) -> None:
     if not found.is_kept:
         out.line("The session was in a temporary folder and is gone. `holdfast demo --keep` leaves")
         out.line("it there, with commands that bring each cut back.")
-        out.line(
-            "In a browser: `holdfast serve --demo`, then http://127.0.0.1:8484/s/main/demo/context"
-        )
+        out.line("In a browser: `holdfast serve --demo`, then http://127.0.0.1:8484/")
         return
     out.line("Get each cut back (paste them):")
     for command in found.commands:
@@ -337,4 +335,4 @@ def _show_commands(app: App, found: DemoReport) -> None:
     out.line()
     out.line(f"The session stays in {found.root} until you remove it.")
     out.line(f"In a browser: `holdfast serve --root {found.root}`, then")
-    out.line("http://127.0.0.1:8484/s/main/demo/context")
+    out.line("http://127.0.0.1:8484/")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -54,7 +53,7 @@ class ServeCommand(Command, frozen=True, kw_only=True):
     config: Annotated[str | None, option("a TOML file with the settings", "FILE")] = None
     model: Annotated[str | None, option("the model that answers (HOLDFAST_MODEL)", "NAME")] = None
     log: LogOption = "text"
-    demo: Annotated[bool, option("serve a recorded session from a temporary folder")] = False
+    demo: Annotated[bool, option("serve ten sessions from a temporary folder")] = False
 
     def run(self, app: App) -> None:
         from holdfast.engine.access_tokens import StoredTokens
@@ -74,24 +73,28 @@ class ServeCommand(Command, frozen=True, kw_only=True):
             store = app.store
             if self.demo:
                 store = _demo_store(stack, app)
-                # What people wrote to a bot would be lost with the temporary folder.
-                settings = msgspec.structs.replace(settings, telegram=None)
+                settings = _demo_settings(settings)
             _listen(settings, store, self.model or app.settings.model, app)
 
 
 def _demo_store(stack: ExitStack, app: App) -> SessionStore:
+    from holdfast.surfaces.cli.demo.home import make_home
+
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-demo-"))
     root = os.path.join(folder, "sessions")
-    with app.out.busy("recording the demo session"):
-        done = subprocess.run(
-            [sys.executable, "-m", "holdfast", "demo", "--fast", "--json", "--keep", root],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise HoldfastError(f"the demo session could not be made: {done.stderr[-500:]}")
+    with app.out.busy("making ten sessions"):
+        make_home(root)
     return stack.enter_context(open_store(root))
+
+
+def _demo_settings(settings: ServeSettings) -> ServeSettings:
+    """Add the agents of the demo. There is no bot: what people wrote to it would be lost with the
+    temporary folder."""
+    from holdfast.surfaces.cli.demo.home import demo_agents
+    from holdfast.surfaces.serve_settings import AgentSettings
+
+    agents = {name: AgentSettings(**given) for name, given in demo_agents().items()}
+    return msgspec.structs.replace(settings, agents=agents | settings.agents, telegram=None)
 
 
 def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) -> None:

@@ -149,7 +149,7 @@
     const open = (selector) => document.querySelector(selector)?.click();
     const pair = before + event.key;
     before = event.key === "g" ? "g" : "";
-    if (pair === "gs") location.href = "/";
+    if (pair === "gs") location.href = "/sessions";
     else if (event.key === "?") keys.showModal();
     else if (event.key === "/") { document.getElementById("search")?.focus(); event.preventDefault(); }
     else if (event.key === "j") move(1);

@@ -14,7 +14,7 @@ from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.owners import NamedOwner
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.console import bill
+from holdfast.surfaces.console import overview
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def add(store: MemoryStore, owner: str, calls: int) -> None:
     store.append(key, talk(calls), expect=ANY_HEAD)
 
 
-def get(store: MemoryStore, owner: str, path: str = "/bill") -> str:
+def get(store: MemoryStore, owner: str, path: str = "/") -> str:
     token, known = token_for(owner, "read")
 
     async def ask() -> Any:
@@ -87,7 +87,7 @@ def test_a_log_that_is_too_long_is_named_and_left_out(
 ) -> None:
     add(store, "ann", 4)
     add(store, "ann", 40)
-    monkeypatch.setattr(bill, "_RECORDS_MAX", 20)
+    monkeypatch.setattr(overview, "_RECORDS_MAX", 20)
 
     page = get(store, "ann")
 
