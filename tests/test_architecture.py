@@ -169,11 +169,11 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.console": (
         *("layout", "charts", "plans", "records", "login", "links", "sessions", "session_pages"),
-        *("bill", "inbox", "waiting", "tokens", "memory", "verification", "health", "console"),
+        *("overview", "inbox", "waiting", "tokens", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
-        *("terminal", "masking", "app", "command", "conversations", "serve", "proxy"),
-        *("chat", "demo", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
+        *("terminal", "masking", "app", "command", "conversations", "demo", "serve", "proxy"),
+        *("chat", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
         *("evaluate", "telegram", "help", "dispatch"),
     ),
     "integrations": (
