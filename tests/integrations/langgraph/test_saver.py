@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from tests.support import peers
 from tests.support.runs import examples
 
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Rewind, ToolResult, User, text_of
 from holdfast.errors import AccessDenied, TurnInProgress, UsageError
 from holdfast.integrations import langgraph as adapter
 from holdfast.stores import lines, open_store
+from holdfast.surfaces.cli.verbs.records import gist
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -403,3 +405,28 @@ def test_turn_that_is_held_is_waited_for_and_given_up(store: SessionStore) -> No
     asyncio.run(use())
     with saver.turn("thread-1"), pytest.raises(UsageError, match="itself"), saver.turn("thread-1"):
         pass
+
+
+def test_the_log_of_a_thread_can_be_read(tmp_path: Path) -> None:
+    """Each record has words: what was said, or the step and what it wrote. None shows its bytes."""
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import MessagesState, StateGraph
+
+    def reply(state: Any) -> Any:
+        return {"messages": [AIMessage(f"You said {state['messages'][-1].content}")]}
+
+    builder = StateGraph(MessagesState).add_node("n", reply).set_entry_point("n")
+    saver: Any = adapter.HoldfastSaver(root=str(tmp_path))
+    graph = builder.compile(checkpointer=saver)
+    graph.invoke({"messages": [("user", "hello")]}, {"configurable": {"thread_id": "thread-1"}})
+    saver.close()
+    with open_store(tmp_path) as store:
+        records = list(store.read(SessionKey("main", "thread-1")))
+    lines = [f"{record.kind} {gist(record, str)}" for record in records[1:]]
+    assert [line for line in lines if not line.startswith("graph")] == [
+        "user hello",
+        "assistant You said hello",
+    ]
+    assert lines[0] == "graph_checkpoint step -1, input: __start__"
+    assert lines[-1] == "graph_checkpoint step 1, loop: branch:to:n, messages"
+    assert [line for line in lines if "{" in line] == []

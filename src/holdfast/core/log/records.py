@@ -457,6 +457,8 @@ _NESTED_IN: Final = {tag: tuple(_NESTED.keys() & fields) for tag, fields in _FIE
 _UNTYPED: Final = frozenset((*_COMMON, "type"))
 ORIGINAL_FIELD: Final = "original"
 """The field in which an adapter keeps the item of a framework, last in its line."""
+WORDS_FIELD: Final = "says"
+"""The field in which a record that we do not know says in words what it is, for a listing."""
 _ORIGINAL_START: Final = f',"{ORIGINAL_FIELD}":'.encode()
 
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX  # no room for brackets nested too deeply
@@ -603,6 +605,12 @@ def to_json(record: Record) -> Json:
     """A record as the JSON object its line holds."""
     parsed: Json = msgspec.json.decode(encode(record))
     return parsed
+
+
+def said_by(record: Unknown) -> str:
+    """Return what a record of another type says of itself in words; empty where it says nothing."""
+    words = record.extra.get(WORDS_FIELD)
+    return words if isinstance(words, str) else ""
 
 
 def text_of(content: Content) -> str:

@@ -124,7 +124,7 @@ class SaverMethods(StoreAdapter):
         self._threads.change(
             thread_id,
             lambda thread: thread.checkpoint_records(
-                stored, changed, self._dump, missing=missing, rest=rest
+                stored, changed, self._dump, missing=missing, rest=rest, words=_words(stored, about)
             ),
         )
         return _config(thread_id, (ns, checkpoint["id"]))
@@ -342,6 +342,14 @@ def _look_up(metadata: Any, key: str) -> Any:
     for part in key.split("."):
         metadata = metadata.get(part) if isinstance(metadata, dict) else None
     return metadata
+
+
+def _words(stored: StoredCheckpoint, about: Mapping[str, Any]) -> str:
+    """Return which checkpoint it is, in words; none for one that is encrypted."""
+    if "+" in stored.metadata[0] or not isinstance(about.get("step"), int):
+        return ""
+    place = f" of {stored.ns}" if stored.ns else ""
+    return f"step {about['step']}{place}, {about.get('source')}"
 
 
 def _read_config(config: Any) -> tuple[str, str, str | None]:

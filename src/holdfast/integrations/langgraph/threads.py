@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.log.records import ORIGINAL_FIELD, Rewind, Unknown
+from holdfast.core.log.records import ORIGINAL_FIELD, WORDS_FIELD, Rewind, Unknown
 from holdfast.core.text.typed import convert_typed
 from holdfast.integrations.common.home import FoldedLogs
 from holdfast.integrations.common.langchain_messages import record_from_message
@@ -313,12 +313,13 @@ class GraphThread:
         *,
         missing: Iterable[tuple[str, Any]] = (),
         rest: Mapping[str, tuple[Any, Any]] | None = None,
+        words: str = "",
     ) -> list[Record]:
         """Return the records of a checkpoint: its messages that are new, and itself.
 
         `values` has a version and a value for each channel that changed; `missing` are those that
         have a version alone. `rest` are the other channels: of these, only a value that no version
-        has is stored.
+        has is stored. `words` say which checkpoint it is, for people who read the log.
         """
         records: list[Record] = []
         written: Json = {}
@@ -339,6 +340,7 @@ class GraphThread:
         extra = {**stored._asdict(), "values": written, "loose": loose}
         extra["name"] = extra.pop("id")
         extra["before"] = extra.pop("parent")
+        extra[WORDS_FIELD] = f"{words}: {_names_of(written)}" if words else _names_of(written)
         records.append(Unknown(type=_CHECKPOINT, extra=extra))
         return records
 
@@ -350,12 +352,17 @@ class GraphThread:
         ]
         if not fresh:
             return []
-        extra = {"place": place, "writes": [tuple(write) for write in fresh]}
+        extra = {
+            "place": place,
+            "writes": [tuple(write) for write in fresh],
+            WORDS_FIELD: f"a task wrote {_names_of(write.channel for write in fresh)}",
+        }
         return [Unknown(type=_WRITES, extra=extra)]
 
     def deletion_records(self, places: Sequence[Place]) -> list[Record]:
         """Return the record that takes checkpoints away."""
-        return [Unknown(type=_DELETED, extra={"places": list(places)})] if places else []
+        extra = {"places": list(places), WORDS_FIELD: f"{len(places)} checkpoints taken away"}
+        return [Unknown(type=_DELETED, extra=extra)] if places else []
 
     def _difference(
         self,
@@ -417,6 +424,10 @@ class GraphThread:
             for line in self._writes.get(place, ())
             for task, path, number, channel, value in line.writes
         }
+
+
+def _names_of(channels: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(channels)) or "nothing new"
 
 
 def pack(typed: tuple[str, bytes]) -> Packed:

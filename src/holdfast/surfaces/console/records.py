@@ -126,7 +126,9 @@ class RecordView:
             case kinds.Header(reason=reason, parent_session=parent):
                 yield Part(text="began" + self._mask(f" as a {reason} of {parent}" * bool(parent)))
             case kinds.Unknown():
-                yield Part(text="a kind of record that this version does not know")
+                words = kinds.said_by(record)
+                known = "a kind of record that this version does not know"
+                yield Part(text=self._gist(words) if words else known)
             case _:
                 assert_never(record)
 

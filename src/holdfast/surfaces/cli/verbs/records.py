@@ -23,8 +23,10 @@ from holdfast.core.log.records import (
     Rewind,
     ToolResult,
     ToolUse,
+    Unknown,
     User,
     encode,
+    said_by,
     text_of,
     to_json,
     tool_calls,
@@ -85,6 +87,8 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
             return title_of(model)
         case CallFailure(cause=cause):
             return title_of(f"no reply: {cause}")
+        case Unknown() if words := said_by(record):
+            return title_of(words)
         case _:  # the rest, and unknown records, are shown as their fields
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
