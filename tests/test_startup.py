@@ -126,9 +126,11 @@ def test_opening_a_session_loads_what_opening_needs(model: str, tmp_path: Path) 
 
 
 def test_the_version_is_told_at_once() -> None:
-    loaded = _loaded_by_command("main(['--version'])")
+    installed = "from holdfast.surfaces.cli import version; version._CHECKOUT = '/nowhere'; "
+    loaded = _loaded_by_command(f"{installed}main(['--version'])")
     ours = {name for name in loaded if name.startswith("holdfast")}
-    assert ours == {"holdfast", "holdfast._public", "holdfast.surfaces", "holdfast.surfaces.cli"}
+    cli = {"holdfast.surfaces.cli", "holdfast.surfaces.cli.version"}
+    assert ours == {"holdfast", "holdfast._public", "holdfast.surfaces"} | cli
     assert loaded.isdisjoint(("argparse", "msgspec", "re", "typing"))
 
 

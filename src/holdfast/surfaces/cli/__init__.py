@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import __version__
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +12,9 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if [*argv] == ["--version"]:  # at once: a script asks for it, and needs nothing else
-        sys.stdout.write(f"holdfast {__version__}\n")
+        from holdfast.surfaces.cli.version import version_line
+
+        sys.stdout.write(f"{version_line()}\n")
         return 0
     from holdfast.surfaces.cli.dispatch import run_command_line
 

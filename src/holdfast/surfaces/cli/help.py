@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import shutil
+import sys
 import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from holdfast import __version__
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.command import Command, ResultCommand, add_arguments, place
 
@@ -42,7 +42,6 @@ what a model sees
   memory     holdfast.surfaces.cli.verbs.memory           Add, list, show and search notes
 servers
   serve      holdfast.surfaces.cli.serve.serve            Serve sessions over HTTP: messages that are answered once, and a console
-  token      holdfast.surfaces.cli.serve.token            Make, list and revoke the access tokens of `serve`
   proxy      holdfast.surfaces.cli.proxy                  Pass an agent's requests on to its provider, with a durable log and a window
   wrap       holdfast.surfaces.cli.proxy                  Run a command whose model calls go through a proxy of its own
   mcp        holdfast.surfaces.cli.mcp                    Serve sessions, outputs and memory to an MCP client, over stdin and stdout
@@ -56,6 +55,7 @@ more commands
   rm         holdfast.surfaces.cli.verbs.sessions         Move sessions to the trash, restore them, or empty the trash
   retention  holdfast.surfaces.cli.verbs.retention        Move sessions that were not used for long, or take too much room, to the trash
   timer      holdfast.surfaces.cli.verbs.timer            Set, list, change and cancel timers: messages that a session gets at a time
+  token      holdfast.surfaces.cli.serve.token            Make, list and revoke the access tokens of `serve`
   approvals  holdfast.surfaces.cli.verbs.approvals        List calls that wait for a person; approve or deny one
   copy       holdfast.surfaces.cli.copy                   Copy everything of a store into another, and verify it; run it again to go on
   output     holdfast.surfaces.cli.verbs.output           Read an offloaded output, whole or in part
@@ -175,6 +175,14 @@ def _add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> Non
     group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")
 
 
+class _ShowVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_given: Any) -> NoReturn:
+        from holdfast.surfaces.cli.version import version_line
+
+        sys.stdout.write(f"{version_line()}\n")
+        parser.exit()
+
+
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises its errors, and names the nearest match."""
 
@@ -227,7 +235,7 @@ def build_parser(name: str | None) -> CommandParser:
     _add_common(parser, is_default_set=True)
     common = CommandParser(add_help=False)
     _add_common(common, is_default_set=False)
-    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    parser.add_argument("--version", action=_ShowVersion, nargs=0)
     parser.set_defaults(kind=None)
     subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
     parser.is_list = name not in COMMANDS
