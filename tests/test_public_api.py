@@ -18,7 +18,7 @@ from holdfast import _MOVED
 
 REPOSITORY = Path(__file__).parent.parent
 ROOT_NAMES_MAX = 35
-ALL_NAMES_MAX = 184
+ALL_NAMES_MAX = 186
 """Of all public modules together. A benchmark may measure what is not public."""
 
 

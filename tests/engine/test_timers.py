@@ -14,13 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.gateway.gateways import make_gateway
 
-from holdfast import config
+from holdfast import Session, config
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.timers import Clocks, Timer
 from holdfast.engine.gateway.gateway import GatewayOptions
-from holdfast.engine.timers import LOCAL_ZONE, LOOK_SECONDS, TIMERS_MAX, Timers, TimerService
+from holdfast.engine.timers import (
+    LOCAL_ZONE,
+    LOOK_SECONDS,
+    TIMERS_MAX,
+    SessionTimers,
+    Timers,
+    TimerService,
+)
 from holdfast.errors import BadSetting, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
@@ -569,3 +576,23 @@ def test_random_lives_send_each_time_once(seed: int) -> None:
     assert sorted(timer.name for _, timer in world.timers.ahead(ANY_OWNER)) == sorted(names)
     for _, timer in world.timers.ahead(ANY_OWNER):
         assert timer.next.at > world.wall or timer.name == "R/PT2H"
+
+
+def test_a_program_has_the_timers_of_its_session() -> None:
+    """Set, listed, changed and cancelled by one object, and none of another session."""
+    with (
+        MemoryStore() as store,
+        Session.open("a", model="offline", store=store, owner="ann") as session,
+        Session.open("b", model="offline", store=store, owner="ann") as other,
+    ):
+        timers, others = SessionTimers(session), SessionTimers(other)
+        made = timers.wake_at("30m", "look", name="soon", silent=True)
+        others.wake_at("R/PT1H", "beat", name="beat", hours="08:00-22:00")
+        assert [timer.name for timer in timers.ahead()] == ["soon"]
+        assert timers.change("soon", text="look again").next == made.next
+        for change in (timers.cancel, lambda name: timers.change(name, when="1h")):
+            with pytest.raises(UsageError, match="no timer `beat`"):
+                change("beat")
+        assert timers.cancel("soon").text == "look again"
+        assert timers.ahead() == []
+        assert [timer.name for timer in others.ahead()] == ["beat"]

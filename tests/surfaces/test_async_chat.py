@@ -38,7 +38,7 @@ STATED = {
     "at once": {
         *("start", "menu", "help", "quit", "status", "context", "history", "memory", "output"),
         *("list", "new", "switch", "cancel", "reset", "approvals", "approve", "deny"),
-        *("remind", "timers", "unremind"),
+        *("remind", "timers", "reschedule", "unremind"),
     },
     "queued": {"label", "mode", "window", "compact", "checkpoint"},
     "refused": {"rewind", "undo", "model", "continue"},

@@ -85,7 +85,7 @@ TOOLS_READ: Final[dict[str, dict[str, Any]]] = {
 }
 SLASH_CHANGES: Final = {
     *("start", "new", "switch", "label", "mode", "reset", "model", "compact", "rewind", "undo"),
-    *("checkpoint", "continue", "cancel", "quit", "remind", "unremind"),
+    *("checkpoint", "continue", "cancel", "quit", "remind", "reschedule", "unremind"),
 }
 OF_NO_SESSION: Final = {
     *("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/trash", "/v1/inbox", "/v1/outbox"),

@@ -62,6 +62,6 @@ def test_an_agent_without_the_setting_has_none() -> None:
     with closing(MemoryStore()) as store:
         agents = GatewayAgents(store, {"helper": AgentSettings(timers=True)}, model="offline")
         assert [tool.name for tool in Toolbox(agents.options("helper").tools).tools] == [
-            *("timer_set", "timer_list", "timer_cancel")
+            *("timer_set", "timer_list", "timer_change", "timer_cancel")
         ]
         assert agents.options("main").tools == ()

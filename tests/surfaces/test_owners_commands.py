@@ -426,7 +426,7 @@ def names(surface: Any, audience: Any) -> list[str]:
 def test_a_messenger_has_the_commands_of_a_bot() -> None:
     wanted = (
         *("start", "menu", "new", "mode", "reset", "status", "context", "compact", "checkpoint"),
-        *("memory", "remind", "timers", "unremind", "continue", "cancel", "help"),
+        *("memory", "remind", "timers", "reschedule", "unremind", "continue", "cancel", "help"),
     )
     for audience in ("guest", "owner", "operator"):
         assert names("messenger", audience) == list(wanted)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.approvals import paying
 from tests.surfaces.chats import Seat
 
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Label, Rewind, Undo, User
 from holdfast.engine.safe_regex import matcher
 from holdfast.engine.session.base import target_of
+from holdfast.engine.timers import SessionTimers
+from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.surfaces.answers import StyledTable
 from holdfast.surfaces.formatting import meter, tone_of
@@ -568,3 +572,37 @@ def test_output_reads_what_was_moved_out(tmp_path: Path, monkeypatch: pytest.Mon
     assert seat("/output").is_refused
     assert seat("/output ../../etc/passwd").is_refused
     assert seat(f"/output {ref} [").is_refused
+
+
+def test_a_call_is_approved_with_other_arguments_and_always(tmp_path: Path) -> None:
+    """Other arguments are JSON; what is none is answered with what the parameter means."""
+    parked = calls(("c1", "pay", {"amount": 5}))
+    seat = Seat(tmp_path, parked, tools=[paying()])
+    seat.say("pay")
+    (call,) = seat.chat.session.calls.waiting()
+    for wrong in ("{", "[1]", "5"):
+        with contextlib.suppress(UsageError):
+            seat(f"/approve {call.key} {wrong}")
+        assert seat.chat.session.calls.waiting(), wrong
+    seat(f'/approve --always {call.key} {{"amount": 3}}')
+    decided = seat.chat.session.calls.find(call.key)
+    assert decided is not None
+    assert decided.decision is not None
+    assert (decided.decision.state, decided.decision.arguments) == ("approved", {"amount": 3})
+    seat.chat.session.resume()
+    assert "paid 3" in str(seat.model.requests[-1])
+
+
+def test_a_timer_is_changed_in_the_chat_that_has_it(tmp_path: Path) -> None:
+    """Another time, in as many words as it takes; not of another session."""
+    seat = Seat(tmp_path)
+    seat("/remind 30m look")
+    (timer,) = SessionTimers(seat.chat.session).ahead()
+    seat(f"/reschedule {timer.name} 2h")
+    (changed,) = SessionTimers(seat.chat.session).ahead()
+    assert changed.next.at - timer.next.at > 5_000
+    assert changed.text == "look"
+    seat("/new other")
+    with contextlib.suppress(UsageError):
+        seat(f"/reschedule {timer.name} 3h")
+    assert SessionTimers(seat.chat.session).ahead() == []

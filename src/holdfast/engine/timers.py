@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner, OwnerFilter
     from holdfast.core.timers import Missed
     from holdfast.engine.gateway.gateway import Gateway, ServiceState
+    from holdfast.engine.session.base import SessionBase
     from holdfast.ports import QueuedMessage, Queues, SideStores
 
 QUEUE: Final = "timers"
@@ -313,6 +314,57 @@ def _busy(name: str) -> UsageError:
         f"the timer `{name}` was changed by others at the same time",
         hint="list the timers to see how it is now",
     )
+
+
+class SessionTimers:
+    """The timers of one session, for a program."""
+
+    def __init__(self, session: SessionBase) -> None:
+        """`session` is an open `Session` or `AsyncSession`."""
+        self._session = session
+        self._timers = Timers(session.store)
+
+    def wake_at(
+        self,
+        when: str,
+        text: str,
+        *,
+        name: str = "",
+        zone: str = LOCAL_ZONE,
+        hours: str = "",
+        missed: Missed = "once",
+        jitter: float = 0.0,
+        silent: bool = False,
+    ) -> Timer:
+        """Send the session a message at a time, once or again and again; returns the timer. The
+        same timer under the same name is set once. A gateway over the store sends it."""
+        given: Any = {"hours": hours, "missed": missed, "jitter": jitter, "silent": silent}
+        return self._timers.set(
+            self._session.key, when, text, owner=self._owner, name=name, zone=zone, **given
+        )
+
+    def ahead(self) -> list[Timer]:
+        """Return the timers ahead, the next one first."""
+        found = self._timers.ahead(self._owner, session=self._session.key)
+        return [timer for _owner, timer in found]
+
+    def change(self, name: str, *, when: str = "", text: str = "") -> Timer:
+        """Give a timer another time, other words, or both; returns it as it is then."""
+        self._check_own(name)
+        return self._timers.change(name, self._owner, when=when, text=text)
+
+    def cancel(self, name: str) -> Timer:
+        """End a timer and return it. What it has sent already stays sent."""
+        self._check_own(name)
+        return self._timers.cancel(name, self._owner)
+
+    @property
+    def _owner(self) -> Owner:
+        return owner_of(self._session.store.header(self._session.key).owner)
+
+    def _check_own(self, name: str) -> None:
+        if name not in {timer.name for timer in self.ahead()}:
+            raise UsageError(f"this session has no timer `{name[:100]}`", hint="list those ahead")
 
 
 class _DueTimes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -11,7 +11,7 @@ from holdfast.config import AGENT_DEFAULT
 from holdfast.core.approval_rules import check_rules, read_rules
 from holdfast.core.history.access import Caller
 from holdfast.core.owners import owner_of
-from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
+from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
 from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import (
@@ -144,8 +144,11 @@ class GatewayAgents:
         )
 
 
+_TIMERS: Final = (SetTimer, ListTimers, ChangeTimer, CancelTimer)
+
+
 def _timer_tools(agent: AgentSettings) -> tuple[Tool, ...]:
     """Return the tools for timers that an agent's models have."""
     if not agent.timers:
         return ()
-    return tuple(TOOLS[kind.tool].declaration for kind in (SetTimer, ListTimers, CancelTimer))
+    return tuple(TOOLS[kind.tool].declaration for kind in _TIMERS)

@@ -245,7 +245,14 @@ def test_a_read_only_server_changes_nothing(store: MemoryStore) -> None:
     before = state_of(store, alice)
     changing = {name for name, tool in TOOLS.items() if not tool.is_reading}
     assert changing == {
-        *("memory_write", "context_compact", "checkpoint_create", "timer_set", "timer_cancel"),
+        *(
+            "memory_write",
+            "context_compact",
+            "checkpoint_create",
+            "timer_set",
+            "timer_change",
+            "timer_cancel",
+        ),
         *("approval_approve", "approval_deny"),
     }
 

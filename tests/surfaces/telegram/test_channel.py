@@ -205,6 +205,7 @@ COMMANDS = {
     "memory": "",
     "remind": "Usage: /remind",
     "timers": "No timers ahead",
+    "reschedule": "Usage: /reschedule",
     "unremind": "Usage: /unremind",
     "continue": "Nothing to continue",
     "cancel": "Nothing to cancel",

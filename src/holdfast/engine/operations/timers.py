@@ -195,6 +195,7 @@ class ChangeTimer(_TimerOperation, frozen=True):
 
     title = "Change a timer"
     audit = "timer"
+    tool = "timer_change"
     right = "write"
     when: Annotated[_Time | None, _TIME] = None
     text: Annotated[_Text | None, _WORDS] = None

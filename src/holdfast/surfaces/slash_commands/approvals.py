@@ -26,7 +26,7 @@ def _approvals(chat: ChatContext, _asked: ListWaitingCalls) -> CommandAnswer:
     return answer(*(row for call in waiting for row in _rows(call)))
 
 
-@for_owner("approve", ApproveCall, "at once", "key", surfaces=AT_LENGTH)
+@for_owner("approve", ApproveCall, "at once", "key", "always", "arguments", surfaces=AT_LENGTH)
 def _approve(chat: ChatContext, asked: ApproveCall) -> CommandAnswer:
     return _tell(asked.decide(chat.session.calls, _PERSON))
 

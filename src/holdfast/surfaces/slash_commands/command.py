@@ -115,11 +115,14 @@ class SlashCommand:
             if part or fields[name].required
         }
         try:
+            for name in names:
+                if "dict" in str(fields[name].type) and given.get(name):
+                    given[name] = msgspec.json.decode(given[name])
             values = {
                 each.encode_name: given[name] for name, each in fields.items() if name in given
             }
             return convert_typed(values, self.operation, strict=False)
-        except msgspec.ValidationError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             schema = msgspec.json.schema(self.operation)["$defs"][self.operation.__name__]
             about = [schema["properties"][fields[name].encode_name] for name in names]
             raise WrongArgument(" ".join(each["description"] for each in about)) from error

@@ -1,11 +1,11 @@
-"""Slash commands about timers: remind, list, cancel."""
+"""Slash commands about timers: remind, list, change, cancel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holdfast.core.owners import owner_of
-from holdfast.engine.operations.timers import CancelTimer, ListTimers, SetTimer
+from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, answer, dim, line
 from holdfast.surfaces.formatting import local_time
@@ -27,6 +27,11 @@ def _ahead(chat: ChatContext) -> list[TimerRow]:
 
 def _owner(chat: ChatContext) -> Owner:
     return owner_of(chat.store.header(chat.session.key).owner)
+
+
+def _check_own(chat: ChatContext, name: str) -> None:
+    if name not in {timer.name for timer in _ahead(chat)}:
+        raise UsageError(f"this session has no timer `{name}`", hint="/timers lists them")
 
 
 def _names(chat: ChatContext) -> Iterable[Choice]:
@@ -54,13 +59,19 @@ def _timers(chat: ChatContext, _asked: ListTimers) -> CommandAnswer:
     return answer("Timers:", *rows)
 
 
+@for_guest("reschedule", ChangeTimer, "at once", "name", "when", choices=_names)
+def _reschedule(chat: ChatContext, asked: ChangeTimer) -> CommandAnswer:
+    _check_own(chat, asked.name)
+    timer = asked.change(chat.store, _owner(chat))
+    return answer(line("Timer ", Cell(timer.name, "name"), f": {local_time(timer.next)}"))
+
+
 @for_guest("unremind", CancelTimer, "at once", "name", choices=_names)
 def _unremind(chat: ChatContext, asked: CancelTimer) -> CommandAnswer:
-    if asked.name not in {timer.name for timer in _ahead(chat)}:
-        raise UsageError(f"this session has no timer `{asked.name}`", hint="/timers lists them")
+    _check_own(chat, asked.name)
     asked.cancel(chat.store, _owner(chat))
     return answer(f"Timer {asked.name} is cancelled.")
 
 
-COMMANDS = (_remind, _timers, _unremind)
+COMMANDS = (_remind, _timers, _reschedule, _unremind)
 """In the order of `/help`."""
