@@ -36,6 +36,9 @@ NAME_RULE: Final = Meta(
 )
 Name = Annotated[str, NAME_RULE]
 """An id of an agent or a session. A door checks its characters, and so does the store."""
+DaysInTrash = Annotated[
+    float, Meta(description="Keep what was removed in the last so many days.", ge=0)
+]
 RowCount = Annotated[int, Meta(description="The largest number of rows.", ge=1)]
 PageLimit = Annotated[RowCount, Meta(le=PAGE_ROWS_MAX)]
 NewId = Annotated[
@@ -53,6 +56,9 @@ RecordToRead = Annotated[
 ]
 LastRecord = Annotated[
     RecordName | None, Meta(description="The last record that is copied; the newest unless given.")
+]
+ExpectedHead = Annotated[
+    RecordName | None, Meta(description="Append only where this record is the head.")
 ]
 NewHead = Annotated[RecordName | None, Meta(description="The record that becomes the head.")]
 TurnCount = Annotated[

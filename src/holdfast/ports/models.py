@@ -59,12 +59,3 @@ class BackendConversation(Protocol):
 
     def retell(self, chars: int) -> str:
         """The conversation before its newest messages, as text of at most so many characters."""
-
-
-class BackendCall(Protocol):
-    """One call of a backend."""
-
-    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply: ...
-
-    def stop(self) -> None:
-        """End the call, from any thread: `send` raises soon."""

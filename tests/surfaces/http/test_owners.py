@@ -64,6 +64,7 @@ PARTS: Final[dict[str, list[Any]]] = {
     "model": ["anthropic:claude-opus-4-8"],
     "reply": [{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}]}],
     "tools": [[]],
+    "records": [[{"type": "user", "content": "x"}]],
     "callId": ["c1"],
 }
 SHARE: Final = 0.1

@@ -56,6 +56,7 @@ Action = Literal[
     "rewind",
     "undo",
     "remove",
+    "append",
     "send",
     "cancel",
     "retry",

@@ -11,11 +11,13 @@ from holdfast.engine.operations import (
     history,
     inbox,
     links,
+    logs,
     memory,
     next_request,
     own_loop,
     sessions,
     timers,
+    trash,
 )
 from holdfast.engine.operations.operation import Operation
 
@@ -28,6 +30,8 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     next_request,
     memory,
     sessions,
+    trash,
+    logs,
     inbox,
     timers,
     approvals,

@@ -1,4 +1,4 @@
-"""Operations on sessions as a whole: make, list, label, fork, rewind, remove, erase."""
+"""Operations on sessions as a whole: make, list, label, fork, rewind, erase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.core.log.ids import SessionKey, check_name, free_key
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label, to_json
 from holdfast.core.log.refs import restore
-from holdfast.core.owners import ANY_OWNER, AnyOwner, Owner, is_wanted, owner_of, row_text
+from holdfast.core.owners import AnyOwner, Owner, is_wanted, owner_of, row_text
 from holdfast.core.parameters import (
     LastRecord,
     Name,
@@ -28,21 +28,12 @@ from holdfast.core.parameters import (
     SessionName,
     TurnCount,
 )
-from holdfast.core.retention import (
-    BytesKept,
-    DaysUnused,
-    RetentionRule,
-)
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.erasing import ErasureReport, erase
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.operation import Operation, R
+from holdfast.engine.operations.operation import Operation
 from holdfast.engine.outputs import payload_of
-from holdfast.engine.retention import (
-    RetiredSession,
-    apply_rule,
-)
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
@@ -55,7 +46,6 @@ if TYPE_CHECKING:
     from holdfast.engine.erasing import RemainingCopy
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.workspace.workspace import CallerWorkspace
-    from holdfast.ports import Trashed
 
 _SEARCHED_MAX: Final = 2_000
 """Sessions that a search of labels and first words looks at."""
@@ -63,7 +53,7 @@ _OPEN: Final = ("waiting", "running")
 _OWN: Final = "Allowed: a session of the caller's own."
 
 SessionState = Literal["idle", "running", "waiting"]
-_OwnerName = Annotated[str, Meta(max_length=200)]
+OwnerName = Annotated[str, Meta(max_length=200)]
 
 
 class SessionRow(Result, frozen=True):
@@ -110,26 +100,6 @@ class SessionsPage(Result, frozen=True):
     """For the next page; null at the end."""
 
 
-class RemovedSession(Result, frozen=True):
-    """A session in the trash."""
-
-    name: str
-    """For `restore`."""
-    agent: str
-    """The agent of the session."""
-    id: str
-    """The id of the session."""
-    removed: float
-    """The time it was removed, in seconds since 1970."""
-
-
-class Trash(Result, frozen=True):
-    """The trash, the newest first."""
-
-    removed: list[RemovedSession]
-    """The sessions in it."""
-
-
 class RewoundTo(Result, frozen=True):
     """The head after a rewind or an undo."""
 
@@ -161,7 +131,7 @@ class FindSessions(Operation[SessionsPage], frozen=True):
     audit = "list"
     agent: Annotated[Name | None, Meta(description="Only sessions of this agent.")] = None
     owner: Annotated[
-        _OwnerName | None, Meta(description="Only sessions of this owner; for an operator.")
+        OwnerName | None, Meta(description="Only sessions of this owner; for an operator.")
     ] = None
     label: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
@@ -214,7 +184,7 @@ class CreateSession(Operation[SessionRow], frozen=True):
     agent: Annotated[Name, Meta(description="The agent of the session.")] = "main"
     label: NewLabel = ""
     owner: Annotated[
-        _OwnerName,
+        OwnerName,
         Meta(description="The owner; an operator may name any, others only themselves."),
     ] = ""
 
@@ -229,7 +199,7 @@ class CreateSession(Operation[SessionRow], frozen=True):
             workspace.store.create(key, label=check_label(self.label), owner=owner)
         except SessionExists as error:
             raise _id_conflict(key, error) from error
-        return _row_now(workspace, key, _OWN, str(key))
+        return row_now(workspace, key, _OWN, str(key))
 
     def _owner_for(self, workspace: CallerWorkspace) -> Owner:
         own = workspace.owner
@@ -252,7 +222,7 @@ class ReadSession(Operation[SessionRow], frozen=True):
     session_key: SessionName
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
-        return _row_now(workspace, *workspace.resolve(self.session_key))
+        return row_now(workspace, *workspace.resolve(self.session_key))
 
 
 class OpenSession(Operation[SessionRow], frozen=True):
@@ -280,7 +250,7 @@ class OpenSession(Operation[SessionRow], frozen=True):
             )
         except (AccessDenied, SessionExists) as error:
             raise _id_conflict(key, error) from error
-        return _row_now(workspace, key, _OWN)
+        return row_now(workspace, key, _OWN)
 
 
 class LabelSession(Operation[SessionRow], frozen=True):
@@ -295,7 +265,7 @@ class LabelSession(Operation[SessionRow], frozen=True):
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
         key, reason = workspace.resolve(self.session_key, to_change=True)
         workspace.store.append(key, [Label(label=check_label(self.label))], expect=ANY_HEAD)
-        return _row_now(workspace, key, reason)
+        return row_now(workspace, key, reason)
 
 
 class ForkSession(Operation[SessionRow], frozen=True):
@@ -319,7 +289,7 @@ class ForkSession(Operation[SessionRow], frozen=True):
             store.fork(key, new, at=self.at, label=check_label(self.label))
         except SessionExists as error:
             raise _id_conflict(new, error) from error
-        return _row_now(workspace, new, reason, str(key))
+        return row_now(workspace, new, reason, str(key))
 
 
 class RewindSession(Operation[RewoundTo], frozen=True):
@@ -380,19 +350,6 @@ class ReadRecord(Operation[LoggedRecord], frozen=True):
         return GivenReply(workspace.mask(shown), reason, is_masked=True)
 
 
-class RemoveSession(Operation[RemovedSession], frozen=True):
-    """Move a session to the trash, from which the operator can take it back."""
-
-    title = "Move a session to the trash"
-    audit = "remove"
-    right = "write"
-    session_key: SessionName
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[RemovedSession]:
-        key, reason = workspace.resolve(self.session_key, to_change=True)
-        return GivenReply(_trash_row(workspace.store.remove(key)), reason)
-
-
 class EraseSession(Operation[SessionErasure], frozen=True):
     """Delete a session so that no file has its words, and say what else holds them."""
 
@@ -419,94 +376,10 @@ def _may_know(workspace: CallerWorkspace, erased: SessionKey, copy: RemainingCop
     return any(str(info.key) == copy.where for info in store.sessions(owner=owner))
 
 
-class _TrashOperation(Operation[R], frozen=True, kw_only=True):
-    """An operation on the trash, which has sessions of all owners."""
-
-    right = "admin"
-    is_for_operator = True
-
-
-class ListTrash(_TrashOperation[Trash], frozen=True):
-    """List removed sessions, the newest first."""
-
-    title = "List removed sessions"
-    audit = "list"
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[Trash]:
-        return GivenReply(Trash(removed=[*map(_trash_row, workspace.store.trash())]), MAY_READ)
-
-
-def _trash_row(trashed: Trashed) -> RemovedSession:
-    key = trashed.key
-    return RemovedSession(
-        name=trashed.name, agent=key.agent, id=key.session, removed=trashed.removed
-    )
-
-
-class RestoreSession(_TrashOperation[SessionRow], frozen=True):
-    """Take a session out of the trash."""
-
-    title = "Take a session out of the trash"
-    audit = "create"
-    is_idempotent = False
-    name: Annotated[str, Meta(description="The name of the session in the trash.", min_length=1)]
-
-    @property
-    def target(self) -> str:
-        return self.name
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionRow]:
-        if self.name not in {trashed.name for trashed in workspace.store.trash()}:
-            raise RequestRefused(
-                "not_found",
-                f"`{self.name[:200]}` is not in the trash",
-                hint="list the trash for names",
-            )
-        key = workspace.store.restore(self.name)
-        return _row_now(workspace, key, MAY_READ, str(key))
-
-
-class Retired(Result, frozen=True):
-    """The sessions that a rule let go."""
-
-    sessions: list[RetiredSession]
-    """The sessions, with their names in the trash; without, where it is a dry run."""
-    dry_run: bool
-    """True where nothing was moved."""
-
-
-class RetireSessions(_TrashOperation[Retired], frozen=True):
-    """Move sessions that were not used for long, or that take too much room, to the trash."""
-
-    title = "Move old sessions to the trash"
-    audit = "remove"
-    days: DaysUnused = None
-    bytes: BytesKept = None
-    owner: Annotated[
-        _OwnerName | None, Meta(description="Only sessions of this owner; all unless given.")
-    ] = None
-    dry_run: Annotated[bool, Meta(description="Change nothing, and say what would go.")] = False
-
-    @property
-    def target(self) -> str:
-        return self.owner or ""
-
-    def answer(self, workspace: CallerWorkspace) -> GivenReply[Retired]:
-        if self.days is None and self.bytes is None:
-            raise RequestRefused("invalid", "no rule is given: pass `days`, `bytes` or both")
-        found = apply_rule(
-            workspace.store,
-            RetentionRule(days=self.days, bytes=self.bytes),
-            owner=ANY_OWNER if self.owner is None else owner_of(self.owner),
-            is_dry_run=self.dry_run,
-            clock=workspace.clock,
-        )
-        return GivenReply(Retired(sessions=found, dry_run=self.dry_run), MAY_READ)
-
-
-def _row_now(
+def row_now(
     workspace: CallerWorkspace, key: SessionKey, reason: str, target: str = ""
 ) -> GivenReply[SessionRow]:
+    """Return a session as it is now, masked."""
     row = row_of(workspace, workspace.store.info(key), session_states(workspace))
     return GivenReply(row, reason, target, is_masked=True)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.engine.operations.logs import VERIFY_BYTES_MAX, SessionVerification, VerifySession
 from holdfast.engine.operations.sessions import FindSessions, cursor_after
 from holdfast.errors import NoSuchSession, StoreError
 from holdfast.surfaces.console.layout import page_route, show
@@ -16,13 +17,12 @@ from holdfast.surfaces.formatting import size_text
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
-    from holdfast.core.log.views import LogReport
     from holdfast.engine.operations.sessions import SessionRow
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _PAGE_SESSIONS: Final = 25
 """Sessions of one page."""
-_PAGE_BYTES: Final = 32 * 1024 * 1024
+_PAGE_BYTES: Final = VERIFY_BYTES_MAX
 """Bytes of logs that one page reads. A longer log is verified by the command alone."""
 _FINDINGS: Final = 100
 """Findings on the page of a session; the command shows all."""
@@ -58,7 +58,7 @@ def show_verification(call: HttpCall) -> HttpAnswer:
 class _Line(NamedTuple):
     key: SessionKey
     info: SessionRow
-    report: LogReport | None
+    report: SessionVerification | None
     problem: str = ""
 
 
@@ -77,9 +77,13 @@ def _verify(call: HttpCall, info: SessionRow) -> _Line:
     if info.bytes > _PAGE_BYTES:
         return _Line(key, info, None, "too long for a page: the command verifies it")
     try:
-        return _Line(key, info, call.store.verify(key))
+        return _Line(key, info, _read(call, key))
     except (StoreError, NoSuchSession) as error:
         return _Line(key, info, None, f"cannot be read: {error.code}")
+
+
+def _read(call: HttpCall, key: SessionKey) -> SessionVerification:
+    return VerifySession(session_key=str(key)).answer(call.workspace).value
 
 
 def show_session_findings(call: HttpCall) -> HttpAnswer:
@@ -91,7 +95,7 @@ def show_session_findings(call: HttpCall) -> HttpAnswer:
         problem = f"A log of {size_text(size)} is too long for a page."
     else:
         try:
-            report = call.store.verify(key)
+            report = _read(call, key)
         except StoreError as error:
             problem = call.workspace.mask(f"It cannot be read: {error}")
     return show_session(

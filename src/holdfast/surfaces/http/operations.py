@@ -19,11 +19,13 @@ from holdfast.engine.operations import (
     history,
     inbox,
     links,
+    logs,
     memory,
     next_request,
     own_loop,
     sessions,
     timers,
+    trash,
 )
 from holdfast.engine.operations.operation import LiveOperation
 from holdfast.engine.session.drivers.awaiting import run_in_thread
@@ -162,11 +164,14 @@ ROUTES: Final = (
     route_of("POST", f"{_SESSION}/fork", sessions.ForkSession, status=201),
     route_of("POST", f"{_SESSION}/rewind", sessions.RewindSession),
     route_of("POST", f"{_SESSION}/undo", sessions.UndoChange),
-    route_of("DELETE", _SESSION, sessions.RemoveSession),
+    route_of("DELETE", _SESSION, trash.RemoveSession),
     route_of("POST", f"{_SESSION}/erase", sessions.EraseSession),
-    route_of("GET", "/v1/trash", sessions.ListTrash),
-    route_of("POST", "/v1/trash/{name}/restore", sessions.RestoreSession),
-    route_of("POST", "/v1/retention", sessions.RetireSessions),
+    route_of("GET", "/v1/trash", trash.ListTrash),
+    route_of("DELETE", "/v1/trash", trash.EmptyTrash),
+    route_of("POST", "/v1/trash/{name}/restore", trash.RestoreSession),
+    route_of("POST", "/v1/retention", trash.RetireSessions),
+    route_of("GET", f"{_SESSION}/verify", logs.VerifySession),
+    route_of("POST", f"{_SESSION}/records", logs.AppendRecords, status=201),
     route_of("GET", f"{_SESSION}/records/{{record}}", sessions.ReadRecord),
     route_of(
         "POST",

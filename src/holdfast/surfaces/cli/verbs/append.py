@@ -17,7 +17,7 @@ from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Rewind, Unknown, decode
-from holdfast.core.parameters import NewLabel
+from holdfast.core.parameters import ExpectedHead, NewLabel
 from holdfast.core.secrets.found import find_secrets
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.command import Command, SessionPlace, option
@@ -41,9 +41,7 @@ class AppendCommand(Command, frozen=True, kw_only=True):
     session: SessionPlace
     create: Annotated[bool, option("create the session if it does not exist")] = False
     label: Annotated[NewLabel, option()] = ""
-    expect: Annotated[str | None, option("fail unless this is the head of the session", "ID")] = (
-        None
-    )
+    expect: Annotated[ExpectedHead, option("", "ID")] = None
     atomic: Annotated[bool, option("write all of stdin as one append: everything or nothing")] = (
         False
     )

@@ -11,6 +11,7 @@ from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, NamedOwner, filter_text, row_text
 from holdfast.core.parameters import (
+    DaysInTrash,
     LastRecord,
     NewId,
     NewLabel,
@@ -176,7 +177,7 @@ class RmCommand(ResultCommand, frozen=True, kw_only=True):
         str | None, option("restore a session from the trash", "NAME", group="what")
     ] = None
     is_empty: Annotated[bool, option("delete everything in the trash", group="what")] = False
-    older_than: Annotated[float, option("with --empty: keep newer ones", "DAYS")] = 0.0
+    older_than: Annotated[DaysInTrash, option("", "DAYS")] = 0.0
 
     def run(self, app: App) -> list[Trashed] | SessionKey:
         if self.is_list:
