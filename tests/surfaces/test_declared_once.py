@@ -27,13 +27,12 @@ from holdfast.engine.operations.context import (
     ReadCheckpoint,
     ReadContext,
     ReadOutput,
+    ReadRequest,
     ResumeSession,
 )
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.links import LinkCall, RevokeLinks, RotateLinkKey
-from holdfast.engine.operations.logs import AppendRecords, VerifySession
 from holdfast.engine.operations.memory import FindPassages, ReadNoteFile, ReadPassage, SaveNote
-from holdfast.engine.operations.next_request import ReadRequest
 from holdfast.engine.operations.registry import OPERATIONS
 from holdfast.engine.operations.sessions import (
     CreateSession,
@@ -45,7 +44,12 @@ from holdfast.engine.operations.sessions import (
     RewindSession,
 )
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
-from holdfast.engine.operations.trash import RemoveSession, RetireSessions
+from holdfast.engine.operations.upkeep import (
+    AppendRecords,
+    RemoveSession,
+    RetireSessions,
+    VerifySession,
+)
 from holdfast.surfaces.cli.command import SESSION, Command, ResultCommand, _fields_of, _unwrap
 from holdfast.surfaces.cli.help import COMMANDS, command_class
 from holdfast.surfaces.http.server import ROUTES

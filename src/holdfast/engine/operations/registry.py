@@ -11,13 +11,11 @@ from holdfast.engine.operations import (
     history,
     inbox,
     links,
-    logs,
     memory,
-    next_request,
     own_loop,
     sessions,
     timers,
-    trash,
+    upkeep,
 )
 from holdfast.engine.operations.operation import Operation
 
@@ -27,11 +25,9 @@ if TYPE_CHECKING:
 _MODULES: Final[tuple[ModuleType, ...]] = (
     history,
     context,
-    next_request,
     memory,
     sessions,
-    trash,
-    logs,
+    upkeep,
     inbox,
     timers,
     approvals,

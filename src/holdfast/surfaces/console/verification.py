@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.engine.operations.logs import VERIFY_BYTES_MAX, SessionVerification, VerifySession
 from holdfast.engine.operations.sessions import FindSessions, cursor_after
+from holdfast.engine.operations.upkeep import VERIFY_BYTES_MAX, SessionVerification, VerifySession
 from holdfast.errors import NoSuchSession, StoreError
 from holdfast.surfaces.console.layout import page_route, show
 from holdfast.surfaces.console.plans import show_session

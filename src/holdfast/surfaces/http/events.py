@@ -54,7 +54,7 @@ _SHOWN: Final = (
 """Events that are sent by their name; the records have the rest."""
 
 
-def _named(kind: Any) -> type:
+def _kind_of(kind: Any) -> type:
     """Return an event with its name among its fields, as a client gets it."""
     hints = get_type_hints(kind, localns={"Failure": Failure, "ToolCall": ToolCall})
     required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)

@@ -12,7 +12,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.models.messages import AddedTools, Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.steps import MEANING
-from holdfast.engine.operations.next_request import ReadRequest
+from holdfast.engine.operations.context import ReadRequest
 from holdfast.engine.workspace.request_preview import (
     RequestFacts,
     RequestTerms,

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.owners import filter_text
-from holdfast.engine.operations.trash import Retired, RetireSessions
+from holdfast.engine.operations.upkeep import Retired, RetireSessions
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.log.records import InjectedContext
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.steps import MEANING
-from holdfast.engine.operations.next_request import terms_now
+from holdfast.engine.operations.context import terms_now
 from holdfast.engine.workspace.request_preview import read_request
 from holdfast.surfaces.console.charts import draw_window
 from holdfast.surfaces.console.layout import page_route

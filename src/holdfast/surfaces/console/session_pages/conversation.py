@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.log.records import Header
-from holdfast.engine.operations.context import ReadOutput
+from holdfast.engine.operations.context import ReadOutput, terms_now
 from holdfast.engine.operations.inbox import CancelTurn, SendMessage
-from holdfast.engine.operations.next_request import terms_now
 from holdfast.engine.operations.sessions import ReadRecord
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.ports.sessions import follower_of

@@ -17,7 +17,7 @@ from holdfast.core.models.window import model_in
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.text.cut import cut
 from holdfast.core.window import ANY_WINDOW
-from holdfast.engine.operations.next_request import ReadRequest, request_for, terms_now
+from holdfast.engine.operations.context import ReadRequest, request_for, terms_now
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.workspace.facts import default_dialect

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
-from holdfast.engine.operations.next_request import ReadRequest, terms_now
+from holdfast.engine.operations.context import ReadRequest, terms_now
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import draw_window
 from holdfast.surfaces.console.layout import page_route
