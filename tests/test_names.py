@@ -22,7 +22,7 @@ WIDE_CLASSES: dict[str, int] = {
     "engine/memory/search.py:Memory": 17,
     "core/turn/run.py:RunState": 16,
     "core/log/tree.py:Outline": 18,
-    "core/projection/draft.py:ViewDraft": 30,
+    "core/projection/draft.py:ViewDraft": 31,
     "core/projection/steps.py:Thread": 25,
     "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 22,

@@ -71,7 +71,7 @@ def _kind_of(kind: Any) -> type:
     )
 
 
-TurnEvent: Final[Any] = Union[tuple(map(_named, _SHOWN))]  # noqa: UP007  (made of a tuple)
+TurnEvent: Final[Any] = Union[tuple(map(_kind_of, _SHOWN))]  # noqa: UP007  (made of a tuple)
 """A step of a turn."""
 
 
