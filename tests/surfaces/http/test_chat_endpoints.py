@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -239,14 +240,15 @@ def test_an_opening_alone_is_no_conversation(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("headers", [{"idempotency_key": "k1"}, {"x_stainless_retry_count": "1"}])
 @pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_repeated_request_is_answered_once(
-    store: MemoryStore, headers: dict[str, str], is_first: bool
+    store: MemoryStore, headers: dict[str, str], is_first: bool, dialect: str
 ) -> None:
     """It says that it repeats: by its key, or as the providers' packages count."""
 
     async def scenario() -> None:
         async with agents(store) as (http, provider):
-            chat = Chat(http, DIALECTS[0])
+            chat = Chat(http, dialect)
             if not is_first:
                 await chat.say("before", idempotency_key="k0")
             key = {name: value for name, value in headers.items() if "key" in name}
@@ -254,7 +256,9 @@ def test_a_repeated_request_is_answered_once(
             made = len(provider.requests)
             chat.items.pop()
             assert await chat.ask(**headers) == text
+            assert chat.step in ("repeat", "regenerate")
             assert len(provider.requests) == made
+            assert len(all_of(store, chat.session)) == len(chat.items)
             assert len(sessions_of(store)) == 1
 
     asyncio.run(scenario())
@@ -675,3 +679,26 @@ def test_the_table_notices_a_history_that_is_not_matched(
     monkeypatch.setattr(agent_chats, "_has_reply", lambda _request, _known: False)
     with pytest.raises(AssertionError):
         test_a_conversation_goes_on(store, DIALECTS[0], is_streamed=False)
+
+
+ROWS: dict[str, Any] = {
+    "begins a conversation": test_a_conversation_goes_on,
+    "goes on": test_a_conversation_goes_on,
+    "edits a message and sends it": test_what_a_client_does_with_its_history,
+    "asks for another reply": test_what_a_client_does_with_its_history,
+    "goes back to an older version": test_what_a_client_does_with_its_history,
+    "changes a reply and goes on": test_an_edited_reply_is_what_the_model_sees,
+    "brings a history that the log does not have": test_an_unknown_history_begins_a_session,
+    "repeats a request": test_a_repeated_request_is_answered_once,
+}
+
+
+def test_each_row_of_the_table_is_tried_in_every_dialect() -> None:
+    """What the page says of a client's history, a test shows: in the log, and at the model."""
+    page = (Path(__file__).parents[3] / "docs/one-door.md").read_text()
+    table = page.partition("| the client |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in table] == [*ROWS]
+    for test in ROWS.values():
+        marks = {mark.args[0]: mark.args[1] for mark in test.pytestmark}
+        assert marks["dialect"] == DIALECTS
+    assert {"anthropic", "openai-chat", "openai-responses", "gemini"} == {*DIALECTS}

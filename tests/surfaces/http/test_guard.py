@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tests.surfaces.http.servers import token_for
 
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.http.chat_endpoints import endpoint_paths
 from holdfast.surfaces.http.guard import HEADERS_MAX, STRANGER_BODY_BYTES_MAX
 from holdfast.surfaces.serve_settings import HttpSettings, ServeSettings
 
@@ -137,6 +139,11 @@ def every_address() -> list[tuple[str, str, bool]]:
             (route.method, route.path.replace("{agent}/{session}", "main/a"), route.is_open)
             for route in server._routes
         ]
+    found += [
+        (method, re.sub(r"{[^}]*}", "main", path), False)
+        for path in endpoint_paths()
+        for method in ("GET", "POST")
+    ]
     return [*found, ("POST", "/mcp", False), ("GET", "/none", False), ("BREW", "/v1/x", False)]
 
 

@@ -101,7 +101,7 @@ class ProxyProblem(Exception):
     """A refusal of the proxy itself. It stands beside the errors of the upstreams, and goes to a
     client as an HTTP answer."""
 
-    def __init__(self, status: int, what: str, hint: str = "", *, code: str = "") -> None:
+    def __init__(self, status: int, what: str, hint: str, *, code: str = "") -> None:
         super().__init__(what)
         self.status = status
         self.what = what

@@ -116,7 +116,8 @@ class ProxyExchange:
         if rounds is None or reader is None:
             return [chunk]
         if not reader.is_readable:
-            raise ProxyProblem(502, "the upstream's stream is not in the encoding that it names")
+            what = "the upstream's stream is not in the encoding that it names"
+            raise ProxyProblem(502, what, "try again")
         return rounds.pass_on(reader.plain)
 
     def end_stream(self) -> tuple[list[bytes], bool]:

@@ -87,7 +87,9 @@ class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             400,
             f"the body has no list `{self.items_field}`, and this address takes requests of the "
             f"dialect `{self.dialect}`",
-            f"it has `{other}`: send it to the address of that API" if other else "",
+            f"it has `{other}`: send it to the address of that API"
+            if other
+            else f"send the messages as `{self.items_field}`",
             code="wrong_dialect",
         )
 
@@ -121,7 +123,7 @@ def _decode(data: bytes) -> Json:
             400, f"the body is not JSON: {error}", "send a JSON object", code="bad_json"
         ) from error
     if not isinstance(body, dict):
-        raise ProxyProblem(400, "the body is not a JSON object", code="bad_json")
+        raise ProxyProblem(400, "the body is not a JSON object", "send an object", code="bad_json")
     if is_too_deep(body):
-        raise ProxyProblem(400, "the body is nested too deeply", code="bad_json")
+        raise ProxyProblem(400, "the body is nested too deeply", "send it flatter", code="bad_json")
     return body
