@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Show = Callable[[Scene], None]
 
 KEY: Final = SessionKey("main", "demo")
-PRICED_AS: Final = "claude-sonnet-4-6"
+PRICED_AS: Final = "claude-sonnet-5-5"
 """The model whose list price is used; it is never called."""
 _HANG_SECONDS: Final = 600.0
 """The interrupted tool runs until its process is killed."""

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from holdfast.surfaces.cli.demo.recording import PlantedFact, Recording
     from holdfast.surfaces.cli.demo.scene import Scene
     from holdfast.surfaces.formatting import Tone
+
+
+_ROWS: Final = 6
+_EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -70,6 +74,10 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     over_window: int
     largest: int
+    sizes: list[int]
+    """Tokens of each answered request."""
+    cuts: list[int]
+    """The calls before which a compaction was made."""
     tokens_sent: int
     tokens_cached: int
     tokens_summaries: int
@@ -137,8 +145,17 @@ def report(
         if result.tool_use_id in recording.results and result.tool_use_id not in scene.told
     ]
     ran = [line.split()[0] for line in journal]
-    same = ("title", "turns", "calls", "over_window", "largest", "whole_largest", "whole_sent")
-    more = ("whole_cached", "overflow_call", "refused", "trimmed", "cleared", "notes", "told")
+    same = ("title", "turns", "calls", "over_window", "largest", "sizes", "whole_largest")
+    more = (
+        "whole_sent",
+        "whole_cached",
+        "overflow_call",
+        "refused",
+        "trimmed",
+        "cleared",
+        "notes",
+        "told",
+    )
     renamed = {"window_stated": "stated", "window_real": "real", "summary_calls": "helper_calls"}
     sums = {"sent": "sent", "cached": "cached", "summaries": "helper_sent", "output": "output"}
     tokens = {f"tokens_{name}": field for name, field in sums.items()}
@@ -150,6 +167,7 @@ def report(
         priced_as=PRICED_AS,
         price_note=price().note,
         compactions=len(scene.compactions),
+        cuts=[each.call for each in scene.happenings if each.head == "compaction"],
         by_model=sum(cut.method == "model" for cut in scene.compactions),
         crash=crash,
         tool_runs=len(ran),
@@ -251,6 +269,7 @@ def _own_command() -> str:
 def show_report(app: App, found: DemoReport) -> None:
     """Print the tables at the end of the demo."""
     out = app.out
+    _show_over_time(app, found)
     out.line()
     out.table(("", ">with Holdfast", ">whole history each time"), _sums(found))
     out.line(f"Cost: {found.priced_as}, {found.price_note}.")
@@ -260,6 +279,7 @@ def show_report(app: App, found: DemoReport) -> None:
         out.line(line)
     if found.facts:
         out.line()
+        out.line(Cell("── what was forgotten · all cuts together", "name"))
         out.line("Planted on the way; is it in the last request, word for word?")
         rows = [
             (Cell("yes", "good") if fact.is_kept else Cell("NO", "bad"), fact.what, fact.text)
@@ -267,6 +287,20 @@ def show_report(app: App, found: DemoReport) -> None:
         ]
         out.table(("kept", "what", "words"), rows)
     _show_commands(app, found)
+
+
+def _show_over_time(app: App, found: DemoReport) -> None:
+    """Draw each answered request as a column, below the provider's window."""
+    out, label = app.out, f"{found.window_real:,}"
+    eighths = [round(size / found.window_real * _ROWS * 8) for size in found.sizes]
+    out.line()
+    out.line(Cell("── over time · each request in the provider's window", "name"))
+    out.line(Cell(f"{label} {'─' * len(eighths)}", "bad"))
+    for row in reversed(range(_ROWS)):
+        blocks = "".join(_EIGHTHS[max(0, min(8, eighth - 8 * row))] for eighth in eighths)
+        out.line(f"{'':{len(label)}} {blocks}")
+    marks = "".join("✂" if call in found.cuts else " " for call in range(1, len(eighths) + 1))
+    out.line(Cell(f"{'':{len(label)}} {marks}", "dim"))
 
 
 def _sums(found: DemoReport) -> list[Row]:

@@ -79,6 +79,8 @@ class Scene(msgspec.Struct, kw_only=True):
     output: int = 0
     cost: float = 0.0
     largest: int = 0
+    sizes: list[int] = []
+    """Tokens of each answered request."""
     over_window: int = 0
     """Answered requests that were larger than the provider's window."""
     whole_sent: int = 0
@@ -123,6 +125,7 @@ class Scene(msgspec.Struct, kw_only=True):
         self.output += output
         self.said = title_of(text) or self.said
         self.largest = max(self.largest, prompt)
+        self.sizes.append(prompt)
         self.over_window += prompt > self.real
         whole = self.calling.whole
         # Such a client reads its last request from the cache and adds to it.
