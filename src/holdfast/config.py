@@ -13,6 +13,7 @@
 | `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
 | `HOLDFAST__TABLE__KEY` | a key in the settings file of `serve`      | the file's  |
 | `TZ`               | the time zone of timers that name none          | the system's |
+| `NOTIFY_SOCKET`, `WATCHDOG_USEC` | set by systemd for `serve` | unset      |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
@@ -26,7 +27,7 @@ from holdfast.core.log.ids import check_name
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, MutableMapping
 
 ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
@@ -97,6 +98,29 @@ def load(
 def provider_key(variable: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the key of a provider; empty where there is none."""
     return environ.get(variable) or ""
+
+
+@dataclass(frozen=True)
+class ServiceManagerAddress:
+    """The service manager that started this process, such as systemd."""
+
+    socket: str
+    """The path of its socket, or `@` and an abstract name."""
+    watchdog_seconds: float
+    """After which a process that says nothing is restarted; 0 for never."""
+
+
+def service_manager(environ: MutableMapping[str, str] = os.environ) -> ServiceManagerAddress | None:
+    """Return the service manager that wants to be told; None where there is none.
+
+    Programs that this process starts do not inherit it.
+    """
+    address, watched = environ.pop("NOTIFY_SOCKET", ""), environ.pop("WATCHDOG_PID", "")
+    micros = environ.pop("WATCHDOG_USEC", "")
+    is_watched = watched in ("", str(os.getpid())) and micros.isdecimal()
+    if not address:
+        return None
+    return ServiceManagerAddress(address, int(micros) / 1_000_000 if is_watched else 0.0)
 
 
 def zone_names(environ: Mapping[str, str] = os.environ) -> list[str]:

@@ -10,7 +10,7 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.core.owners import NamedOwner
 from holdfast.engine.access_tokens import TOKENS_MAX, AccessToken, StoredTokens, new_token
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.access_tokens import CreateToken, ListTokens, RevokeToken
+from holdfast.engine.operations.server import CreateToken, ListTokens, RevokeToken
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import UsageError
 from holdfast.stores.in_memory import MemoryStore

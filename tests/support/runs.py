@@ -92,6 +92,7 @@ SLOW_FILES = (
     "test_docs.py",
     "test_examples.py",
     "test_linear.py",
+    "test_deploy.py",
     "test_public_api.py",
     "test_pytest_plugin.py",
     "test_startup.py",

@@ -20,7 +20,6 @@ from holdfast.core import parameters
 from holdfast.core.window import WINDOW
 from holdfast.engine.context_tool import context_declaration
 from holdfast.engine.memory.tools import memory_tools
-from holdfast.engine.operations.access_tokens import CreateToken, ListTokens, RevokeToken
 from holdfast.engine.operations.approvals import ApproveCall, DenyCall, ListWaitingCalls
 from holdfast.engine.operations.context import (
     CompactContext,
@@ -34,6 +33,7 @@ from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.links import LinkCall, RevokeLinks, RotateLinkKey
 from holdfast.engine.operations.memory import FindPassages, ReadNoteFile, ReadPassage, SaveNote
 from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.operations.server import CreateToken, ListTokens, RevokeToken
 from holdfast.engine.operations.sessions import (
     CreateSession,
     EraseSession,

@@ -49,6 +49,7 @@ class GatewayAgents:
     ) -> None:
         """`model` answers for agents without one. Raises `BadSetting` for what cannot be used."""
         self._store = store
+        self._replaced: list[AsyncModel] = []
         self._default = model
         self._secrets = dict(secrets or {})
         self._agents = {"": AgentSettings(), **agents}
@@ -84,6 +85,15 @@ class GatewayAgents:
             self._models[name] = async_model(name)
         return self._models[name]
 
+    def make_others(self, agents: Mapping[str, AgentSettings]) -> GatewayAgents:
+        """Return agents with other settings over the same store. Raises `BadSetting`."""
+        return GatewayAgents(self._store, agents, model=self._default, secrets=self._secrets)
+
+    def take(self, others: GatewayAgents) -> None:
+        """Have the agents of `others` from now on. Sessions that are open keep theirs."""
+        self._replaced += self._models.values()
+        self._agents, self._models, self._options = others._agents, others._models, others._options
+
     @property
     def models(self) -> list[AsyncModel]:
         """The models of all agents, each once."""
@@ -96,7 +106,7 @@ class GatewayAgents:
 
     async def close(self) -> None:
         """Close the connections of all models."""
-        for model in self._models.values():
+        for model in (*self._models.values(), *self._replaced):
             close = getattr(model, "close", None)
             if close is not None:
                 await close()

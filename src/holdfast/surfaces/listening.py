@@ -6,21 +6,24 @@ long as its client likes. Here both are bounded, and the answer says what to do.
 
 from __future__ import annotations
 
+import os
 import signal
-from contextlib import contextmanager
+import socket
+import stat
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.errors import BadSetting
 from holdfast.surfaces.http.admission import ResponseEnded
 from holdfast.surfaces.http.guard import HEAD_SECONDS
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
     import asyncio
-    import socket
     from collections.abc import Callable, Iterator
 
 
@@ -196,10 +199,59 @@ class AnnouncingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            host = self.config.host
-            port = self.servers[0].sockets[0].getsockname()[1]
-            self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            self._announce(self._address())
+
+    def _address(self) -> str:
+        listening = self.servers[0].sockets[0]
+        if listening.family == socket.AF_UNIX:
+            return f"unix:{listening.getsockname()}"
+        host, scheme = self.config.host, "https" if self.config.ssl is not None else "http"
+        port = listening.getsockname()[1]
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_shutdown()
         await super().shutdown(sockets)
+
+
+@contextmanager
+def unix_socket(path: str, mode: int) -> Iterator[socket.socket]:
+    """Listen at a path. What a killed server left there is replaced, and nothing else."""
+    if os.path.lexists(path):
+        _remove_left_socket(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    umask = os.umask(0o777 & ~mode)  # nobody else connects before its mode is set
+    try:
+        listening.bind(path)
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or error
+        raise BadSetting(
+            f"cannot listen at `{path}`: {reason}", hint="name a path in a folder of its own"
+        ) from error
+    finally:
+        os.umask(umask)
+    inode = os.stat(path).st_ino
+    try:
+        yield listening
+    finally:
+        listening.close()
+        with suppress(OSError):
+            if os.stat(path).st_ino == inode:
+                os.unlink(path)
+
+
+def _remove_left_socket(path: str) -> None:
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise BadSetting(
+            f"cannot listen at `{path}`: there is a file", hint="name another path, or remove it"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        try:
+            asked.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except OSError:  # not ours to reach
+            pass
+    raise BadSetting(f"another program listens at `{path}`", hint="stop it, or name another path")

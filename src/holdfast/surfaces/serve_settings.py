@@ -34,6 +34,7 @@ from holdfast.surfaces.telegram.settings import (
 )
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Sequence
 
     from holdfast.config import FileOverride
@@ -75,6 +76,14 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     host: str = "127.0.0.1"
     port: int = 8484
+    socket: str = ""
+    """The path of a unix socket to listen on, in the place of the address."""
+    socket_mode: int = 0o660
+    """Who may connect to it, as the permissions of a file."""
+    certificate: str = ""
+    """The file with the certificate of the server and those above it, for TLS."""
+    certificate_key: str = ""
+    """The file with its private key."""
     hosts: tuple[str, ...] = ()
     """Host names beside those of the loopback address."""
     origins: tuple[str, ...] = ()
@@ -178,7 +187,15 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """Raise where the settings contradict each other. The store says whether tokens are needed
         without any in the settings."""
         are_tokens_needed = are_tokens_needed or bool(self.tokens)
-        check_address(self.server.host, are_tokens_needed=are_tokens_needed)
+        if not self.server.socket:
+            check_address(self.server.host, are_tokens_needed=are_tokens_needed)
+        if bool(self.server.certificate) != bool(self.server.certificate_key):
+            raise BadSetting(
+                "TLS takes two files, `server.certificate` and `server.certificate_key`",
+                hint="name both, or none",
+            )
+        if self.server.certificate:
+            load_certificate(self.server.certificate, self.server.certificate_key)
         for agent in self.agents.values():
             policy_from(agent.policy)
         check_name("agent", self.proxy.agent)
@@ -192,6 +209,26 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         for name in names:
             if names.count(name) > 1:
                 raise BadSetting(f"two tokens are called `{name}`", hint="give each its own name")
+
+
+def load_certificate(
+    certificate: str, key: str, context: ssl.SSLContext | None = None
+) -> ssl.SSLContext:
+    """Load the certificate of a server, into a context that is used already or a new one. Raises
+    `BadSetting`."""
+    import ssl
+
+    context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:  # an error of TLS is one of the system
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadSetting(
+            f"cannot use the certificate `{certificate}` with the key `{key}`: {reason}",
+            hint="`server.certificate` and `server.certificate_key` name PEM files that belong "
+            "together; the key has no password",
+        ) from error
+    return context
 
 
 def load_settings(
@@ -245,9 +282,7 @@ def _convert(given: dict[str, Any], source: str) -> ServeSettings:
     try:
         settings = convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:
-        raise BadSetting(
-            f"{source}: {error}", hint="docs/gateway.md lists every key; nothing was started"
-        ) from error
+        raise BadSetting(f"{source}: {error}", hint="docs/gateway.md lists every key") from error
     for name, agent in settings.agents.items():
         read_rules(agent.approvals, f"{source}: agents.{name}.approvals")
     return settings
@@ -261,7 +296,7 @@ def _refuse_gone_keys(given: dict[str, Any], source: str) -> None:
             if place := _GONE_KEYS.get(key):
                 raise BadSetting(
                     f"{source}: an agent has no key `{key}` - at `$.agents.{name}`",
-                    hint=f"write it as `{place}`; nothing was started",
+                    hint=f"write it as `{place}`",
                 )
 
 

@@ -64,6 +64,7 @@ Action = Literal[
     "timer",
     "approve",
     "token",
+    "reload",
 ]
 
 Right = Literal["read", "write", "admin"]

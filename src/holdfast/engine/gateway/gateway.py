@@ -523,7 +523,7 @@ class Gateway:
         await asyncio.gather(*tasks, return_exceptions=True)
         for service in self.services:
             await service.close()
-        await self.sessions.close()
+        await self.sessions.forget_all()
         await run_in_thread(self.loops.close)
 
     async def submit(

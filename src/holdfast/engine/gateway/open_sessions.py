@@ -158,6 +158,7 @@ class OpenSessions:
             elif len(self._held) <= self._limit and not is_idle:
                 break
 
-    async def close(self) -> None:
+    async def forget_all(self) -> None:
+        """Close every session; one that is in use is closed behind its user."""
         for key in list(self._held):
             await self.forget(key)

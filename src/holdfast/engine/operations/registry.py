@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.operations import (
-    access_tokens,
     approvals,
     context,
     history,
@@ -13,6 +12,7 @@ from holdfast.engine.operations import (
     links,
     memory,
     own_loop,
+    server,
     sessions,
     timers,
     upkeep,
@@ -33,7 +33,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     approvals,
     links,
     own_loop,
-    access_tokens,
+    server,
 )
 
 OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.history.access import RIGHTS
-from holdfast.engine.operations.access_tokens import CreateToken, ListTokens, NewToken, RevokeToken
+from holdfast.engine.operations.server import CreateToken, ListTokens, NewToken, RevokeToken
 from holdfast.surfaces.console.layout import form_route, page_route, show
 from holdfast.surfaces.http.operations import operate
 from holdfast.surfaces.http.problems import Problem

@@ -64,6 +64,11 @@ class TokenRegister:
         """A request takes a token; once true, it stays so in this process."""
         self._looked = float("-inf")
 
+    def use(self, settings: Sequence[AccessToken]) -> None:
+        """Know these tokens of the settings instead."""
+        self.settings = tuple(settings)
+        self.is_closed = self.is_closed or bool(settings)
+
     def look_again(self) -> None:
         """The store may have its first token."""
         self._looked = float("-inf")

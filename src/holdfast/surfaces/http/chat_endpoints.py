@@ -99,6 +99,14 @@ class _AgentCall:
     """Fields that the agent's own settings stand for."""
 
 
+class NamedAgents(Protocol):
+    """The agents of a server, which may be others after a while."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents that clients may ask for."""
+
+
 class ModelUpstreams(Protocol):
     """The servers whose models are asked for by names that mean no agent."""
 
@@ -124,13 +132,13 @@ class ChatEndpoints:
     def __init__(
         self,
         server: HttpServer,
-        agents: Sequence[str],
+        agents: NamedAgents,
         mask: Callable[[str], str],
         upstreams: ModelUpstreams | None = None,
     ) -> None:
         self._server = server
         self._upstreams = upstreams
-        self._agents = tuple(agents)
+        self._named = agents
         self._chats = AgentChats(server.gateway, mask)
         self._started = int(time.time())
 
@@ -201,7 +209,7 @@ class ChatEndpoints:
     def _list_models(self, dialect: Dialect, request: Request) -> Response:
         stamp = datetime.fromtimestamp(self._started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         name = request.path_params.get("model", "")
-        agents = [find_agent(name, self._agents)] if name else self._agents
+        agents = [find_agent(name, self._named.names)] if name else self._named.names
         if agents == [""]:
             raise self._no_model(name)
         listed = [ListedModel(f"{AGENT_PREFIX}{each}", self._started, stamp) for each in agents]
@@ -209,7 +217,7 @@ class ChatEndpoints:
         return JSONResponse(api.write_model(listed[0]) if name else api.list_models(listed))
 
     def _no_model(self, name: str) -> ProxyProblem:
-        known = ", ".join(f"`{AGENT_PREFIX}{each}`" for each in self._agents)
+        known = ", ".join(f"`{AGENT_PREFIX}{each}`" for each in self._named.names)
         return ProxyProblem(
             404,
             f"there is no model `{name[:100]}` here",
@@ -231,7 +239,7 @@ class ChatEndpoints:
             path_model=unquote(endpoint.model),
         )
         fields = asked.body
-        agent = find_agent(asked.model, self._agents)
+        agent = find_agent(asked.model, self._named.names)
         if not agent:
             raise self._no_model(asked.model)
         asked.new_items  # noqa: B018 - raises for what is no request of this dialect

@@ -76,10 +76,14 @@ class Guard:
         makes a difference; without it, every client is known."""
         self.inner = app
         """The application behind the door."""
-        self._settings = settings
         self._is_known = is_known
-        self._hosts = frozenset((*LOOPBACK, *map(str.casefold, settings.hosts)))
         self._buckets: dict[str, tuple[float, float]] = {}
+        self.limit(settings)
+
+    def limit(self, settings: GuardSettings) -> None:
+        """Let in what these settings let in."""
+        self._settings = settings
+        self._hosts = frozenset((*LOOPBACK, *map(str.casefold, settings.hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

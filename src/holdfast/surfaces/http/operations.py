@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.operations import (
-    access_tokens,
     approvals,
     context,
     history,
@@ -21,6 +20,7 @@ from holdfast.engine.operations import (
     links,
     memory,
     own_loop,
+    server,
     sessions,
     timers,
     upkeep,
@@ -228,8 +228,9 @@ ROUTES: Final = (
     route_of("GET", "/v1/notes/file", memory.ReadNoteFile),
     route_of("PUT", "/v1/notes/file", memory.WriteNoteFile, in_query=("agent", "path")),
     route_of("DELETE", "/v1/notes/file", memory.DeleteNoteFile),
-    route_of("GET", "/v1/tokens", access_tokens.ListTokens),
-    route_of("POST", "/v1/tokens", access_tokens.CreateToken, status=201),
-    route_of("DELETE", "/v1/tokens/{name}", access_tokens.RevokeToken),
+    route_of("POST", "/v1/settings/reload", server.ReloadSettings),
+    route_of("GET", "/v1/tokens", server.ListTokens),
+    route_of("POST", "/v1/tokens", server.CreateToken, status=201),
+    route_of("DELETE", "/v1/tokens/{name}", server.RevokeToken),
 )
 """The address of each operation."""

@@ -134,7 +134,12 @@ class HttpServer:
         inner.router.redirect_slashes = False
         inner.state.server = self
         self._admission = Admission(inner, self.tokens)
-        return Guard(self._admission, self._guard, self._is_known)
+        self._door = Guard(self._admission, self._guard, self._is_known)
+        return self._door
+
+    def limit(self, settings: GuardSettings) -> None:
+        """Bound requests in another way from now on."""
+        self._door.limit(settings)
 
     async def _is_known(self, headers: Mapping[str, str]) -> bool:
         client, _sha256 = await self.tokens.find_client(headers)

@@ -26,7 +26,8 @@ class RetentionService:
 
     def __init__(self, gateway: Gateway, retention: Retention) -> None:
         self._gateway = gateway
-        self._retention = retention
+        self.rules = retention
+        """The rules, which may be others by the next time."""
         self._status = ServiceStatus("retention", "stopped", since=gateway.now())
         self._task: asyncio.Task[None] | None = None
         self._count = 0
@@ -56,7 +57,7 @@ class RetentionService:
         """Apply the rules once."""
         store, now = self._gateway.store, self._gateway.now
         try:
-            found = await run_in_thread(apply_retention, store, self._retention, clock=now)
+            found = await run_in_thread(apply_retention, store, self.rules, clock=now)
         except HoldfastError as error:  # the next look may work
             log.warning("cannot apply the rules of retention: %s", error)
             self._status = ServiceStatus("retention", "failed", str(error), now())

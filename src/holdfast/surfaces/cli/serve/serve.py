@@ -8,11 +8,12 @@ import os
 import sys
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
-from holdfast.config import provider_key
+from holdfast.config import provider_key, service_manager
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.command import Command, option
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.app import App
+    from holdfast.surfaces.cli.serve.retention_service import RetentionService
+    from holdfast.surfaces.cli.serve.systemd import ServiceManager
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.admission import TokenRegister
     from holdfast.surfaces.http.server import HttpServer
@@ -57,24 +60,28 @@ class ServeCommand(Command, frozen=True, kw_only=True):
 
     def run(self, app: App) -> None:
         from holdfast.engine.access_tokens import StoredTokens
-        from holdfast.surfaces.serve_settings import load_settings
 
         check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
-        settings = load_settings(self.config)
+        settings = self._read_settings()
         if settings.telegram is not None and not self.demo:
             check_packages("the table `telegram`", "telegram", ("httpx2",))
-        given = {"host": self.host, "port": self.port}
-        given = {name: value for name, value in given.items() if value is not None}
-        server = msgspec.structs.replace(settings.server, **given)
-        settings = msgspec.structs.replace(settings, server=server)
         settings.check(are_tokens_needed=StoredTokens(app.store).are_needed())
         start_log(self.log, app)
         with ExitStack() as stack:
             store = app.store
             if self.demo:
                 store = _demo_store(stack, app)
-                settings = _demo_settings(settings)
-            _listen(settings, store, self.model or app.settings.model, app)
+            _listen(self._read_settings, store, self.model or app.settings.model, app)
+
+    def _read_settings(self) -> ServeSettings:
+        """Read the settings, again too: those of the command line come before the file."""
+        from holdfast.surfaces.serve_settings import load_settings
+
+        settings = load_settings(self.config)
+        given = {"host": self.host, "port": self.port}
+        given = {name: value for name, value in given.items() if value is not None}
+        settings = replace(settings, server=replace(settings.server, **given))
+        return _demo_settings(settings) if self.demo else settings
 
 
 def _demo_store(stack: ExitStack, app: App) -> SessionStore:
@@ -94,15 +101,19 @@ def _demo_settings(settings: ServeSettings) -> ServeSettings:
     from holdfast.surfaces.serve_settings import AgentSettings
 
     agents = {name: AgentSettings(**given) for name, given in demo_agents().items()}
-    return msgspec.structs.replace(settings, agents=agents | settings.agents, telegram=None)
+    return replace(settings, agents=agents | settings.agents, telegram=None)
 
 
-def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) -> None:
+def _listen(read: Callable[[], ServeSettings], store: SessionStore, model: str, app: App) -> None:
     import uvicorn
 
     from holdfast.engine.gateway.gateway import only_gateway
-    from holdfast.surfaces.listening import AnnouncingServer, make_protocol
+    from holdfast.surfaces.cli.serve.reloading import SettingsService
+    from holdfast.surfaces.cli.serve.systemd import ServiceManager, WatchdogService
+    from holdfast.surfaces.listening import AnnouncingServer, make_protocol, unix_socket
+    from holdfast.surfaces.serve_settings import load_certificate
 
+    settings, found = read(), service_manager()
     server = build_server(
         settings,
         store,
@@ -110,7 +121,13 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         app.settings.secrets,
         telegram_token=app.settings.telegram_token,
         on_bot=lambda name: app.out.note(f"telegram: @{name} is listening"),
+        read=read,
+        manager=ServiceManager(found.socket) if found is not None else None,
     )
+    services = server.gateway.services
+    watchdog = WatchdogService(server, found) if found is not None else None
+    if watchdog is not None:
+        services.append(watchdog)
 
     config = uvicorn.Config(
         server.app(),
@@ -125,17 +142,36 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         ws="none",
         lifespan="on",
+        ssl_certfile=settings.server.certificate or None,
+        ssl_keyfile=settings.server.certificate_key or None,
     )
-    with only_gateway(store.local_folder):
+    config.load()
+    if config.ssl is not None:
+        use = partial(load_certificate, context=config.ssl)
+        for service in services:
+            if isinstance(service, SettingsService):
+                service.on_certificate = use
+
+    def announce(url: str) -> None:
+        if watchdog is not None:
+            watchdog.is_listening = True
+        _announce(url, store, app)
+
+    with ExitStack() as stack:
+        stack.enter_context(only_gateway(store.local_folder))
+        sockets = None
+        if settings.server.socket:
+            path, mode = settings.server.socket, settings.server.socket_mode
+            sockets = [stack.enter_context(unix_socket(path, mode))]
         uvicorn_server = AnnouncingServer(
             config,
-            lambda url: _announce(url, store, app),
+            announce,
             server.gateway.live.close,  # streams have no end of their own
         )
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.freeze()  # what is loaded stays: a collection need not look at it
         try:
-            uvicorn_server.run()
+            uvicorn_server.run(sockets)
         except SystemExit as error:
             raise BadSetting(
                 f"cannot listen on {settings.server.host}:{settings.server.port}",
@@ -173,7 +209,8 @@ def _announce(url: str, store: SessionStore, app: App) -> None:
         sys.stdout.flush()
     app.out.note(f"listening on {url} (stop with Ctrl-C)")
     app.out.note(f"sessions: {store.describe()}")
-    app.out.note(f"console: {url}/   API: {url}/openapi.json   MCP: {url}/mcp")
+    if not url.startswith("unix:"):
+        app.out.note(f"console: {url}/   API: {url}/openapi.json   MCP: {url}/mcp")
 
 
 def build_server(
@@ -184,8 +221,11 @@ def build_server(
     *,
     telegram_token: str = "",
     on_bot: Callable[[str], None] = lambda _name: None,
+    read: Callable[[], ServeSettings] | None = None,
+    manager: ServiceManager | None = None,
 ) -> HttpServer:
-    """Put the gateway, the routes, the console, MCP and the bot together."""
+    """Put the gateway, the routes, the console, MCP and the bot together. With `read`, the settings
+    can be read again while it runs, of which the `manager` is told."""
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.memory.vectors import VectorWorker, mask_embedder
     from holdfast.engine.redactor import redactor
@@ -237,10 +277,20 @@ def build_server(
     if settings.telegram is not None and bot is not None:
         _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
     server.gateway.services.append(TimerService(server.gateway))
+    retention: RetentionService | None = None
     if settings.retention is not None:
         from holdfast.surfaces.cli.serve.retention_service import RetentionService
 
-        server.gateway.services.append(RetentionService(server.gateway, settings.retention))
+        retention = RetentionService(server.gateway, settings.retention)
+        server.gateway.services.append(retention)
+    if read is not None:
+        from holdfast.surfaces.cli.serve.reloading import SettingsService
+
+        server.gateway.services.append(
+            SettingsService(
+                server, agents, settings, read=read, retention=retention, manager=manager
+            )
+        )
     if worker is not None:
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
@@ -249,9 +299,7 @@ def build_server(
     if upstreams is not None:
         server.connections.append(upstreams.connect)
     names = settings.upstreams
-    server.add_endpoint(
-        endpoint_paths(names), ChatEndpoints(server, agents.names, masks.text, upstreams)
-    )
+    server.add_endpoint(endpoint_paths(names), ChatEndpoints(server, agents, masks.text, upstreams))
     mcp = _mcp_app(workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)

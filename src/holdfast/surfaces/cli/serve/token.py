@@ -11,7 +11,7 @@ from holdfast.core.history.access import OPERATOR
 from holdfast.core.history.answers import Result
 from holdfast.core.owners import filter_text, owner_text
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.access_tokens import (
+from holdfast.engine.operations.server import (
     CreateToken,
     ListTokens,
     RevokeToken,

@@ -1,8 +1,8 @@
-"""Operations on the access tokens of a store: make, list, revoke."""
+"""Operations on a server itself: its access tokens, and its settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, runtime_checkable
 
 from msgspec import Meta
 
@@ -11,6 +11,7 @@ from holdfast.core.history.answers import Result
 from holdfast.engine.access_tokens import NAME_CHARS_MAX, AccessToken, StoredTokens, new_token
 from holdfast.engine.gateway.open_sessions import TOKENS
 from holdfast.engine.history.replies import GivenReply
+from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.operation import LiveOperation, Operation, run_in_thread
 from holdfast.engine.workspace.workspace import MAY_READ
 
@@ -159,3 +160,45 @@ def _row(token: AccessToken, created: float, now: float) -> TokenRow:
         expires=token.expires,
         is_expired=not token.is_valid(now),
     )
+
+
+@runtime_checkable
+class ReloadsSettings(Protocol):
+    """A service of a gateway that can read its settings again."""
+
+    async def reload(self) -> list[str]:
+        """Read the settings, and let them take the place of the old ones: all of them or none.
+        Returns the keys that changed. Raises `BadSetting`."""
+
+
+class ReloadedSettings(Result, frozen=True):
+    """The settings were read again, and are in force."""
+
+    changed: list[str]
+    """The keys whose values are other than before."""
+
+
+class ReloadSettings(LiveOperation[ReloadedSettings], frozen=True):
+    """Read the settings of the server again, as SIGHUP does.
+
+    They are refused as a whole where anything in them is wrong, or takes a restart: the old ones
+    stay in force then. Turns that run go on; the next ones have the new settings.
+    """
+
+    title = "Read the settings again"
+    audit = "reload"
+    right = "admin"
+    is_for_operator = True
+
+    async def act(
+        self,
+        workspace: CallerWorkspace,  # noqa: ARG002 - the settings are not in the store
+        gateway: Gateway,
+    ) -> GivenReply[ReloadedSettings]:
+        service = next(
+            (each for each in gateway.services if isinstance(each, ReloadsSettings)), None
+        )
+        if service is None:
+            raise RequestRefused("not_found", "this server has no settings that can be read again")
+        changed = await service.reload()
+        return GivenReply(ReloadedSettings(changed=changed), "Allowed: an operator.")
