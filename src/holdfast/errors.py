@@ -231,8 +231,8 @@ class SecretLost(HoldfastError):
 
     def __init__(self, handle: str) -> None:
         super().__init__(
-            f"nobody has the value of `{handle}`: it was found in a text, kept in the memory of "
-            "the session object that found it, and never stored",
+            f"no process has the value of `{handle}`: it was found in a text, kept in the memory "
+            "of the session object that found it, and never stored",
             hint="ask for the value again, or register it by name (`secrets=`, HOLDFAST_SECRETS)",
         )
 
@@ -396,7 +396,7 @@ class LogBusy(StoreError):
     def __init__(self, session: str, waited_seconds: float, writer: str) -> None:
         super().__init__(
             f"session `{session}` is locked: waited {waited_seconds:g} s for {writer}",
-            hint="is that process stopped? Nothing was written; try again when it has ended",
+            hint="nothing was written; try again when that process has ended",
         )
         self.writer = writer
 

@@ -416,7 +416,7 @@ def test_a_real_agent_as_a_model_goes_on_without_its_files(tmp_path: Path, name:
     assert [re.findall(r"answer-\d+", text)[0] for text in answers] == [
         f"answer-{number}" for number in range(1, 5)
     ]
-    unknown = "it does not know its session any more"
+    unknown = "it no longer knows its session"
     assert backend.reasons == ["it is the first reply", None, unknown, None]
     told = {"word-alpha", "word-beta", "word-gamma", "answer-1", "answer-2"}
     assert sent[2] == told, "a new session, and everything that was said before"

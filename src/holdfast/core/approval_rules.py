@@ -209,7 +209,9 @@ def _read_test(table: Any, place: str, name: Any) -> ArgumentTest:
             )
     for key in ("one_of", "none_of"):
         if any(_kind(value) is None for value in getattr(test, key)):
-            raise BadSetting(f"{place}: `{key}` has a number that is none", hint="give numbers")
+            raise BadSetting(
+                f"{place}: `{key}` holds something other than a number", hint="give numbers"
+            )
     return test
 
 
@@ -238,7 +240,7 @@ def _check_rule(rule: ApprovalRule, place: str, tool: GatedTool) -> None:
             )
     if rule.approvers and tool.approvers and not set(rule.approvers) & set(tool.approvers):
         raise BadSetting(
-            f"{place} names no approver whom `{tool.name}` names, so that nobody could decide",
+            f"{place} shares no approver with `{tool.name}`, so no one could decide",
             hint=f"name one of: {', '.join(tool.approvers)}",
         )
 

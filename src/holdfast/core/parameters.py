@@ -37,7 +37,7 @@ NAME_RULE: Final = Meta(
 Name = Annotated[str, NAME_RULE]
 """An id of an agent or a session. A door checks its characters, and so does the store."""
 DaysInTrash = Annotated[
-    float, Meta(description="Keep what was removed in the last so many days.", ge=0)
+    float, Meta(description="Keep sessions that were removed within this many days.", ge=0)
 ]
 RowCount = Annotated[int, Meta(description="The largest number of rows.", ge=1)]
 PageLimit = Annotated[RowCount, Meta(le=PAGE_ROWS_MAX)]

@@ -327,7 +327,7 @@ def _find_flaw(file: File) -> str:
     if not file.data.strip():
         return "it is empty"
     if is_pdf and kind != _PDF:
-        return f"it is no PDF, but {kind or 'something else'}"
+        return f"it is not a PDF but {kind or 'something else'}"
     if kind == _PDF:
         return _find_pdf_flaw(file)
     if not is_image(file.data):

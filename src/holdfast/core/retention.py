@@ -16,11 +16,13 @@ _DAYS_MAX: Final = 36_500
 
 Days = Annotated[float, Meta(ge=1, le=_DAYS_MAX)]
 DaysUnused = Annotated[
-    Days | None, Meta(description="Move sessions that had no record for so many days.")
+    Days | None, Meta(description="Move sessions without a new record for this many days.")
 ]
 BytesKept = Annotated[
     Annotated[int, Meta(ge=0)] | None,
-    Meta(description="The room for the logs of each owner; those unused for longest go first."),
+    Meta(
+        description="The bytes that the logs of each owner may take; the longest unused go first."
+    ),
 ]
 RetentionReason = Literal["age", "size"]
 """`age`: without a record for too long. `size`: the newer ones of its owner take the room."""

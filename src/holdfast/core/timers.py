@@ -205,7 +205,7 @@ def check_zone(zone: str) -> ZoneInfo:
     except (ValueError, OSError, KeyError) as error:
         raise BadSetting(
             f"the time zone `{zone[:100]}` is not known here",
-            hint="name one as `Europe/Berlin`; `pip install tzdata` brings all of them",
+            hint="use a name such as `Europe/Berlin`; `pip install tzdata` brings all of them",
         ) from error
 
 

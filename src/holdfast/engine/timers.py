@@ -145,13 +145,13 @@ class Timers:
                 if _is_same(known, wanted):
                     return known
                 raise UsageError(
-                    f"there is a timer `{wanted.name}` already",
+                    f"the timer `{wanted.name}` exists already",
                     hint="change or cancel it, or give this one another name",
                 )
             ahead = self._queues.counts(QUEUE, owner=owner).get("waiting", 0)
             if ahead >= TIMERS_MAX:
                 raise UsageError(
-                    f"there are {ahead} timers ahead already, and no room for another",
+                    f"there are already {ahead} timers, the most that are allowed",
                     hint="cancel one, or let one of them repeat",
                 )
             number = 1 if last is None else _read(last).number + 1
@@ -178,12 +178,12 @@ class Timers:
             return found[0]
         if found:
             raise UsageError(
-                f"{len(found)} owners have a timer `{name[:100]}`", hint="say whose is meant"
+                f"{len(found)} owners have a timer `{name[:100]}`", hint="name its owner"
             )
         names = ", ".join(f"`{timer.name}`" for _owner, timer in known[:_SHOWN])
         raise UsageError(
             f"there is no timer `{name[:100]}`",
-            hint=f"the next ones are {names}" if names else "there are none ahead",
+            hint=f"the next ones are {names}" if names else "there are none",
         )
 
     def change(self, name: str, owner: OwnerFilter, *, when: str = "", text: str = "") -> Timer:

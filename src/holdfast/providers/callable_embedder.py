@@ -62,9 +62,9 @@ def normalise(vectors: Any, count: int, name: str) -> list[bytes]:
     try:
         rows = numpy.asarray(vectors, dtype=numpy.float64)
     except (TypeError, ValueError):
-        raise _refusal(name, "gave something else than lists of numbers of one length") from None
+        raise _refusal(name, "gave something other than lists of numbers of one length") from None
     if rows.ndim != 2 or not rows.shape[1]:
-        raise _refusal(name, "gave something else than lists of numbers of one length")
+        raise _refusal(name, "gave something other than lists of numbers of one length")
     if len(rows) != count:
         raise _refusal(name, f"gave {len(rows):,} vectors for {count:,} texts")
     if rows.shape[1] > _DIMENSIONS_MAX:
@@ -72,7 +72,7 @@ def normalise(vectors: Any, count: int, name: str) -> list[bytes]:
             name, f"gave vectors of {rows.shape[1]:,} numbers, and at most {_DIMENSIONS_MAX:,} fit"
         )
     if not numpy.isfinite(rows).all():
-        raise _refusal(name, "gave a number that is infinite, or none")
+        raise _refusal(name, "gave a number that is infinite or not a number")
     largest = numpy.abs(rows).max(axis=1, keepdims=True)
     if not largest.all():
         raise _refusal(name, "gave a vector of nothing but 0, which has no direction")

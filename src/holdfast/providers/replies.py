@@ -184,7 +184,7 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
             raise ReplyFailed("the server answered with nothing: the connection was closed")
         said = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
         raise ReplyFailed(
-            f"the server answered with something else than a reply: {_describe_raw(raw)}",
+            f"the server answered with something other than a reply: {_describe_raw(raw)}",
             body=body if isinstance(body, dict) else {"message": said},
         )
     if isinstance(raw, str | bytes):

@@ -120,7 +120,7 @@ class FileAudit:
             lines = b"\n" + lines
         if self._disk.write(fd, lines) < len(lines):
             # Writing the rest could put it after the line of another process.
-            raise OSError(errno.EIO, "the disk took a part of the lines only")
+            raise OSError(errno.EIO, "the disk took only part of the lines")
         self._disk.sync(fd)
 
 

@@ -157,8 +157,8 @@ class Bucket:
         changed = self.last_modified(_CLOCK)
         if changed is None:
             raise StoreError(
-                f"cannot tell the time of {self.address}: what was just written is not there",
-                hint="nothing was deleted; is the service consistent?",
+                f"cannot tell the time of {self.address}: an object just written is missing",
+                hint="nothing was deleted; check that the service is consistent",
             )
         return changed
 

@@ -282,6 +282,6 @@ class SqliteCache(SqliteFile):
 
 def in_use(path: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(
-        f"cannot delete rows of `{path}` for good: {why}",
+        f"cannot permanently delete rows of `{path}`: {why}",
         hint="erase again when no other process uses it; until then the erasure is not finished",
     )

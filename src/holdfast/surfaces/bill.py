@@ -120,9 +120,9 @@ def _short_name(name: str) -> str:
 
 
 def habits_table(habits: Sequence[Habit]) -> StyledTable:
-    """Return the habits, each with its price and what spares it."""
+    """Return the habits, each with its price and how to avoid it."""
     return StyledTable(
-        ("what it went for", ">times", ">tokens billed", ">cost", "what spares it"),
+        ("spent on", ">times", ">tokens billed", ">cost", "how to avoid it"),
         tuple(
             (
                 habit_name(habit),

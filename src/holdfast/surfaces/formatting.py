@@ -118,6 +118,6 @@ def call_outcome(call: WaitingCall, now: float) -> str:
     """Return what became of a call, and by whom; empty while a person may decide."""
     if call.state == "parked":
         is_over = call.until is not None and call.until <= now
-        return "Expired: nobody decided in time." if is_over else ""
+        return "Expired: no one decided in time." if is_over else ""
     word = "approved" if call.state == "started" else call.state
     return f"{word.capitalize()} by {call.by}." if call.by else f"{word.capitalize()}."

@@ -120,7 +120,7 @@ class BoundedProtocol(H11Protocol):
             self._refuse(Problem(431, detail, hint="send less; nothing was stored"))
             return
         said = f": {refusal}" if refusal is not None else ""
-        detail = f"this is no request of HTTP/1.1{said}"
+        detail = f"this is not an HTTP/1.1 request{said}"
         self._refuse(Problem(400, detail, hint="nothing was stored; check what sends it"))
 
     def _refuse(self, problem: Problem) -> None:

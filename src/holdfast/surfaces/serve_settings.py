@@ -255,7 +255,7 @@ def _put_value(given: dict[str, Any], override: FileOverride) -> None:
         inner = table.setdefault(known.get(name, name), {})
         if not isinstance(inner, dict):
             raise BadSetting(
-                f"the variable `{override.variable}` names no key: `{name}` is no table",
+                f"the variable `{override.variable}` names no key: `{name}` is not a table",
                 hint="docs/gateway.md lists every table and key",
             )
         table = inner
@@ -313,6 +313,6 @@ def load_tools(names: tuple[str, ...]) -> list[Callable[..., Any]]:
                 hint="write `package.module:function`, and start where the package can be found",
             ) from error
         if not colon or not callable(tool):
-            raise BadSetting(f"`{name}` is no function", hint="write `package.module:function`")
+            raise BadSetting(f"`{name}` is not a function", hint="write `package.module:function`")
         found.append(tool)
     return found

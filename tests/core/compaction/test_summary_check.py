@@ -352,7 +352,7 @@ def test_wrapping_is_taken_off(wrapped: str) -> None:
     """Fences, preambles and our own tags around a summary are no part of it."""
     verdict = judged(wrapped)
     assert verdict.text == GOOD
-    assert verdict.mended == ("our wrapper, or what stood around it, was taken off",)
+    assert verdict.mended == ("our wrapper, or text around it, was removed",)
 
 
 def test_sections_made_by_code_are_not_taken_over() -> None:

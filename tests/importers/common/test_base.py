@@ -76,7 +76,7 @@ def test_bytes_that_are_no_utf8_are_replaced_and_told() -> None:
     found = only(data)
 
     assert found.records[0] == User(content="caf\ufffd", id="u1", ts=found.records[0].ts)
-    assert skipped(found) == {"text with bytes that are no UTF-8": 1}
+    assert skipped(found) == {"text with bytes that are not UTF-8": 1}
 
 
 def test_invented_ids_avoid_the_ones_that_are_there() -> None:

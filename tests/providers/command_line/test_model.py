@@ -93,7 +93,7 @@ def test_a_session_that_the_agent_lost_is_told_to_a_new_one(agent: FakeAgent, ro
     assert told.count("And back?") == 1
     assert agent.calls[2]["prompt"] == "Thanks."
     lost, after = states(root)[1:]
-    assert lost["started"] == "it does not know its session any more"
+    assert lost["started"] == "it no longer knows its session"
     assert lost["session"] == after["session"] != states(root)[0]["session"]
 
 
@@ -378,7 +378,7 @@ def test_any_command_can_answer(tmp_path: Path, root: str) -> None:
         os.environ.pop("HOLDFAST_BACKEND_SESSION", None)
         assert int(session.say("Three").text[1:]) > 100
     reasons = [state.get("started") for state in states(root, "b")]
-    assert reasons == ["it is the first reply", None, "it does not know its session any more"]
+    assert reasons == ["it is the first reply", None, "it no longer knows its session"]
 
 
 def test_commands_that_cannot_be_started_are_refused() -> None:

@@ -72,7 +72,7 @@ def test_what_waits_is_shown_in_full_and_decided_with_one_click(store: MemorySto
             shown = re.findall(r"<textarea[^>]*>\s*(.*?)</textarea>", page, re.DOTALL)
             texts = [html.unescape(text) for text in shown]
             assert [text.count('"amount"') for text in texts] == [1, 1, 1]
-            assert "whoever may use the session" in page
+            assert "anyone who may use the session" in page
             kept = {"arguments": texts[2].replace("\n", "\r\n")}
             path = f"/waiting/{keys['a']}/approve"
             assert await decide(client, path, headers, **kept) == 303

@@ -50,7 +50,7 @@ def test_a_question_is_one_message(key: str, note: str, reason: str) -> None:
     [
         ({}, ""),
         ({"until": 3.0}, ""),
-        ({"until": 2.0}, "Expired: nobody decided in time."),
+        ({"until": 2.0}, "Expired: no one decided in time."),
         ({"state": "expired"}, "Expired."),
         ({"state": "started", "by": "ann"}, "Approved by ann."),
         ({"state": "denied", "by": "ann"}, "Denied by ann."),

@@ -42,9 +42,9 @@ def ask(state: State, narrative: str = "", *, cap: int = CHECKPOINT_CHARS) -> st
     """
     where = "below" if narrative else "above"
     task = (
-        f"The conversation {where} is about to be left. This is what is known of it without you. "
-        "Add what is missing: what was learned, what was decided and why, what was tried and did "
-        "not work, what is still to do, what the user laid down. Nothing that is there already, "
+        f"The agent is about to leave the conversation {where}. This is what is known of it "
+        "without you. Add what is missing: what was learned, what was decided and why, what was "
+        "tried and did not work, what is still to do, the user's instructions. Nothing that is there already, "
         "nothing that was not said or done, and never a password, key or token."
     )
     form = (

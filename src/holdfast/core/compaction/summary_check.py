@@ -240,7 +240,7 @@ def _unwrap(text: str) -> str:
 _STEPS: Final = (
     ("sections that code makes were taken out", prose_of),
     ("what looks like a secret was left out", without_secrets),
-    ("our wrapper, or what stood around it, was taken off", _unwrap),
+    ("our wrapper, or text around it, was removed", _unwrap),
 )
 
 

@@ -137,12 +137,11 @@ words, no code fence around it. At most {cap:,} tokens, which is about {words:,}
 
 _UPDATE: Final = """\
 Bring the previous summary up to date with what the narrative adds: keep what still holds, change \
-what has changed, leave out what is settled and will not be needed. Write the whole summary anew, \
+what has changed, leave out what is settled and will not be needed. Write the whole summary again, \
 not a list of changes."""
 _WHOLE: Final = "Summarise the narrative under these headings:"
 _FOCUS: Final = (
-    "The user asks for the summary to give most of its room to what stands between the `focus` "
-    "tags."
+    "The user asks for the summary to give most of its room to what is between the `focus` tags."
 )
 _RIDING: Final = """\
 Do not answer the conversation above and do not call any tool: it is being shortened, and this is \

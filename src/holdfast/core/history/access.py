@@ -222,8 +222,8 @@ class Gate:
             name = cut(str(visibility), 40, keep="head", marker=ellipsis).text
             return AccessDecision(
                 False,
-                f"Refused: the visibility `{name}` of this caller is none of "
-                f"{', '.join(_SCOPES)}, so it may read nothing. The application has to correct it.",
+                f"Refused: the visibility `{name}` of this caller is not one of "
+                f"{', '.join(_SCOPES)}, so it may read nothing. The application must correct it.",
             )
         rule = None if subject is None else self._rule_for(subject)
         return (

@@ -71,7 +71,7 @@ def check_secret(name: str, value: str) -> None:
         raise BadSetting(
             f"the secret `{name}` has {len(value.strip())} characters; "
             f"at least {SECRET_CHARS_MIN} are needed",
-            hint="a value this short stands in many texts that have nothing to do with it",
+            hint="a value this short occurs in many unrelated texts",
         )
     if any(value in words for words in (MASK, f"[masked: {PRIVATE_KEY}]", handle(""))):
         raise BadSetting(

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from holdfast.core.turn.run import RunState
 
 _DENIED: Final = "[Not run: {} denied this call{}]"
-_EXPIRED: Final = "[Not run: nobody approved this call in time.]"
+_EXPIRED: Final = "[Not run: no one approved this call in time.]"
 _ELSEWHERE: Final = (
     "[Not run again: this call was started before the conversation was taken back to this point. "
     "Verify its effects.]"
@@ -233,12 +233,12 @@ def decide(
         call = _find_call(records, key, run)
         if call is None:
             raise UsageError(
-                f"the call `{key}` waits for nobody on the session's path",
+                f"the call `{key}` does not wait for a decision on the session's path",
                 hint="nothing was stored; it needed no approval, or was taken back by a rewind",
             )
         if not call.may_decide(by):
             raise AccessDenied(
-                f"{shorten(by) if by else 'nobody in particular'} may not decide about the call of "
+                f"{shorten(by) if by else 'an unnamed caller'} may not decide about the call of "
                 f"`{call.name}`",
                 hint=f"it waits for {' or '.join(f'`{name}`' for name in call.approvers)}; "
                 "nothing was stored",
@@ -248,7 +248,7 @@ def decide(
         now = yield Now()
         if not call.is_waiting(now):
             raise UsageError(
-                f"the call of `{call.name}` expired: nobody decided in time",
+                f"the call of `{call.name}` expired: no one decided in time",
                 hint="nothing was stored; ask the model to call it again",
             )
         decided: list[CallState] = [

@@ -194,9 +194,7 @@ def repair_record(plan: Plan, repair: Repair) -> Epoch:
 def take_back(repairs: Sequence[str]) -> Flow[None]:
     """Undo repairs that did not help: what they left out was not what the provider refused."""
     if repairs:
-        yield Append(
-            [Undo(target=record, reason="it was refused all the same") for record in repairs]
-        )
+        yield Append([Undo(target=record, reason="it was refused again") for record in repairs])
 
 
 def end_turn(plan: Plan, why: str, refusal: Reply) -> Flow[Reply]:

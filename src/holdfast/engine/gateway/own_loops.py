@@ -153,7 +153,7 @@ def _model_of(name: str) -> Any:
     """The model of a loop: it is never called here. Raises `BadSetting`."""
     if read_name(name).kind in _KEPT_HERE:
         raise BadSetting(
-            f"`{name}` is no model that a client could call",
+            f"`{name}` is not a model that a client can call",
             hint="name it as `anthropic:NAME`, `openai:NAME` or `gemini:NAME`",
         )
     known = model(name)

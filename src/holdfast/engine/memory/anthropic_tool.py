@@ -222,7 +222,7 @@ class _Memory:
         """Refuse a path that leads through a link, or through something else than a folder."""
         for end, letter in enumerate(path):
             if letter == "/" and self._notes.kind(path[:end]) == "other":
-                raise PathRejected(f"`{path[:end]}` is a link, or something else than a folder")
+                raise PathRejected(f"`{path[:end]}` is a link, or something other than a folder")
 
     def _file(self, shown: str) -> bytes:
         """Return the content of a file; refuses a path without one."""

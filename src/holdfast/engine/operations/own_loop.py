@@ -283,7 +283,7 @@ class ReadLoop(Operation[LoopPosition], frozen=True):
     """Tell where an own loop stands, so that a client that was ended can go on: with the results of
     open calls, with a call of the model, or with the user."""
 
-    title = "Own loop: where it stands"
+    title = "Own loop: its current state"
     audit = "read"
     session_key: SessionName
 

@@ -172,7 +172,7 @@ def parse_noting(text: bytes, flaws: Counter[tuple[str, str]]) -> Any:
     try:
         text.decode()
     except UnicodeDecodeError:
-        flaws["text with bytes that are no UTF-8", "each was replaced by U+FFFD"] += 1
+        flaws["text with bytes that are not UTF-8", "each was replaced by U+FFFD"] += 1
     return value
 
 

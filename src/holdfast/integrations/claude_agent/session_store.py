@@ -64,7 +64,7 @@ def records_from_entry(entry: Any) -> list[Record]:
     spelled = spell_item(entry)
     if not isinstance(entry, dict):
         raise BadItem(
-            f"cannot store an entry: it is {type(entry).__name__}, and no object",
+            f"cannot store an entry: it is {type(entry).__name__}, not an object",
             hint="entries are dictionaries, one for each line of a transcript; nothing was stored",
         )
     return keep_originals(_read_entry(entry, spelled), spelled, FORMAT_NAME)
@@ -358,7 +358,7 @@ def _name_of(key: Mapping[str, str]) -> PeerName:
         subpath = key.get("subpath")
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{key!r:.80} is no key of a transcript",
+            f"{key!r:.80} is not the key of a transcript",
             hint="pass a dictionary with `project_key`, `session_id` and perhaps `subpath`",
         ) from error
     return (*name, subpath) if subpath else name

@@ -39,7 +39,7 @@ def records_from_items(items: Sequence[Any]) -> list[Record]:
     for item in items:
         if not isinstance(item, dict):
             raise BadItem(
-                f"cannot store an item: it is {type(item).__name__}, and no object",
+                f"cannot store an item: it is {type(item).__name__}, not an object",
                 hint="items are dictionaries, as in `to_input_list()`; nothing was stored",
             )
     return [

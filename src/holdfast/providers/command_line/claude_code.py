@@ -80,7 +80,7 @@ class ClaudeReader(ProgramReader):
         result = self._result
         if result is None:
             if _GONE.search(errors):
-                raise BackendGone("it does not know its session any more")
+                raise BackendGone("it no longer knows its session")
             raise report_exit("claude", code, errors, found="wrote no result")
         # An error may call itself `"subtype": "success"`, and have a result that explains it.
         if code or result.get("is_error"):
@@ -100,7 +100,7 @@ class ClaudeReader(ProgramReader):
         words = [text_at(result, "result"), *(listed if isinstance(listed, list) else ()), errors]
         said = "\n".join(str(word) for word in words if word)
         if _GONE.search(said):
-            return BackendGone("it does not know its session any more")
+            return BackendGone("it no longer knows its session")
         is_full = text_at(result, "terminal_reason") == "prompt_too_long" or _FULL.search(said)
         if is_full:
             return WindowFull()

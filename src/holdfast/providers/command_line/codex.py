@@ -90,7 +90,7 @@ class CodexReader(ProgramReader):
     def _refusal(self, code: int, errors: str) -> Exception:
         said = text_at(self._failed, "error", "message")
         if not self.session and _GONE.search(errors):
-            return BackendGone("it does not know its session any more")
+            return BackendGone("it no longer knows its session")
         if _FULL.search(said):
             return WindowFull()
         if self._failed is None:

@@ -71,7 +71,7 @@ class OwnCommandReader(ProgramReader):
     def finish(self, code: int, errors: str) -> ProgramAnswer:
         if self._error is not None:
             if text_at(self._error, "code") == "unknown_session":
-                raise BackendGone("it does not know its session any more")
+                raise BackendGone("it no longer knows its session")
             status = self._error.get("status")
             raise report_refusal(
                 self._name,

@@ -364,7 +364,7 @@ def _check_plain(files: OpenNotes, path: str) -> None:
             raise NoSuchNote(path)
         case "other":
             raise PathRejected(
-                f"cannot move `{path}`: it is a link, or something else than a file of notes",
+                f"cannot move `{path}`: it is a link, or something other than a file of notes",
                 hint="nothing was moved; look at it with `ls -l`",
             )
         case "file" | "folder":

@@ -157,9 +157,9 @@ def explain(error: Any, doing: str, address: Address, *, is_known: bool = True) 
     state = error.sqlstate or ""
     if is_lost(error) and not is_known:
         return NotDurable(
-            f"it is not known whether it was done to {doing}: the connection to {address.shown} "
+            f"it is not known whether this succeeded: {doing}: the connection to {address.shown} "
             "was lost before the answer came",
-            hint="when the server is back, look whether it was done before you do it again",
+            hint="when the server is back, check whether it succeeded before you repeat it",
         )
     if is_lost(error):
         return StoreUnavailable(
@@ -172,7 +172,7 @@ def explain(error: Any, doing: str, address: Address, *, is_known: bool = True) 
     said = error.diag.message_primary or type(error).__name__
     return StoreError(
         f"cannot {doing}: the database refused ({state or 'no code'}: {said})",
-        hint=_UNCHANGED + "look into the server's log",
+        hint=_UNCHANGED + "see the server's log",
     )
 
 
@@ -184,7 +184,7 @@ def explain_connect(error: Any, address: Address) -> ConnectFailure:
             failure = StoreUnavailable(f"cannot connect to {address.shown}: {what}", hint=hint)
             return ConnectFailure(failure, number < _PASSING, pattern is _UNREACHABLE[0])
     unknown = StoreUnavailable(
-        f"cannot connect to {address.shown}: the driver gave another reason than those we know",
+        f"cannot connect to {address.shown}: the driver gave an unknown reason",
         hint="try the same address with `psql`, which shows it",
     )
     return ConnectFailure(unknown, is_passing=False, is_unreachable=False)

@@ -153,7 +153,7 @@ def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> 
             hint="name a file to see what was found in it",
         )
     if others:
-        are = "is no transcript" if others == 1 else "are not transcripts"
+        are = "is not a transcript" if others == 1 else "are not transcripts"
         app.out.note(f"{count(others, 'other file')} in {path} {are}")
     return found
 

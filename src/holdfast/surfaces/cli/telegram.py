@@ -32,16 +32,16 @@ class TelegramCommand(Command, frozen=True, kw_only=True):
     example = f"""examples:
   export {TOKEN_VARIABLE}=…                        from @BotFather
   holdfast telegram --allow 123456789 --model anthropic:claude-sonnet-4-6
-  holdfast telegram                       tells everyone who writes their id, and answers nobody"""
+  holdfast telegram                       tells everyone who writes their id, and answers no one"""
     allow: Annotated[
         str,
-        option("the people and groups whose messages are answered (default: nobody's)", "ID[,ID]"),
+        option("the people and groups whose messages are answered (default: none)", "ID[,ID]"),
     ] = ""
     approvers: Annotated[
         str,
         option(
             "the people who get buttons for calls that wait for approval, by the names that the "
-            "log has (default: nobody)",
+            "log has (default: none)",
             "ID=NAME[,ID=NAME]",
         ),
     ] = ""

@@ -127,7 +127,7 @@ def _read_arguments(text: str) -> Json:
     if not isinstance(found, dict):
         raise Problem(
             400,
-            "the arguments are not an object of JSON",
+            "the arguments are not a JSON object",
             hint="go back and correct them; nothing was decided",
         )
     return found

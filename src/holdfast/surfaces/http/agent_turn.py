@@ -87,9 +87,7 @@ class AgentTurn:
         queues = self._chats.gateway.store.queues
         found = await run_in_thread(queues.message, self.message.id)
         if found is None:
-            raise ProxyProblem(
-                404, "the message is not there any more", "send the request again", code="gone"
-            )
+            raise ProxyProblem(404, "the message is gone", "send the request again", code="gone")
         self.message = found
 
     def _take(self, pieces: Sequence[Any]) -> str:
@@ -170,7 +168,7 @@ def _not_answered(message: QueuedMessage, reason: str) -> ProxyProblem:
     return ProxyProblem(
         502,
         f"the agent could not answer: {reason}",
-        "see to the cause, and send the same request again; the message is kept",
+        "remove the cause and send the same request again; the message is kept",
         code="turn_failed",
     )
 

@@ -259,6 +259,6 @@ def check_address(host: str, *, are_tokens_needed: bool) -> None:
 
     if host not in LOOPBACK and not are_tokens_needed:
         raise BadSetting(
-            f"cannot listen on `{host}` without authentication: anybody could read every session",
+            f"cannot listen on `{host}` without authentication: anyone could read every session",
             hint="make a token with `holdfast token new NAME`, or listen on 127.0.0.1",
         )

@@ -90,7 +90,7 @@ def read_resource(workspace: CallerWorkspace, uri: str) -> Result:
     if not separator or kind is None or not name or len(uri) > URI_CHARS_MAX:
         known = ", ".join(kind.template for kind in KINDS)
         raise RequestRefused(
-            "invalid", f"`{cut(uri, 80).text}` is no resource of this server; there are {known}"
+            "invalid", f"`{cut(uri, 80).text}` is not a resource of this server; it has {known}"
         )
     found: Result = kind.read(name).call(workspace)
     return found

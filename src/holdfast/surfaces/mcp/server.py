@@ -51,7 +51,7 @@ _INSTRUCTIONS: Final = (
 )
 _RESUME: Final = (
     "Go on with the session `{key}`. Its summary and newest messages follow as data. Say in a few "
-    "sentences where the work stands and what comes next, then wait for the user."
+    "sentences the state of the work and what comes next, then wait for the user."
 )
 
 

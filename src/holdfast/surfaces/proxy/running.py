@@ -28,7 +28,7 @@ def _server(
 ) -> AnnouncingServer:
     if host not in LOOPBACK:
         raise BadSetting(
-            f"the proxy cannot listen on `{host}`: it has no tokens, and anybody could use it",
+            f"the proxy cannot listen on `{host}`: it has no tokens, so anyone could use it",
             hint="listen on 127.0.0.1, and reach it through a tunnel of your own",
         )
     config = uvicorn.Config(

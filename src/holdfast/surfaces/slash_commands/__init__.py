@@ -141,7 +141,7 @@ def _refuse_for_store(
     warnings.warn(text, HoldfastWarning, stacklevel=2)
     return refuse(
         f"Error: /{command.name} failed, because the sessions cannot be read or written now",
-        "try again later; whoever runs this service can see the reason",
+        "try again later; the operator of this service can see the reason",
     )
 
 

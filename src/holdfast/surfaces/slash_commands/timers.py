@@ -51,7 +51,7 @@ def _remind(chat: ChatContext, asked: SetTimer) -> CommandAnswer:
 def _timers(chat: ChatContext, _asked: ListTimers) -> CommandAnswer:
     found = _ahead(chat)
     if not found:
-        return answer("No timers ahead: /remind sets one.")
+        return answer("No timers are set: /remind sets one.")
     rows = (
         line("  ", Cell(each.name, "name"), f"  {local_time(each.next)}  {each.text}")
         for each in found

@@ -81,7 +81,7 @@ def refuse_during_turn(
     """Build the answer of a command that has to be asked for again after the turn."""
     return refuse(
         f"/{command.name} has to wait: a turn is {describe_turn(chat, turn)}",
-        "nothing was changed; /cancel stops the turn, /reset starts afresh",
+        "nothing was changed; /cancel stops the turn, /reset starts a fresh session",
     )
 
 
@@ -112,7 +112,7 @@ def _cancel(chat: ChatContext, _argument: str) -> CommandAnswer:
     return refuse(
         f"The turn cannot be cancelled from here: another process has it, "
         f"{describe_turn(chat, turn)}",
-        "/reset starts afresh at once; that turn ends in the session that is left",
+        "/reset starts a fresh session at once; that turn ends in the old session",
     )
 
 

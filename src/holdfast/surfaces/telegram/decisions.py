@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ANSWER_MAX: Final = 90
 """Characters, of up to two UTF-16 units: Telegram shows 200 to whoever pressed a button."""
 _NOT_NAMED: Final = "You are not among those who may decide here. Nothing was done."
-_UNKNOWN: Final = "This call does not wait any more. Nothing was done."
+_UNKNOWN: Final = "This call no longer waits. Nothing was done."
 
 
 class PressOutcome(NamedTuple):

@@ -169,7 +169,7 @@ def test_the_page_has_an_index_and_no_terminal_colours(
     assert links == set(re.findall(r"<h1 id=(\w+)", text)) == {"c0", "c1", "c2"}
     assert "Cost by day" in text
     assert "Your bill, and what it would have been" in text
-    assert "What it went for" in text
+    assert "Spent on" in text
     assert "red and plain" in text
     assert "\x1b" not in text
     assert "[01;31m" not in text

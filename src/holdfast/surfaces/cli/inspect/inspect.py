@@ -90,7 +90,9 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
     replay: Annotated[
         int,
         Meta(ge=0),
-        option("replay the N dearest with Holdfast, for what they would have cost (5)", "N"),
+        option(
+            "replay the N most expensive with Holdfast, to show what they would have cost (5)", "N"
+        ),
     ] = 5
     top: Annotated[int, Meta(ge=1), option("rows in each table (10)", "N")] = 10
     html: Annotated[str | None, option("write a page with charts", "FILE", read=page_file)] = None

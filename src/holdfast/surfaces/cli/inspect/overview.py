@@ -77,7 +77,7 @@ def model_cell(report: InspectReport) -> str:
 
 
 def show_overview(reports: Sequence[InspectReport], app: App) -> None:
-    """Print the bill of many conversations, what it went for, and a line for each of them."""
+    """Print the bill of many conversations, its parts, and a line for each of them."""
     bill, out = bill_of(reports), app.out
     kinds = tuple(
         Group(name, sum(report.inspection.kinds[place].tokens for report in reports))

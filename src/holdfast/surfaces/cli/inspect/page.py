@@ -83,7 +83,7 @@ def page(reports: Sequence[InspectReport]) -> str:
 def _bill_tables(bill: Bill, reports: Sequence[InspectReport]) -> list[tuple[str, StyledTable]]:
     savings = [(each.title or each.name, each.saving) for each in by_cost(reports) if each.saving]
     tables = [
-        ("What it went for", habits_table(bill.habits)),
+        ("Spent on", habits_table(bill.habits)),
         ("With Holdfast", savings_table(savings)),
         *((f"By {noun}", part_table(noun, lines)) for noun, lines in parts_of(bill)),
     ]

@@ -43,7 +43,7 @@ def _read_arguments(text: str) -> Json:
         found = None
     if not isinstance(found, dict):
         raise UsageError(
-            "what `--arguments` has is not an object of JSON",
+            "`--arguments` is not a JSON object",
             hint="write it as '{\"amount\": 40}'",
         )
     return found
@@ -72,7 +72,7 @@ class _List(ResultCommand, frozen=True, kw_only=True):
             app.out.note("no call waits for approval")
         for call in found.calls:
             until = f", until {local_time(call.until)}" if call.until is not None else ""
-            whom = " or ".join(call.approvers) or "whoever may use the session"
+            whom = " or ".join(call.approvers) or "anyone who may use the session"
             app.out.line(call.key)
             app.out.line(f"  {call.tool} {json.dumps(call.arguments, ensure_ascii=False)}")
             app.out.note(f"  {call.reason}; waits for {whom}")

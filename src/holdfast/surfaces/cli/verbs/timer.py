@@ -69,7 +69,7 @@ class _ListTimers(ResultCommand, frozen=True, kw_only=True):
 
     def show(self, found: TimerList, app: App) -> None:
         if not found.timers:
-            app.out.note("no timers ahead; set one with `holdfast timer add`")
+            app.out.note("no timers are set; set one with `holdfast timer add`")
         app.out.table(
             ("Name", "Next", "Times", "Zone", "Session", "Message"),
             (
