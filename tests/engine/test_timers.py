@@ -512,7 +512,7 @@ def test_there_is_a_limit_for_each_owner() -> None:
     world = World()
     for number in range(TIMERS_MAX):
         world.set("13:00", name=str(number), owner=ALICE)
-    with pytest.raises(UsageError, match="no room"):
+    with pytest.raises(UsageError, match="the most that are allowed"):
         world.set("13:00", owner=ALICE)
     world.set("13:00", owner=BOB)
 

@@ -154,6 +154,7 @@ MAKE_TOOLS: Final = {
     "engine/memory/tools.py": "takes the parameters of operations",
     "engine/context_tool.py": "`context` is part of every request: parameters in few words",
     "engine/memory/anthropic_tool.py": "`memory` has the shape that Anthropic defines",
+    "surfaces/cli/demo/home.py": "has the tools of the demo",
     "surfaces/cli/demo/recording.py": "names the tools of a recording",
 }
 """Modules that declare tools of a model, each with its reason."""

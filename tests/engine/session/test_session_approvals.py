@@ -312,7 +312,7 @@ def test_a_call_that_was_taken_back_cannot_be_approved(bench: Bench) -> None:
     """After a rewind it is not on the path; taking the rewind back brings it back."""
     session, shop, _, key = parked(bench, ["paid"])
     bench.do(session.rewind(turns=1))
-    with pytest.raises(UsageError, match="waits for nobody"):
+    with pytest.raises(UsageError, match="does not wait for a decision"):
         bench.do(session.calls.approve(key))
     bench.do(session.undo())
     bench.do(session.calls.approve(key))

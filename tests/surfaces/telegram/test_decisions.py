@@ -208,7 +208,7 @@ def test_decided_elsewhere_or_too_late(store: SessionStore, server: BotApiServer
                 await asyncio.sleep(0.05)
             assert "expired" in await press(bot, question, "approve")
             assert (await edited(bot, question)).endswith("Expired: no one decided in time.")
-            assert "does not wait" in await late_press(
+            assert "no longer waits" in await late_press(
                 bot, question._replace(fields=data_of("approve:" + "0" * 32)), "approve"
             )
         shop.options = Shop().options

@@ -44,8 +44,8 @@ def ask(state: State, narrative: str = "", *, cap: int = CHECKPOINT_CHARS) -> st
     task = (
         f"The agent is about to leave the conversation {where}. This is what is known of it "
         "without you. Add what is missing: what was learned, what was decided and why, what was "
-        "tried and did not work, what is still to do, the user's instructions. Nothing that is there already, "
-        "nothing that was not said or done, and never a password, key or token."
+        "tried and did not work, what is still to do, the user's instructions. Nothing that is "
+        "there already, nothing that was not said or done, and never a password, key or token."
     )
     form = (
         f"Answer with one JSON object of this form and nothing else: {{{_FORM}}}. At most "

@@ -202,7 +202,7 @@ def _waiting_call(
     call = calls_of(store, session).find(key)
     if call is None or not call.is_waiting(now):
         raise UsageError(
-            "this call does not wait any more", hint="no link was made; list the calls that wait"
+            "this call no longer waits", hint="no link was made; list the calls that wait"
         )
     if not call.may_decide(by):
         raise UsageError(

@@ -44,7 +44,7 @@ _OVER: Final = {
     "revoked": "This link was revoked.",
     "expired": "This link has expired.",
 }
-_GONE: Final = "This call does not wait any more."
+_GONE: Final = "This call no longer waits."
 
 
 class LinkQuery(HttpQuery, frozen=True):
