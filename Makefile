@@ -16,7 +16,7 @@ CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
   @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10 \
   opencode-ai@1.18.18
 UV := .tools/bin/uv
-NODE := .tools/node/.stamp
+NODE := .tools/node/.stamp clients/typescript/node_modules/.stamp
 
 # Compiled modules are kept. Without them every worker and every process that a test starts compiles
 # the package and the SDKs again, which was a third of the test run.
@@ -66,9 +66,13 @@ slow: $(VENV)/.stamp $(VENV)/.weights ## The tests of which `make test` runs one
 node: $(NODE) ## Install programs of Node.js that the tests run, and Node.js itself (needs npm)
 
 # By hash, and without their install scripts. Node.js comes as a package: the suite needs version 22.
-$(NODE): tests/support/node/package.json tests/support/node/package-lock.json
+.tools/node/.stamp: tests/support/node/package.json tests/support/node/package-lock.json
 	@mkdir -p $(@D) && cp $^ $(@D)
 	@npm ci --ignore-scripts --no-audit --no-fund --silent --prefix $(@D)
+	@touch $@
+
+clients/typescript/node_modules/.stamp: clients/typescript/package.json clients/typescript/package-lock.json
+	@npm ci --ignore-scripts --no-audit --no-fund --silent --prefix clients/typescript
 	@touch $@
 
 check: $(VENV)/.stamp ## Format, lint, types

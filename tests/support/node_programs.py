@@ -14,7 +14,7 @@ VERSION_MIN = 22
 
 def program(name: str) -> list[str]:
     """The command of a program; skips the test where it is not installed."""
-    script, node = FOLDER / ".bin" / name, _node()
+    script, node = FOLDER / ".bin" / name, find_node()
     if not script.exists() or node is None:
         missing = f"`{name}`" if not script.exists() else f"Node.js {VERSION_MIN}"
         pytest.skip(f"NOT TESTED: {missing} is not installed; install it with `make node`")
@@ -29,7 +29,7 @@ def package_file(path: str) -> Path:
     return found
 
 
-def _node() -> str | None:
+def find_node() -> str | None:
     """Node.js as `make node` installed it, or that of the machine if it is new enough."""
     ours = sorted(FOLDER.glob("node-*/bin/node"))
     for path in [*map(str, ours), *filter(None, [shutil.which("node")])]:

@@ -96,6 +96,7 @@ SLOW_FILES = (
     "test_public_api.py",
     "test_pytest_plugin.py",
     "test_startup.py",
+    "test_typescript_client.py",
     "testing/test_loopback*.py",
     "testing/test_recorder.py",
 )

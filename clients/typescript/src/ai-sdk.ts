@@ -6,7 +6,7 @@
  */
 
 import { type LanguageModelMiddleware, wrapLanguageModel } from "ai";
-import { HoldfastError, retryAfterOf } from "./errors.ts";
+import { AlreadyAnswered, HoldfastError, retryAfterOf } from "./errors.ts";
 import { isRecord, readEvents } from "./events.ts";
 import {
   type Json,
@@ -60,7 +60,7 @@ export function holdfastModel(
   make: (fetch: Fetch) => Parameters<typeof wrapLanguageModel>[0]["model"],
   options: HoldfastModelOptions = {},
 ): Wrapped {
-  const calls = new Map<string, OwnLoop>();
+  const calls = new Map<string, Call>();
   const model = make(fetchThrough(calls));
   const middleware: LanguageModelMiddleware = {
     specificationVersion: "v4",
@@ -69,15 +69,45 @@ export function holdfastModel(
       const loop = new OwnLoop(session, termsOf(params, name, options.window));
       await store(loop, params);
       const call = crypto.randomUUID();
-      calls.set(call, loop);
+      calls.set(call, { loop, keepsTools: (params.tools ?? []).some(isSpecial) });
       return { ...params, headers: { ...params.headers, [CALL]: call } };
     },
-    wrapStream: async ({ doStream }) => {
-      const { stream, ...rest } = await doStream();
-      return { ...rest, stream: stream.pipeThrough(holdCalls()) };
+    wrapGenerate: async ({ doGenerate, params }) => {
+      try {
+        return await doGenerate();
+      } finally {
+        calls.delete(params.headers?.[CALL] ?? "");
+      }
+    },
+    wrapStream: async ({ doStream, params }) => {
+      const name = params.headers?.[CALL] ?? "";
+      const call = calls.get(name);
+      try {
+        const { stream, ...rest } = await doStream();
+        return { ...rest, stream: stream.pipeThrough(holdCalls(call?.recorded)) };
+      } finally {
+        calls.delete(name);
+      }
     },
   };
   return wrapLanguageModel({ model, middleware });
+}
+
+interface Call {
+  loop: OwnLoop;
+  /** Send the tools as the AI SDK writes them. */
+  keepsTools: boolean;
+  /** Of a stream: it is in the log. */
+  recorded?: Promise<void>;
+}
+
+/**
+ * Does only the AI SDK know how to write a tool? All others are written by Holdfast: the AI SDK
+ * writes them in one way for a stream and in another without, and each change of the tools ends
+ * the prompt cache, and with some models the reasoning.
+ */
+function isSpecial(tool: NonNullable<Params["tools"]>[number]): boolean {
+  return tool.type === "provider" || tool.strict !== undefined;
 }
 
 function termsOf(params: Params, model: string, window: number | undefined): LoopTerms {
@@ -122,11 +152,28 @@ async function store(loop: OwnLoop, { prompt, abortSignal }: Params): Promise<vo
       const key = message.providerOptions?.["holdfast"]?.["key"];
       if (typeof key === "string") {
         await loop.addUser(content, { ...signal, key });
+        await checkOpen(loop);
       } else if (position.next !== "call" || !(await isNewest(loop, position.record, content))) {
         await loop.addUser(content, signal);
       }
     }
   }
+}
+
+/** Throw where nothing is to be answered: the message that was stored had been sent before. */
+async function checkOpen(loop: OwnLoop): Promise<void> {
+  const position = await loop.position();
+  if (position.next === "user") {
+    const reply = await loop.session.record(position.record);
+    throw new AlreadyAnswered(position.record, isRecord(reply, "assistant") ? textOf(reply.content) : "");
+  }
+}
+
+function textOf(content: string | Json[] | null): string {
+  if (typeof content === "string" || content === null) {
+    return content ?? "";
+  }
+  return content.map((block) => (block["type"] === "text" ? String(block["text"]) : "")).join("");
 }
 
 /** Is this message the newest of the session? Then it is one that got no reply yet. */
@@ -210,25 +257,25 @@ function nameOf(provider: string, model: string): string {
 }
 
 /** A `fetch` for the provider: it sends what Holdfast prepared, and records what comes back. */
-function fetchThrough(calls: Map<string, OwnLoop>): Fetch {
+function fetchThrough(calls: Map<string, Call>): Fetch {
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const call = headers.get(CALL);
     headers.delete(CALL);
-    const loop = call === null ? undefined : calls.get(call);
-    if (loop === undefined || typeof init?.body !== "string") {
+    const known = call === null ? undefined : calls.get(call);
+    if (known === undefined || typeof init?.body !== "string") {
       return globalThis.fetch(input, { ...init, headers });
     }
+    const { loop, keepsTools } = known;
     const body = JSON.parse(init.body) as Json;
     const signal = init.signal ? { signal: init.signal } : {};
     let prepared = await loop.prepare(undefined, signal);
     for (;;) {
-      const sent = JSON.stringify(merge(body, prepared.request));
+      const sent = JSON.stringify(merge(body, prepared.request, keepsTools));
       const response = await globalThis.fetch(input, { ...init, headers, body: sent });
       if (response.ok) {
-        calls.delete(call ?? "");
         return isStream(response)
-          ? recordStream(loop, response, prepared)
+          ? recordStream(known, response, prepared)
           : recordWhole(loop, response, prepared);
       }
       const failed = { status: response.status, body: await response.text() };
@@ -245,8 +292,9 @@ function fetchThrough(calls: Map<string, OwnLoop>): Fetch {
 }
 
 /** The body of the AI SDK, with the conversation that Holdfast prepared. */
-function merge(body: Json, request: Json): Json {
-  const kept = Object.entries(body).filter(([name]) => !REPLACED.includes(name));
+function merge(body: Json, request: Json, keepsTools: boolean): Json {
+  const replaced = keepsTools ? REPLACED : [...REPLACED, "tools"];
+  const kept = Object.entries(body).filter(([name]) => !replaced.includes(name));
   const found: Json = { ...request, ...Object.fromEntries(kept) };
   const [own, prepared] = [body["generationConfig"], request["generationConfig"]];
   if (isObject(own) && isObject(prepared)) {
@@ -270,16 +318,17 @@ async function recordWhole(
 }
 
 /** Pass a stream on as it comes. It ends when the reply is in the log, and fails if it is not. */
-function recordStream(loop: OwnLoop, response: Response, prepared: PreparedCall): Response {
+function recordStream(call: Call, response: Response, prepared: PreparedCall): Response {
   const [ours, theirs] = (response.body ?? new ReadableStream<Uint8Array>()).tee();
   const recorded = (async () => {
     const events: Json[] = [];
     for await (const event of readEvents(ours)) {
       takeEvent(event.data, events);
     }
-    await loop.record(events, prepared);
+    await call.loop.record(events, prepared);
   })();
-  recorded.catch(() => undefined); // it is thrown below, when the stream is read to its end
+  recorded.catch(() => undefined); // those who wait for it get it
+  call.recorded = recorded;
   const end = new TransformStream<Uint8Array, Uint8Array>({ flush: () => recorded });
   return again(response, theirs.pipeThrough(end));
 }
@@ -292,15 +341,16 @@ function again(response: Response, body: BodyInit): Response {
 }
 
 /** Keep the calls of tools back until the reply is in the log: then they may run. */
-function holdCalls(): TransformStream<StreamPart, StreamPart> {
+function holdCalls(recorded: Promise<void> | undefined): TransformStream<StreamPart, StreamPart> {
   const held: StreamPart[] = [];
   return new TransformStream({
-    transform(part, controller) {
+    async transform(part, controller) {
       if (part.type === "tool-call") {
         held.push(part);
         return;
       }
       if (part.type === "finish") {
+        await recorded;
         for (const call of held.splice(0)) {
           controller.enqueue(call);
         }

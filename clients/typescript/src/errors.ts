@@ -27,6 +27,20 @@ export class TurnFailed extends HoldfastError {
   }
 }
 
+/** The message was sent before, and has its answer: the model is not called again. */
+export class AlreadyAnswered extends HoldfastError {
+  override name = "AlreadyAnswered";
+  /** The record of the answer. */
+  readonly record: string;
+  readonly text: string;
+
+  constructor(record: string, text: string) {
+    super(`The message has its answer, in record ${record}; another message needs another key`);
+    this.record = record;
+    this.text = text;
+  }
+}
+
 /** The stream of a session ended because the session cannot be read. */
 export class StreamFailed extends HoldfastError {
   override name = "StreamFailed";

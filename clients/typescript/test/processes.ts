@@ -15,7 +15,10 @@ const PYTHON = process.env["HOLDFAST_PYTHON"] ?? join(ROOT, ".venv/bin/python");
 const PLACES = [join(ROOT, "tests/support/without_extras"), join(ROOT, "src"), ROOT];
 
 async function firstLine(lines: Interface): Promise<unknown> {
-  const [line] = (await Promise.race([once(lines, "line"), once(lines, "close")])) as [string?];
+  const done = new AbortController();
+  const { signal } = done;
+  const next = Promise.race([once(lines, "line", { signal }), once(lines, "close", { signal })]);
+  const [line] = (await next.finally(() => done.abort())) as [string?];
   if (line === undefined) {
     throw new Error("the process ended before it said where it listens");
   }

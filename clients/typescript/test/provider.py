@@ -55,7 +55,7 @@ def main() -> None:
                 loopback.fail_next(FAULTS[name]())
             report = {
                 "requests": len(loopback.requests),
-                "invalid": [str(each) for each in loopback.invalid],
+                "invalid": [str(each.violations or each.reasoning) for each in loopback.invalid],
                 "overLimit": len(loopback.over_limit),
                 "refusedReasoning": loopback.reasoning.refused,
                 "withheld": loopback.reasoning.withheld,

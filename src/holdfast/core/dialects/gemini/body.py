@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
 _TURN_PATH: Final = lazy_pattern(
-    r"(?:.*)/(?:models|tunedModels)/((?:[^/:]+/)?[^/:]+):(?:streamG|g)enerateContent"
+    r".*/(?:(?:models|tunedModels)/|v1beta/(?=holdfast/))"
+    r"((?:[^/:]+/)?[^/:]+):(?:streamG|g)enerateContent"
 )
-"""Of Gemini's own API, and of the longer addresses of Vertex."""
+"""Of Gemini's own API, of the longer addresses of Vertex, and of clients that take a model's name
+with a slash for the whole path, as the AI SDK does."""
 _CONFIGS: Final = ("generationConfig", "generation_config")
 _OUTPUT_FIELDS: Final = ("maxOutputTokens", "max_output_tokens")
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
@@ -38,7 +40,7 @@ class GeminiBody(ClientBody):
     upstream = "gemini"
     items_field = "contents"
     key_header = "x-goog-api-key"
-    turn_paths = ("/v1beta/models/{model:path}",)
+    turn_paths = ("/v1beta/models/{model:path}", "/v1beta/holdfast/{model:path}")
 
     def find_turn(self, path: str) -> str | None:
         found = _TURN_PATH.fullmatch(path)
