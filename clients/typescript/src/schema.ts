@@ -871,6 +871,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{agent}/{session}/records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Append records to a session
+         * @description Append records to a session, all or none of them, as `holdfast append --atomic` does. A message that a model should answer is sent instead.
+         *
+         *     Scope: `admin`.
+         */
+        post: operations["post_sessions_agent_session_records"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{agent}/{session}/records/{record}": {
         parameters: {
             query?: never;
@@ -977,6 +999,52 @@ export interface paths {
          *     Scope: `write`.
          */
         post: operations["post_sessions_agent_session_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{agent}/{session}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Verify a session
+         * @description Read the whole log of a session and report damage and its position. Nothing is changed.
+         *
+         *     Scope: `read`.
+         */
+        get: operations["get_sessions_agent_session_verify"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read the settings again
+         * @description Read the settings of the server again, as SIGHUP does.
+         *
+         *     They are refused as a whole where anything in them is wrong, or takes a restart: the old ones stay in force then. Turns that run go on; the next ones have the new settings.
+         *
+         *     Scope: `admin`.
+         */
+        post: operations["post_settings_reload"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1101,7 +1169,13 @@ export interface paths {
         get: operations["get_trash"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Empty the trash
+         * @description Delete what is in the trash, and answer with what was deleted.
+         *
+         *     Scope: `admin`.
+         */
+        delete: operations["delete_trash"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1155,6 +1229,29 @@ export interface components {
         AddLoopMessageBody: {
             /** @description Words, or blocks as in the log. */
             content: string | Record<string, unknown>[];
+        };
+        /**
+         * AppendedRecords
+         * @description The records that an append stored.
+         */
+        AppendedRecords: {
+            /** @description The head of the session now. */
+            head: string;
+            /** @description The id of each record, in the order in which they were sent. */
+            ids: string[];
+        };
+        /**
+         * AppendRecordsBody
+         * @description Append records to a session
+         */
+        AppendRecordsBody: {
+            /**
+             * @description Append only where this record is the head.
+             * @default null
+             */
+            expect?: string | null;
+            /** @description The records, as docs/records.md describes them. */
+            records: Record<string, unknown>[];
         };
         /**
          * ApproveCallBody
@@ -1873,6 +1970,17 @@ export interface components {
              * @default dropped by a person
              */
             reason?: string;
+        };
+        /**
+         * EmptyTrashQuery
+         * @description Empty the trash
+         */
+        EmptyTrashQuery: {
+            /**
+             * @description Keep what was removed in the last so many days.
+             * @default 0
+             */
+            olderThan?: number;
         };
         /**
          * Epoch
@@ -2737,6 +2845,26 @@ export interface components {
             sessionKey?: string;
         };
         /**
+         * LogFinding
+         * @description One thing that is wrong with a log.
+         */
+        LogFinding: {
+            /** @description More about this one. */
+            detail: string;
+            /** @description False for a note, such as an append that never completed. */
+            isDamage: boolean;
+            /** @description The kind of damage. */
+            kind: string;
+            /** @description The kind in a sentence. */
+            meaning: string;
+            /** @description The first byte; in stores without files, the place of the record. */
+            position: number;
+            /** @description The first characters of what is there. */
+            preview: string;
+            /** @description The length in bytes. */
+            size: number;
+        };
+        /**
          * LoggedRecord
          * @description A record of a session. It has the other fields of its type.
          */
@@ -3511,6 +3639,14 @@ export interface components {
             window?: number | null;
         };
         /**
+         * ReloadedSettings
+         * @description The settings were read again, and are in force.
+         */
+        ReloadedSettings: {
+            /** @description The keys whose values are other than before. */
+            changed: string[];
+        };
+        /**
          * RemainingCopy
          * @description A place that may hold the same words and was not touched.
          */
@@ -3955,6 +4091,33 @@ export interface components {
              */
             warnings: string[];
             window: components["schemas"]["Window"];
+        };
+        /**
+         * SessionVerification
+         * @description The state of the whole log of a session.
+         */
+        SessionVerification: {
+            /** @description Number of branches. */
+            branches: number;
+            /** @description The size of the log. */
+            bytes: number;
+            /** @description Number of records by type. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description The findings in the order of the log, as many as fit. */
+            findings: components["schemas"]["LogFinding"][];
+            /** @description The newest record of the path. */
+            head: string;
+            /** @description True where no damage was found. */
+            isSound: boolean;
+            /**
+             * @description Number of findings that did not fit.
+             * @default 0
+             */
+            omittedCount: number;
+            /** @description Number of records. */
+            records: number;
         };
         /**
          * SetTimerBody
@@ -6524,6 +6687,47 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    post_sessions_agent_session_records: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent of the session. */
+                agent: string;
+                /** @description The id of the session. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AppendRecordsBody"];
+            };
+        };
+        responses: {
+            /** @description Append records to a session */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AppendedRecords"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
     get_sessions_agent_session_records_record: {
         parameters: {
             query?: never;
@@ -6717,6 +6921,70 @@ export interface operations {
             415: components["responses"]["415"];
             421: components["responses"]["421"];
             422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_sessions_agent_session_verify: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent of the session. */
+                agent: string;
+                /** @description The id of the session. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Verify a session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionVerification"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    post_settings_reload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Read the settings again */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReloadedSettings"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
             429: components["responses"]["429"];
             503: components["responses"]["503"];
         };
@@ -6946,6 +7214,39 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             405: components["responses"]["405"];
+            413: components["responses"]["413"];
+            421: components["responses"]["421"];
+            429: components["responses"]["429"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_trash: {
+        parameters: {
+            query?: {
+                /** @description Keep what was removed in the last so many days. */
+                olderThan?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Empty the trash */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Trash"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            409: components["responses"]["409"];
             413: components["responses"]["413"];
             421: components["responses"]["421"];
             429: components["responses"]["429"];
