@@ -13,9 +13,11 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,8 @@ from benchmarks.gateway_load import (
     run_through,
     serving,
 )
+from benchmarks.proxy_processes import RecordingUpstream, running
+from benchmarks.proxy_speed import take_turns
 
 from holdfast.stores import open_store
 from holdfast.testing import PostgresServer
@@ -114,6 +118,44 @@ def measure_stalls(root: str, folder: Path, plan: Plan) -> Iterator[Row]:
     yield Row(what, *shown, stall / idle, "≤ 50", stall / idle <= 50)
 
 
+UPSTREAM_SIDES = ("proxy guard", "serve guard")
+"""The proxy alone, and the same code in `holdfast serve`."""
+
+
+def measure_upstream(*, is_quick: bool) -> Iterator[Row]:
+    """Streams of a provider through the proxy alone and through `holdfast serve`, in turns.
+
+    Streams a second are those of many at once, one sum for each side over all rounds. The CPU of a
+    stream is that of the server's process alone.
+    """
+    rounds = 6 if is_quick else 24
+    with ExitStack() as stack:
+        upstream = RecordingUpstream()
+        sides = [
+            stack.enter_context(running(name, upstream.url, Path(sys.executable).parent))
+            for name in UPSTREAM_SIDES
+        ]
+        take_turns(sides, 2_000, 2, 20)  # what is loaded with the first requests
+        for size, at_once in ((2_000, 1), (160_000, 1), (2_000, 50)):
+            before = [side.cpu_seconds for side in sides]
+            found = take_turns(sides, size, rounds, at_once)
+            cpu = [side.cpu_seconds - start for side, start in zip(sides, before, strict=True)]
+            proxy, ours = (found[name] for name in UPSTREAM_SIDES)
+            what = f"{size // 1000} KB, {at_once} at once"
+            firsts = [statistics.median(times.first) for times in (ours, proxy)]
+            rates = [len(times.whole) / sum(times.whole) * at_once for times in (ours, proxy)]
+            spent = [total / (rounds + 1) / at_once for total in cpu[::-1]]
+            for name, unit, scale, share, (mine, other) in (
+                ("first token", " ms", 1e3, firsts[1] / firsts[0], firsts),
+                ("streams a second", "/s", 1, rates[0] / rates[1], rates),
+            ):
+                shown = (f"{mine * scale:.1f}{unit}", f"{other * scale:.1f}{unit}")
+                yield Row(f"{what}: {name}", *shown, share, "≥ 0.9", share >= 0.9)
+            shown = (f"{spent[0] * 1e3:.1f} ms", f"{spent[1] * 1e3:.1f} ms")
+            share = spent[1] / spent[0]
+            yield Row(f"{what}: CPU of a stream", *shown, share, "none", is_met=True)
+
+
 def _place(root: str, name: str) -> str:
     return f"{root}&schema={name}" if "://" in root else f"{root}/{name}"
 
@@ -125,6 +167,8 @@ def run(plan: Plan, parts: list[str]) -> Iterator[Row]:
             yield from measure_load(str(folder / "a"), folder, plan, "folder", 1)
         if "stalls" in parts:
             yield from measure_stalls(str(folder / "b"), folder, plan)
+        if "upstream" in parts:
+            yield from measure_upstream(is_quick=plan is QUICK)
         for processes in (1, 3) if "postgres" in parts else ():
             with PostgresServer() as server:
                 yield from measure_load(server.address, folder, plan, "PostgreSQL", processes)
@@ -140,7 +184,7 @@ def facts(plan: Plan) -> dict[str, str]:
 
 
 def main() -> None:
-    parts = ["folder", "stalls", "postgres"]
+    parts = ["folder", "stalls", "upstream", "postgres"]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the sessions")
     parser.add_argument("--sessions", type=int, metavar="N", help="so many sessions")

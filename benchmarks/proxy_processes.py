@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.engine.access_tokens import new_token
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,6 +47,14 @@ class ProxyUnderTest:
     url: str
     process: subprocess.Popen[bytes] | None = None
     headers: dict[str, str] = field(default_factory=lambda: dict(HEADERS))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What the process has spent."""
+        if self.process is None:
+            return 0.0
+        found = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(found[11]) + int(found[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory_mb(self) -> float:
@@ -179,6 +189,23 @@ EVENTS = [
 """The opening, the tokens, and the end."""
 
 
+_SERVE = """
+[server]
+requests_burst = 1000000
+requests_per_second = 100000.0
+[[tokens]]
+name = "bench"
+sha256 = "{digest}"
+owner = "bench"
+scope = "write"
+[proxy]
+mode = "{mode}"
+[upstreams.anthropic]
+url = "{url}"
+key = "BENCH_KEY"
+"""
+
+
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -218,7 +245,11 @@ def _running(
 
 @contextmanager
 def running(name: str, upstream: str, peers: Path) -> Iterator[ProxyUnderTest]:
-    """Run one of the proxies: `direct`, `holdfast MODE`, `litellm` or `headroom`.
+    """Run one of the proxies: `direct`, `litellm`, `headroom`, or ours with a mode.
+
+    `holdfast MODE` is `holdfast proxy` with a window that everything fits in, `proxy MODE` has the
+    windows that it knows of models, and `serve MODE` is `holdfast serve` in front of the provider,
+    with a token and the server's key.
 
     The others run in their documented settings, as a gateway to one model (LiteLLM) and with all
     defaults (headroom), whose limits of requests and tokens a minute are lifted."""
@@ -229,11 +260,21 @@ def running(name: str, upstream: str, peers: Path) -> Iterator[ProxyUnderTest]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     kind, _, mode = name.partition(" ")
-    if kind == "holdfast":
+    if kind in ("holdfast", "proxy"):
         command = [sys.executable, "-m", "holdfast", "proxy", "--port", str(port)]
         command += ["--mode", mode, "--root", str(folder / "root"), "--json"]
         command += [f"--upstream=anthropic={upstream}", "--window", str(WINDOW)]
+        command = command if kind == "holdfast" else command[:-2]
         with _running(name, command, url, "/", {}, folder / "log") as proxy:
+            yield proxy
+    elif kind == "serve":
+        command = [sys.executable, "-m", "holdfast", "--root", str(folder / "root"), "serve"]
+        command += ["--port", str(port), "--config", str(folder / "serve.toml"), "--json"]
+        token, digest = new_token()
+        (folder / "serve.toml").write_text(_SERVE.format(digest=digest, mode=mode, url=upstream))
+        settings = {"BENCH_KEY": "sk-ant-test"}
+        with _running(name, command, url, "/readyz", settings, folder / "log") as proxy:
+            proxy.headers["x-api-key"] = token
             yield proxy
     elif kind == "litellm":
         model = {"model": f"anthropic/{MODEL}", "api_base": upstream, "api_key": "sk-ant-test"}

@@ -68,6 +68,9 @@ _UPSTREAM: Final = "holdfast"
 """The provider of replies that a client brings: they were shown as an agent's."""
 _SPEAKER: Final = "Holdfast"
 _REASON: Final = "Allowed: a chat of the caller's own."
+_AGENT_MARKS: Final = (AGENT_PREFIX.rstrip("/").encode(), b"\\u00", b"\0")
+"""One of these is in every body that names an agent: the name as it is, letters that JSON escapes,
+or bytes of a wider encoding."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -194,6 +197,8 @@ class ChatEndpoints:
             return endpoint.path not in _MODELS or endpoint.is_addressed
         if headers.get("content-encoding"):
             return True
+        if not (AGENT_PREFIX in unquote(endpoint.model) or any(m in data for m in _AGENT_MARKS)):
+            return True  # it names no agent, however its JSON is read: it is read once, later
         asked = ClientRequest(
             dialect=endpoint.dialect,
             upstream=_UPSTREAM,

@@ -55,6 +55,8 @@ ROUTES: Final = (
     *operations.ROUTES,
 )
 """Every route of the API."""
+_REST: Final = "{path:path}"
+"""In an address that takes whatever follows."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 """Methods whose refusal names those that an address takes."""
 _THREADS_MAX: Final = 64
@@ -112,12 +114,15 @@ class HttpServer:
         paths: dict[str, dict[str, Route]] = {}
         for route in self._routes:
             paths.setdefault(route.path, {})[route.method] = route
+        # Routes are compared in order, and most requests are for the APIs of models.
+        fixed = [route for route in self._endpoints if _REST not in route.path]
         inner = Starlette(
-            routes=[
+            routes=fixed
+            + [
                 StarletteRoute(path, self._endpoint(methods), methods=_METHODS)
                 for path, methods in paths.items()
             ]
-            + self._endpoints
+            + [route for route in self._endpoints if _REST in route.path]
             + [
                 StarletteRoute(route.path, _KnownOnly(route.app))
                 for mounted in self._mounts

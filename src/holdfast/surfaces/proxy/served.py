@@ -7,6 +7,7 @@ stores for an account, such as files and batches, belongs to the account, and no
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
@@ -99,14 +100,19 @@ class ServedUpstreams:
         return {**kept, name: f"Bearer {key}" if name == _BEARER else key}
 
     def _keeper_of(self, owner: Owner) -> ProxyKeeper:
+        name = owner_text(owner)
         with self._lock:
-            return self._keepers.setdefault(owner_text(owner), self._make_keeper(owner))
+            found = self._keepers.get(name)
+            if found is None:
+                found = self._keepers[name] = self._make_keeper(owner)
+            return found
 
 
 _BEARER: Final = "authorization"
 _COOKIE: Final = "cookie"
 
 
+@cache
 def key_headers() -> frozenset[str]:
     """Return the headers by which clients of any API name themselves."""
     return frozenset(dialect.body.key_header for dialect in all_dialects())
