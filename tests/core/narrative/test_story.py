@@ -13,6 +13,7 @@ from tests.core.narrative.sessions import FILLER, LANGUAGES, Log, probes, workin
 from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Compaction
+from holdfast.core.narrative import pieces, story
 from holdfast.core.narrative.carryover import (
     NAMES,
     OLDER,
@@ -518,3 +519,32 @@ def test_rules_inside_long_messages_of_the_user_stay(seed: int) -> None:
         ).text
     assert previous is not None
     assert [rule for rule in rules if rule not in previous] == []
+
+
+def test_the_story_of_a_long_log_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at once has a bound, whatever the length of a log that was never cut; every
+    line is told or counted, and the first words of the user are there."""
+    read: list[int] = []
+    begin = pieces.Worth.__init__
+
+    def count(worth: pieces.Worth, texts: Any) -> None:
+        read.append(len(texts))
+        begin(worth, texts)
+
+    monkeypatch.setattr(pieces.Worth, "__init__", count)
+    monkeypatch.setattr(story, "_FOLDED_LINES", 40)
+    most = []
+    for rounds in (60, 240):
+        log = Log({})
+        for number in range(rounds):
+            log.user(f"Please see to brenn{number} of the quorv.")
+            log.call("look", f"{FILLER} {number}", place=f"shelf-{number}")
+            log.agent(f"The shelf {number} has hesten_{number}, which is umla{number}.")
+        lines = story.lines_of(filter(None, map(digest_record, log.records)))
+        read.clear()
+        told, omitted = story.tell(lines, 400, 400, COUNTER, root="")
+        most.append(max(read))
+        assert len(told) + omitted == sum(line.count for line in lines)
+        assert "brenn0 " in told[0]
+        assert story.tell(lines, 400, 400, COUNTER, root="") == (told, omitted)
+    assert max(most) <= 150, most

@@ -20,6 +20,8 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from holdfast.core.narrative.story import StoryLine
+
 Span = tuple[int, int]
 """A sentence or a line: the places of its first character and behind its last."""
 Ranked = tuple[float, Span]
@@ -85,7 +87,8 @@ class ReadText:
     @property
     def words(self) -> set[str]:
         if self._words is None and len(self.text) > _SHORT_CHARS:
-            self._words = set().union(*[sentence.news for sentence in self.sentences])
+            found = [sentence.news for sentence in self.sentences]
+            self._words = found[0].union(*found[1:]) if found[1:] else found[0]
         elif self._words is None:
             self._words = self._read(self.text)
         return self._words
@@ -110,9 +113,8 @@ class ReadText:
                 text = self.text[start:end]
                 # The words of a single sentence are those of the text.
                 words = self._words if self._words and len(spans) == 1 else self._read(text)
-                self._sentences.append(
-                    SentenceWords((start, end), text, words - seen, words & seen)
-                )
+                news, known = (words - seen, words & seen) if seen else (words, set[str]())
+                self._sentences.append(SentenceWords((start, end), text, news, known))
                 seen |= words
         return self._sentences
 
@@ -124,6 +126,8 @@ class ReadTexts(dict[str, ReadText]):
         self._known: dict[str, str] = {}
         self.told: set[str] = set()
         """Texts as a carry-over has them, which the next one reads again."""
+        self.folded: dict[tuple[object, ...], tuple[list[StoryLine], int]] = {}
+        """Old lines of a long story, and what is told of them."""
 
     def next(self) -> ReadTexts:
         """The texts for the next carry-over: those of them that were told as they are."""

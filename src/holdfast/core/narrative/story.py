@@ -122,6 +122,10 @@ _NO_NEWS: Final = 0.01
 _AGE: Final = 0.5
 """The share of that which the oldest text keeps."""
 _TRIES: Final = 8
+_FOLDED_LINES: Final = 1_000
+"""Of a very long story, the lines that are told at once."""
+_FOLDED_TOKENS: Final = 20
+"""In a large room they are more: one for so many of its tokens."""
 _OFTEN: Final = 3
 """A line that stands in so many results is the program's and tells nothing."""
 
@@ -331,7 +335,17 @@ def tell(
     """The lines as they are told within `room` tokens, and the number of those left out; `rest` is
     what all but the user's may take. `texts` are those that were read before."""
     texts = ReadTexts() if texts is None else texts
-    lines = [_below(line, root) for line in lines]
+    lines, folded = _fold([_below(line, root) for line in lines], room, rest, counter, texts)
+    told = _tell_all(lines, room, rest, counter, texts)
+    omitted = sum(line.count for line in lines) - sum(lines[at].count for at in told)
+    texts.told = {_readable(lines[at].kind, text) for at, text in told.items()}
+    return [_mark(lines[at], told[at]) for at in sorted(told)], omitted + folded
+
+
+def _tell_all(
+    lines: list[StoryLine], room: int, rest: int, counter: Counter, texts: ReadTexts
+) -> dict[int, str]:
+    """What is told of each line, without its mark."""
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
     sizes = {at: _size(line, line.text, counter) for at, line in users.items()}
@@ -351,10 +365,39 @@ def tell(
             outcomes[at] = _estimate(used, counter)
     said = _tell_users(users, sizes, max(int(room * share), spare), counter, worth, texts)
     left = min(rest, room - _size_of_all(lines, said, counter))
-    told = {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth, texts)}
-    omitted = sum(line.count for line in lines) - sum(lines[at].count for at in told)
-    texts.told = {_readable(lines[at].kind, text) for at, text in told.items()}
-    return [_mark(lines[at], told[at]) for at in sorted(told)], omitted
+    return {**said, **_tell_others(lines, tokens, outcomes, left, counter, words, worth, texts)}
+
+
+def _fold(
+    lines: list[StoryLine], room: int, rest: int, counter: Counter, texts: ReadTexts
+) -> tuple[list[StoryLine], int]:
+    """Tell the oldest lines of a very long story first, some at a time, and go on from what is told
+    of them, as cuts on the way would have: what is read at once has a bound. Returns the lines,
+    and the number of those left out."""
+    older: list[StoryLine] = []
+    omitted = start = 0
+    step = max(_FOLDED_LINES, room // _FOLDED_TOKENS)
+    while len(lines) - start > 2 * step:
+        both = [*older, *lines[start : start + step]]
+        key = (room, rest, *map(msgspec.structs.astuple, both))
+        if key not in texts.folded:
+            told = _tell_all(both, room, rest, counter, ReadTexts())
+            texts.folded[key] = (
+                [_as_told(both[at], told[at]) for at in sorted(told)],
+                sum(line.count for line in both) - sum(both[at].count for at in told),
+            )
+        older, left_out = texts.folded[key]
+        omitted += left_out
+        start += step
+    return [*older, *lines[start:]], omitted
+
+
+def _as_told(line: StoryLine, text: str) -> StoryLine:
+    """A line as it was told, to be told again; a call has its outcome in its text."""
+    if line.kind != "call":
+        return msgspec.structs.replace(line, text=text)
+    text = text.removesuffix(_REFUSAL) if line.is_refused else text
+    return msgspec.structs.replace(line, text=text, outcome="", is_failed=False, count=1)
 
 
 def _tell_users(
