@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter as Counted
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.narrative.digest import words_of
 from holdfast.core.text.cut import cut
@@ -19,8 +19,6 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from holdfast.core.narrative.story import StoryLine
 
 Span = tuple[int, int]
 """A sentence or a line: the places of its first character and behind its last."""
@@ -126,7 +124,7 @@ class ReadTexts(dict[str, ReadText]):
         self._known: dict[str, str] = {}
         self.told: set[str] = set()
         """Texts as a carry-over has them, which the next one reads again."""
-        self.folded: dict[tuple[object, ...], tuple[list[StoryLine], int]] = {}
+        self.folded: dict[tuple[object, ...], tuple[list[Any], int]] = {}
         """Old lines of a long story, and what is told of them."""
 
     def next(self) -> ReadTexts:
