@@ -46,7 +46,7 @@ class Frames(LiveView):
         )
         super().__init__(scene, console)
         self.frames: list[list[str]] = []
-        self._call = -1
+        self._seen = (-1, 0)
 
     def __enter__(self) -> Frames:
         return self
@@ -55,9 +55,9 @@ class Frames(LiveView):
 
     def show(self, scene: Scene) -> None:
         self._scene = scene
-        happened = len(scene.happenings)
-        if (scene.calls, happened) != self._call:
-            self._call = (scene.calls, happened)
+        seen = (scene.calls, len(scene.happenings))
+        if seen != self._seen:
+            self._seen = seen
             self.frames.append(self.draw())
 
     def draw(self) -> list[str]:
