@@ -76,7 +76,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         ),
         *("outputs", "checkpoint", "evaluation", "projection", "inspection"),
         *("compaction", "history", "memory"),
-        *("queues", "timers", "retention"),
+        *("queues", "timers", "spending", "retention"),
         *("turn", "approval_rules", "proxy"),
     ),
     "core.dialects": (
@@ -85,7 +85,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "stores": (
         *("payloads", "files", "lines", "sqlite_files", "changes"),
-        *("blobs", "audit", "notes", "search", "summary_files", "queues", "seed", "jsonl"),
+        *("blobs", "audit", "notes", "search", "summary_files", "queues", "spending"),
+        *("seed", "jsonl"),
         "in_memory",
         *("postgres", "s3", "opening", "copying"),
     ),
@@ -118,6 +119,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *(
+            "paying",
             "safe_regex",
             "redactor",
             "tool_values",
@@ -130,7 +132,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "memory",
         ),
         *("adoption", "history", "erasing", "approval_links", "retention", "session"),
-        *("gateway", "timers", "access_tokens"),
+        *("spending", "gateway", "timers", "access_tokens"),
         *("workspace", "operations", "adapters", "proxy", "chats"),
     ),
     "engine.session": (
@@ -211,6 +213,7 @@ VALUES = frozenset(
         *("NewMessage", "QueuedMessage"),
         *("LeaseHolder", "IndexSource", "IndexPassage", "FoundPassage", "Matches"),
         *("CopiedSession", "CopiedNotes", "CopyReport", "CopyProgress"),
+        *("HeldCall", "Settlement"),
     )
 )
 """The classes of the ports that are values, and no ports."""
@@ -232,6 +235,7 @@ CORE_LIBRARY = frozenset(
 CORE_EXCEPTIONS = {
     "holdfast.core.approval_rules": frozenset({"decimal"}),
     "holdfast.core.text.typed": frozenset({"threading", "weakref"}),
+    "holdfast.core.spending.budgets": frozenset({"datetime"}),
     "holdfast.core.timers": frozenset({"datetime", "zoneinfo", "cronsim"}),
 }
 """Amounts may be decimals. A lock decides nothing: it keeps msgspec from a type that another thread

@@ -83,6 +83,7 @@ ACROSS = frozenset(
             "surfaces/proxy/test_gemini_clients",
             *("surfaces/http/test_owners", "surfaces/http/test_bad_input"),
             *("surfaces/http/test_kills", "surfaces/http/test_schema"),
+            "surfaces/http/test_budgets",
         ),
     )
 )

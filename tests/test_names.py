@@ -13,7 +13,7 @@ from scripts import house
 CROWDED_MODULES: dict[str, int] = {
     "core/flow/events.py": 30,
     "core/log/records.py": 31,
-    "errors.py": 37,
+    "errors.py": 39,
 }
 """Modules with more than 400 lines, and how many they have; words of fields do not count."""
 

@@ -20,6 +20,8 @@ HoldfastError
 │   └── ContextOverflow     too large for the provider, however small it was made
 ├── TurnInProgress          another holder runs the session's turn
 ├── TooManyWaiting          a queue that has no room for another message
+├── BudgetSpent             a budget leaves no room for another call
+├── PriceUnknown            a call that cannot be counted in money
 ├── CallDenied              a listener said no to a call
 ├── AccessDenied            a session that this caller may not read
 ├── SecretLost              the value of a handle was found in another run, and never stored
@@ -335,6 +337,40 @@ class TooManyWaiting(HoldfastError):
             hint=f"nothing was stored; send the message again in {retry_seconds:g} s",
         )
         self.retry_seconds = retry_seconds
+
+
+class BudgetSpent(HoldfastError):
+    """A budget leaves no room for another call. The model was not called."""
+
+    def __init__(
+        self, sentence: str, resets: float, retry_seconds: float, *, is_held: bool = False
+    ) -> None:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(resets))
+        hint = f"no model was called; the budget begins again at {moment}"
+        if is_held:
+            hint = (
+                "no model was called; calls that still run may take the rest: try again in "
+                f"{retry_seconds:g} s. The budget begins again at {moment}"
+            )
+        super().__init__(f"the budget is spent: {sentence}", hint=hint)
+        self.resets = resets
+        """The moment at which the budget begins again, in seconds since 1970."""
+        self.retry_seconds = retry_seconds
+        self.is_held = is_held
+        """True where only calls that still run stand in the way."""
+
+
+class PriceUnknown(HoldfastError):
+    """A call cannot be counted in money: the price of its model is not known."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"cannot call `{model}`: a budget limits money, and the price of the model is not "
+            "known",
+            hint='no model was called; with `unpriced = "count"` in the table `budgets`, its '
+            "tokens and requests are counted alone",
+        )
+        self.model = model
 
 
 class KeyReused(UsageError):

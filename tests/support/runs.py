@@ -41,6 +41,7 @@ SLOW_FILES = (
     "engine/session/test_real_*.py",
     "engine/session/test_session_background.py",
     "engine/simulation/*.py",
+    "engine/spending/test_meter_kills.py",
     "engine/test_every_prefix.py",
     "importers/common/test_harness.py",
     "importers/test_real_transcripts.py",

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.errors import (
+    BudgetSpent,
     HoldfastError,
     LeaseLost,
     LogBusy,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 INBOX: Final = "inbox"
 """The queue of messages that wait for a turn."""
 RESUMES: Final = "resumes"
+PAID_BY: Final = "paid_by"
+"""The key of a body for the name of the token that the work on a message is counted for."""
 """In the body of a message that has no words: its session goes on where it stopped."""
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
@@ -61,8 +64,13 @@ def is_same(stored: _Placed, message: _Placed) -> bool:
     return (
         stored.lane == scrub(message.lane)
         and stored.session == scrub(message.session)
-        and encode_body(stored.body) == encode_body(message.body)
+        and _encode_unpaid(stored.body) == _encode_unpaid(message.body)
     )
+
+
+def _encode_unpaid(body: Json) -> bytes:
+    """Return a body without who pays for it: another token may send the same message again."""
+    return encode_body({name: value for name, value in body.items() if name != PAID_BY})
 
 
 MessageState = Literal["waiting", "running", "answered", "delivered", "failed", "dropped"]
@@ -268,6 +276,8 @@ def next_try(error: BaseException, tries: int) -> NextTry | None:
     """Return when a message is tried again that failed now, for the `tries`th time; None: never."""
     if isinstance(error, TurnInProgress | LeaseLost | LogBusy):
         return NextTry(_BUSY_SECONDS, is_counted=False)
+    if isinstance(error, BudgetSpent) and error.is_held:
+        return NextTry(error.retry_seconds, is_counted=False)
     if tries >= TRIES_MAX:
         return None
     seconds = RETRY_SECONDS[min(max(tries, 1), len(RETRY_SECONDS)) - 1]

@@ -122,6 +122,8 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     """The agent may have nothing to say, and then nobody gets an answer."""
     channel: str = ""
     about: Json | None = None
+    paid_by: str = ""
+    """The name of the token that its messages are counted for."""
 
     @property
     def is_repeated(self) -> bool:

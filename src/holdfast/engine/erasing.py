@@ -121,7 +121,7 @@ def erase_owner(
     clock: Clock = time.time,
 ) -> ErasureReport:
     """Erase everything of an owner for good, as `erase` does: sessions, also removed ones, all
-    notes, and messages. Returns what is gone and what remains."""
+    notes, messages, and sums of budgets. Returns what is gone and what remains."""
     whose = NamedOwner(scrub(owner)) if isinstance(owner, str) else owner
     plans = _plan(store, _keys_of_owner(store, whose), whose)
     remaining = (*_remaining(store, plans), *_unknown(store.possible_copies(())), _OUTSIDE)
@@ -132,6 +132,7 @@ def erase_owner(
     with _leases(store, plans):
         erased, notes = _erase_sessions(store, plans, whose, clock, scopes)
     store.queues.erase(whose)
+    store.spending.erase(whose)
     store.audit.reduce(lambda access: _without_owner(access, whose), [whose.name])
     return ErasureReport(erased, remaining, notes)
 

@@ -38,6 +38,7 @@ from holdfast.core.timers import (
     read_schedule,
 )
 from holdfast.engine.gateway.gateway import ServiceStatus, session_key
+from holdfast.engine.paying import Paying, paying, who_pays
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError, KeyReused, UsageError
 from holdfast.ports import NewMessage
@@ -137,6 +138,7 @@ class Timers:
             silent=silent,
             channel=channel,
             about=about,
+            paid_by=who_pays().token,
         )
         for _ in range(_TRIES):
             last = self._last(wanted.name, owner)
@@ -541,7 +543,8 @@ class TimerService:
     async def _send(self, message: QueuedMessage, timer: Timer, late: float) -> None:
         about: Json = {"name": timer.name, "at": timer.next.at, "silent": timer.silent}
         about |= {"late": round(late)} if late > LATE_SECONDS else {}
-        with suppress(KeyReused):  # it was sent before, a moment less late
+        # Where the key is taken, it was sent before, a moment less late.
+        with suppress(KeyReused), paying(Paying(timer.paid_by)):
             await self._gateway.submit(
                 session_key(message),
                 timer.content,

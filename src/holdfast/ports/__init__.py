@@ -60,6 +60,7 @@ from holdfast.ports.side_stores import (
     awake_time,
     uptime,
 )
+from holdfast.ports.spending import HeldCall, Settlement, SpendingLedger
 
 __all__ = [
     "ANY_HEAD",
@@ -81,6 +82,7 @@ __all__ = [
     "Entropy",
     "ErasableSession",
     "FoundPassage",
+    "HeldCall",
     "IndexPassage",
     "IndexSource",
     "LeaseHolder",
@@ -104,7 +106,9 @@ __all__ = [
     "SessionInfo",
     "SessionReader",
     "SessionStore",
+    "Settlement",
     "SideStores",
+    "SpendingLedger",
     "StorePlace",
     "Trashed",
     "awake_time",

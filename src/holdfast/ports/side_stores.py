@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import FoundOwner, NamedOwner, Owner, OwnerFilter
     from holdfast.core.queues import MessageCopy, MessageState, NewMessage, QueuedMessage
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.ports.spending import SpendingLedger
 
 
 class MovableMessages(Protocol):
@@ -583,6 +584,11 @@ class SideStores(ABC):
     @abstractmethod
     def queues(self) -> Queues:
         """The messages that wait for a turn, or to be sent."""
+
+    @property
+    @abstractmethod
+    def spending(self) -> SpendingLedger:
+        """The sums that calls of models took of budgets."""
 
     @property
     @abstractmethod

@@ -13,6 +13,7 @@ import threading
 import time
 from bisect import bisect_left
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, Durability, Entropy
     from holdfast.ports.sessions import ErasableSession, SessionInfo
+    from holdfast.stores.spending import SqliteSpending
 
 
 class Waiting(NamedTuple):
@@ -310,6 +312,12 @@ class MemorySideStores(SideStores):
     def queues(self) -> SqliteQueues:
         return self._queues
 
+    @cached_property
+    def spending(self) -> SqliteSpending:
+        from holdfast.stores.spending import SqliteSpending
+
+        return SqliteSpending(None)
+
     @property
     def search_index(self) -> SqliteSearchIndex:
         return self._search_index
@@ -368,9 +376,11 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         return "everything is kept in memory, and gone when this process ends"
 
     def close(self) -> None:
-        """Close the index of searches and the queues; everything else stays."""
+        """Close the index of searches, the queues and budgets; everything else stays."""
         self._search_index.close()
         self._queues.close()
+        if "spending" in vars(self):
+            self.spending.close()
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[MemoryLog]:

@@ -21,6 +21,7 @@ from holdfast.engine.session.options import (
     window_and_floor,
 )
 from holdfast.engine.simulation.policies import policy_from
+from holdfast.engine.spending.meter import CallMeter, Spender, meter_model
 from holdfast.engine.tools import describe_tools, make_tools
 from holdfast.engine.workspace.facts import TurnTerms
 from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -45,12 +46,15 @@ class GatewayAgents:
         agents: Mapping[str, AgentSettings],
         *,
         model: str,
+        meter: CallMeter | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`model` answers for agents without one. Raises `BadSetting` for what cannot be used."""
+        """`model` answers for agents without one; `meter` counts the calls of every model. Raises
+        `BadSetting` for what cannot be used."""
         self._store = store
         self._replaced: list[AsyncModel] = []
         self._default = model
+        self._meter = meter or CallMeter(store.spending)
         self._secrets = dict(secrets or {})
         self._agents = {"": AgentSettings(), **agents}
         self._models: dict[str, AsyncModel] = {}
@@ -138,19 +142,22 @@ class GatewayAgents:
     def _open(self, key: SessionKey) -> AsyncSession:
         agent = self._agents.get(key.agent, self._agents[""])
         options = self.options(key.agent)
+        owner = owner_of(self._store.header(key).owner)
         if agent.timers:
-            owner = owner_of(self._store.header(key).owner)
             caller = Caller(key.agent, key.session, owner=owner, visibility="self")
             workspace = CallerWorkspace(self._store, caller)
             bound = (TOOLS[tool.name].bind(workspace) for tool in _timer_tools(agent))
             own = load_tools(agent.tools)
             options = msgspec.structs.replace(options, tools=(*own, *bound))
+        spender = Spender(owner, key.agent, str(key))
         return AsyncSession(
             self._store,
             key,
-            self.model(key.agent),
+            meter_model(self.model(key.agent), self._meter, spender),
             options,
-            summariser=find_summariser(options, self._model),
+            summariser=find_summariser(
+                options, lambda name: meter_model(self._model(name), self._meter, spender)
+            ),
         )
 
 

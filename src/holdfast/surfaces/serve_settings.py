@@ -13,6 +13,7 @@ from holdfast.config import file_overrides
 from holdfast.core.approval_rules import read_rules
 from holdfast.core.log.ids import check_name
 from holdfast.core.retention import Retention  # noqa: TC001 - read from the file
+from holdfast.core.spending.budgets import Budgets, read_budgets
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.turn.options import Limits, Summary, SummaryWriter
 from holdfast.engine.access_tokens import AccessToken  # noqa: TC001 - read from the file
@@ -175,6 +176,8 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     gateway: GatewayOptions = GatewayOptions()
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
     tokens: tuple[AccessToken, ...] = ()
+    budgets: Budgets | None = None
+    """Without this table, nothing is limited."""
     upstreams: dict[str, UpstreamTable] = msgspec.field(default_factory=dict)
     proxy: ProxyTable = ProxyTable()
     memory: MemoryTable = MemoryTable()
@@ -279,6 +282,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 def _convert(given: dict[str, Any], source: str) -> ServeSettings:
     _refuse_gone_keys(given, source)
+    read_budgets(given.get("budgets"), source)
     try:
         settings = convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:

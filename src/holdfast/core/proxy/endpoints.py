@@ -101,8 +101,17 @@ class ProxyProblem(Exception):
     """A refusal of the proxy itself. It stands beside the errors of the upstreams, and goes to a
     client as an HTTP answer."""
 
-    def __init__(self, status: int, what: str, hint: str, *, code: str = "") -> None:
+    def __init__(
+        self,
+        status: int,
+        what: str,
+        hint: str,
+        *,
+        code: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(what)
+        self.headers = dict(headers or {})
         self.status = status
         self.what = what
         self.hint = hint

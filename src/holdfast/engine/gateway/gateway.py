@@ -51,11 +51,14 @@ from holdfast.engine.gateway.open_sessions import LiveFeed, OpenSessions
 from holdfast.engine.gateway.own_loops import OwnLoops
 from holdfast.engine.gateway.placing import PLACE, place_message
 from holdfast.engine.gateway.worker import QueueWorker
+from holdfast.engine.paying import payer_of, paying, sign_body, who_pays
 from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.waiting_list import put_resume
+from holdfast.engine.spending.meter import CallMeter, Spender
 from holdfast.errors import (
     BadSetting,
+    BudgetSpent,
     HoldfastError,
     NoSuchSession,
     StoreUnavailable,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner
     from holdfast.engine.gateway.placing import MessagePlace
     from holdfast.engine.session.async_session import AsyncSession
+    from holdfast.engine.spending.meter import BudgetNear
     from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore
 
 
@@ -207,6 +211,8 @@ class PromptAudit:
                 pass
 
 
+BUDGET: Final = "budget"
+"""The key of a failed message's result for the times of the budget that was spent."""
 _TURN_WAIT_SECONDS: Final = 5.0
 """For a turn of another program on the same session; the message is then tried again."""
 _RENEWALS: Final = 6
@@ -232,6 +238,10 @@ class MessageTurns:
         """Answer a claimed message. Every outcome but the end of the process is stored."""
         key = session_key(message)
         self._gateway.publish(message)
+        with paying(payer_of(message.body)):
+            await self._run(message, key)
+
+    async def _run(self, message: QueuedMessage, key: SessionKey) -> None:
         limit = asyncio.timeout(self._options.turn_seconds)
         try:
             if reason := reason_to_set_aside(message):
@@ -260,6 +270,12 @@ class MessageTurns:
             await self._fail(message, f"the turn took longer than {minutes:g} minutes")
         except NoSuchSession as error:
             await self._fail(message, reason_of(error))
+        except BudgetSpent as error:
+            if error.is_held:
+                await self._try_again(message, error)
+            else:
+                times = {"resets": error.resets, "retry_seconds": error.retry_seconds}
+                await self._fail(message, reason_of(error), {BUDGET: times})
         except Exception as error:  # a tool, a channel or a bug: the lane must go on
             await self._try_again(message, error)
 
@@ -359,22 +375,28 @@ class MessageTurns:
             await asyncio.gather(renewal, return_exceptions=True)
 
     async def _finish(
-        self, message: QueuedMessage, state: MessageState, *, reason: str = "", record: str = ""
+        self,
+        message: QueuedMessage,
+        state: MessageState,
+        *,
+        reason: str = "",
+        record: str = "",
+        result: Json | None = None,
     ) -> None:
         assert state in ("answered", "failed", "dropped")
-        result = {"record": record} if record else None
+        result = {"record": record} if record else result
         queues = self._gateway.store.queues
         if await run_in_thread(queues.finish, message, state, reason=reason, result=result):
             self._gateway.publish(msgspec.structs.replace(message, state=state, reason=reason))
         else:
             await self._publish_state(message)
 
-    async def _fail(self, message: QueuedMessage, reason: str) -> None:
+    async def _fail(self, message: QueuedMessage, reason: str, result: Json | None = None) -> None:
         log.warning("message %d of %s failed: %s", message.id, message.session, reason)
         channel = self._gateway.channels.get(str(message.body.get("channel", "")))
         if channel is not None:
             await channel.on_failure(message, reason)
-        await self._finish(message, "failed", reason=reason)
+        await self._finish(message, "failed", reason=reason, result=result)
 
     async def _try_again(self, message: QueuedMessage, error: Exception) -> None:
         again, reason = next_try(error, message.tries), reason_of(error)
@@ -411,7 +433,18 @@ async def _newest_reply(session: AsyncSession) -> Reply:
 
 def session_key(message: QueuedMessage) -> SessionKey:
     """Return the session that a message is for."""
-    agent, _, session = message.session.partition("/")
+    return session_key_of(message.session)
+
+
+def _publish_near(live: LiveFeed, loop: asyncio.AbstractEventLoop, near: BudgetNear) -> None:
+    """Tell those who follow a session of a budget, from whichever thread."""
+    if near.session:
+        loop.call_soon_threadsafe(live.publish, session_key_of(near.session), near)
+
+
+def session_key_of(name: str) -> SessionKey:
+    """Return the key that is written `agent/id`."""
+    agent, _, session = name.partition("/")
     return SessionKey(agent, session)
 
 
@@ -464,14 +497,17 @@ class Gateway:
         options: GatewayOptions | None = None,
         *,
         channels: Mapping[str, Channel] | None = None,
+        meter: CallMeter | None = None,
         clock: Clock = time.time,
     ) -> None:
+        """`meter` counts the calls of the models that sessions are opened with."""
         self.store = store
+        self.meter = meter or CallMeter(store.spending)
         self.options = options or GatewayOptions()
         self.channels: dict[str, Channel] = dict(channels or {})
         self.services: list[Service] = []
         """Started and stopped with the gateway."""
-        self.loops = OwnLoops(store)
+        self.loops = OwnLoops(store, self.meter)
         """The sessions of loops that clients run themselves."""
         self.live = LiveFeed()
         self.audit = PromptAudit()
@@ -503,6 +539,8 @@ class Gateway:
 
     async def start(self, *, is_alone: bool = False) -> None:
         """Begin to answer. A process that `is_alone` goes on at once with what another left."""
+        self.meter.on_near = partial(_publish_near, self.live, asyncio.get_running_loop())
+        await run_in_thread(partial(self.meter.tend, is_alone=is_alone))
         if is_alone:
             await run_in_thread(self.store.queues.release_all, INBOX)
         self._tasks = [
@@ -540,7 +578,8 @@ class Gateway:
     ) -> QueuedMessage:
         """Take a message for a session that exists; it is durable when this returns.
 
-        The same `message_key` again is the same message. Raises `TooManyWaiting`. `extra` is kept
+        The same `message_key` again is the same message. Raises `TooManyWaiting`, and `BudgetSpent`
+        where a client waits for the answer. `extra` is kept
         with the user's words in the log; `about` is for the channel. Without a `place`, the message
         follows what was said last.
         """
@@ -555,6 +594,7 @@ class Gateway:
         body |= {"extra": extra} if extra else {}
         body |= {"about": about} if about else {}
         body |= {PLACE: msgspec.to_builtins(place)} if place else {}
+        body = sign_body(body)
         message = NewMessage(
             queue=INBOX,
             lane=str(key),
@@ -572,6 +612,9 @@ class Gateway:
         queues = self.store.queues
         if queues.find(INBOX, owner_of(message.owner), message.key) is None:
             self._check_room(message)
+            if who_pays().is_waiting:
+                key = session_key_of(message.lane)
+                self.meter.check(Spender(owner_of(message.owner), key.agent, message.lane))
         return queues.put(message)
 
     def _check_room(self, message: NewMessage) -> None:
@@ -662,6 +705,7 @@ class Gateway:
             now = asyncio.get_running_loop().time()
             with suppress(HoldfastError, OSError):  # the next round may work
                 await self.sessions.evict()
+                await run_in_thread(self.meter.tend)
                 if now - forgot >= _FORGET_SECONDS:
                     forgot = now
                     await run_in_thread(forget)

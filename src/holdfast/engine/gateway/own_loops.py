@@ -6,6 +6,7 @@ session from its log, and prepares the same request again, byte for byte.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.models.messages import Tool  # noqa: TC001  (a struct's field)
+from holdfast.core.owners import owner_of
 from holdfast.core.turn.options import Limits
 from holdfast.core.window import Window  # noqa: TC001  (a struct's field)
 from holdfast.engine.session.options import read_options
 from holdfast.engine.session.session import Session
+from holdfast.engine.spending.meter import Spender
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import from_callable
 from holdfast.providers.models import model, read_name
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.prepare import Prepared
+    from holdfast.engine.spending.meter import CallMeter, MeteredCall
     from holdfast.ports import SessionStore
 
 _LOOPS_MAX: Final = 128
@@ -64,8 +68,13 @@ class RefusedCall(Exception):
 class ClientLoop:
     """One session under the terms of a client's loop. Its methods block."""
 
-    def __init__(self, store: SessionStore, key: SessionKey, terms: LoopTerms | None) -> None:
+    def __init__(
+        self, store: SessionStore, key: SessionKey, terms: LoopTerms | None, meter: CallMeter
+    ) -> None:
         self.lock = threading.RLock()
+        self._meter = meter
+        self._call: MeteredCall | None = None
+        """The call of the request that was prepared last."""
         self.terms = terms
         self.prepared = ""
         """The name of the request that was prepared last, and has no reply yet."""
@@ -79,24 +88,49 @@ class ClientLoop:
         return Session(self._store, self._key, self._model, _options_of(self.terms))
 
     def prepare(self, failed: RefusedCall | None) -> Prepared:
-        """Build the next request; after a refusal, a smaller one."""
+        """Build the next request; after a refusal, a smaller one. The call is held to budgets
+        before the client can make it. Raises `BudgetSpent`."""
+        if failed is not None and self._call is not None:
+            self._call.refuse()
+        self._meter.check(self._spender())
         if failed is not None and not self.prepared:
             self.session.own_loop.prepare()  # the request that was refused, from the log
         self.prepared = ""
         found = self.session.own_loop.prepare(failed=failed)
         self.prepared = found.plan.origin.messages
+        self._call = self._meter.open(
+            self._spender(), self._target, found.request, name=self._call_name()
+        )
         return found
+
+    def _spender(self) -> Spender:
+        owner = owner_of(self._store.header(self._key).owner)
+        return Spender(owner, self._key.agent, str(self._key))
+
+    def _call_name(self) -> str:
+        """The name of the call for a request: the same, whichever process prepares it. After a
+        rewind, the same words make another call."""
+        return f"{self._key} {self._store.head(self._key)} {self.prepared}"
 
     def record(self, reply: Json | list[Json], prepared: str, name: str) -> Reply:
         """Store the reply to a request. One that is no longer what the log leads to was sent by a
         process before this one; the reply is stored, and its reasoning is bound to nothing."""
+        call, self._call = self._call, None
         if prepared and prepared != self.prepared:
-            self.prepare(None)
+            call = None
+            found = self.session.own_loop.prepare()
+            self.prepared = found.plan.origin.messages
             if prepared != self.prepared:
                 self.session.close()
                 self.session = self._open()
-        self.prepared = ""
         read = self.read(reply)
+        if call is not None:
+            call.settle(read)
+        else:  # a process before this one held it, or nobody did
+            known = self._call_name() if prepared == self.prepared else ""
+            unknown = f"{self._key} {name or secrets.token_hex(12)}"
+            self._meter.charge(self._spender(), self._target, read, known or unknown)
+        self.prepared = ""
         extra = {**read.extra, **({"key": name} if name else {})}
         return self.session.own_loop.record(replace(read, extra=extra))
 
@@ -112,8 +146,9 @@ class ClientLoop:
 class OwnLoops:
     """The open sessions of clients' own loops. Safe for threads."""
 
-    def __init__(self, store: SessionStore) -> None:
+    def __init__(self, store: SessionStore, meter: CallMeter) -> None:
         self._store = store
+        self._meter = meter
         self._lock = threading.Lock()
         self._open: OrderedDict[SessionKey, ClientLoop] = OrderedDict()
 
@@ -128,7 +163,7 @@ class OwnLoops:
         with self._lock:
             found = self._open.get(key)
             if found is None or (terms is not None and terms != found.terms):
-                made = ClientLoop(self._store, key, terms)
+                made = ClientLoop(self._store, key, terms, self._meter)
                 if found is not None:
                     with found.lock:
                         found.session.close()

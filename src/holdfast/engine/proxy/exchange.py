@@ -18,6 +18,7 @@ from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
 from holdfast.engine.proxy.keeper import RequestLog
 from holdfast.engine.proxy.own_rounds import OwnRounds
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
+from holdfast.engine.spending.passed_calls import PassedCalls
 from holdfast.errors import AccessDenied, HoldfastError
 from holdfast.providers.failures import name_failure
 
@@ -54,6 +55,9 @@ class ProxyExchange:
         self.rounds: OwnRounds | None = None
         """The rounds of a reply that may call our tools; then the client's is not as it came."""
         self._calls = 1
+        self.call = PassedCalls(keeper.meter, keeper.spender)
+        """Counts each call that is made for it."""
+        self.is_logged = session is not None
         self._log: ExchangeLog | None = None
         self._fitting: Fitting | None = None
         if session is None:
@@ -65,15 +69,17 @@ class ProxyExchange:
                 self._log.after = self._fitting.decide(after, place)
 
     @property
-    def is_logged(self) -> bool:
-        return self._log is not None
-
-    @property
     def body(self) -> bytes:
         """The body to send."""
         if self._fitting is None or not self.is_changed:
             return self._request.as_sent
         return self._fitting.body
+
+    def hold(self) -> None:
+        """Hold the call that is about to be made. Raises `ProxyProblem` where a budget is spent."""
+        body = msgspec.json.decode(self.body) if self.is_changed else self._request.fields
+        session = "" if self._log is None else str(self._log.session.key)
+        self.call.hold(self._target, body if isinstance(body, dict) else {}, session)
 
     @property
     def is_changed(self) -> bool:
@@ -108,6 +114,7 @@ class ProxyExchange:
 
     def take(self, chunk: bytes) -> ChunkState:
         assert self.reader is not None
+        self.call.note_first()
         return self.reader.take(chunk) if self._log is not None else "pass"
 
     def pass_on(self, chunk: bytes) -> list[bytes]:
@@ -154,6 +161,7 @@ class ProxyExchange:
         reply, is_whole = found
         if not is_whole or not rounds.goes_on(reply):
             return False
+        self.call.settle(found)
         record = assistant_record(
             reply, self._request.provider, self._request.model, fitting.origin()
         )
@@ -176,6 +184,7 @@ class ProxyExchange:
         came as the first event of a stream has no status."""
         plain = decompress(data, headers.get("content-encoding", ""))
         refusal = UpstreamRefusal(status, dict(headers), plain)
+        self.call.refuse()
         failure, log = name_failure(refusal), self._log
         if log is None:
             return False
@@ -204,6 +213,7 @@ class ProxyExchange:
         if reader is None or log is None or log.is_stored:
             return
         found = reader.reply()
+        self.call.settle(found)  # before the log: what is there was counted
         if found is None:
             said = msgspec.json.encode(reader.error).decode() if reader.error else ""
             cause = said[:2_000] or "the upstream's answer cannot be read"
@@ -219,10 +229,11 @@ class ProxyExchange:
 
     def break_off(self, cause: str) -> None:
         """Store what came before either side hung up, with the cause. Never raises."""
+        found = None if self.reader is None else self.reader.reply()
+        self.call.settle(found)
         log = self._log
         if log is None or log.is_stored:
             return
-        found = None if self.reader is None else self.reader.reply()
         try:
             if found is not None:
                 why = "" if found[1] else cause

@@ -26,6 +26,7 @@ from holdfast.engine.proxy.refused_fields import RefusedFields
 from holdfast.engine.proxy.reply_limits import ReplyLimits
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
+from holdfast.engine.spending.meter import Spender
 from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from holdfast.core.window import GivenWindow
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
+    from holdfast.engine.spending.meter import CallMeter
     from holdfast.ports import SessionStore
 
 ProxyMode = Literal["observe", "guard", "save"]
@@ -58,9 +60,11 @@ class RequestLog:
         window: GivenWindow = None,
         has_tools: bool = False,
         is_shared: bool = False,
+        meter: CallMeter | None = None,
     ) -> None:
         """`is_shared` is True where several owners use one account of a provider: none of them may
-        go on from a response that is not in a log of their own."""
+        go on from a response that is not in a log of their own. `meter` counts the calls, and holds
+        them to budgets."""
         self.store = store
         self.is_shared = is_shared
         self.owner = owner
@@ -71,6 +75,8 @@ class RequestLog:
         """The window that the user stated; None for the model's own."""
         self.refused_fields = RefusedFields()
         self.reply_limits = ReplyLimits()
+        self.meter = meter
+        self.spender = Spender(owner, agent)
         self._agent = agent
         self._pool = SessionPool(store, agent, owner)
         self._prefixes = PrefixMemory()

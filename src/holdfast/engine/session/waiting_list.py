@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.flow.arguments import shorten
 from holdfast.core.owners import ANY_OWNER, owner_of, owner_text
 from holdfast.core.queues import INBOX, RESUMES
+from holdfast.engine.paying import sign_body
 from holdfast.errors import KeyReused, UsageError
 from holdfast.ports import NewMessage
 
@@ -105,7 +106,7 @@ def put_resume(store: SideStores, key: SessionKey, name: str, owner: Owner) -> Q
         queue=INBOX,
         lane=str(key),
         key=name,
-        body={RESUMES: True, **(_way_of(newest[0]) if newest else {})},
+        body=sign_body({RESUMES: True, **(_way_of(newest[0]) if newest else {})}),
         owner=owner_text(owner),
         session=str(key),
     )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from holdfast.stores.jsonl.folders import Folders
     from holdfast.stores.notes.notes import NoteStore
     from holdfast.stores.queues import SqliteQueues
+    from holdfast.stores.spending import SqliteSpending
     from holdfast.stores.summary_files import FileSidecars
 
 
@@ -74,6 +75,12 @@ class FileSideStores(SideStores):
         from holdfast.stores.queues import FILE_NAME, SqliteQueues
 
         return SqliteQueues(os.path.join(self.root, FILE_NAME), clock=self._clock)
+
+    @cached_property
+    def spending(self) -> SqliteSpending:
+        from holdfast.stores.spending import FILE_NAME, SqliteSpending
+
+        return SqliteSpending(os.path.join(self.root, FILE_NAME))
 
     def notes(
         self,
@@ -134,6 +141,8 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
         self._close_search_index()
         if "queues" in vars(self):
             self.queues.close()
+        if "spending" in vars(self):
+            self.spending.close()
 
     def describe(self, key: SessionKey | None = None) -> str:
         parts = () if key is None else (*sessions_of(key.agent), key.session + SUFFIX)

@@ -412,13 +412,38 @@ CREATE INDEX IF NOT EXISTS messages_open_id ON {s}.messages (queue, id)
 """
 """An index of the messages that are open, the newest first."""
 
-VERSION: Final = 5
+TABLES_6: Final = """
+CREATE TABLE {s}.spending_accounts (
+  kind text COLLATE "C" NOT NULL,
+  name bytea NOT NULL,
+  period text COLLATE "C" NOT NULL,
+  requests bigint NOT NULL DEFAULT 0,
+  tokens bigint NOT NULL DEFAULT 0,
+  nanodollars bigint NOT NULL DEFAULT 0,
+  held_tokens bigint NOT NULL DEFAULT 0,
+  held_nanodollars bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX spending_accounts_place ON {s}.spending_accounts (kind, md5(name), period);
+CREATE INDEX spending_accounts_period ON {s}.spending_accounts (period, requests);
+CREATE TABLE {s}.spending_calls (
+  name bytea PRIMARY KEY,
+  at double precision NOT NULL,
+  state smallint NOT NULL,
+  accounts bytea NOT NULL,
+  tokens bigint NOT NULL,
+  nanodollars bigint NOT NULL
+);
+CREATE INDEX spending_calls_time ON {s}.spending_calls (state, at);
+"""
+"""The sums of budgets, and the calls that are counted in them."""
+
+VERSION: Final = 6
 """The version of the tables that this code works with."""
 OLDEST: Final = 4
 """The oldest version whose code can work with them: one before cannot read the
 segments of the memory index."""
 
-STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3, TABLES_4, TABLES_5)
+STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2, TABLES_3, TABLES_4, TABLES_5, TABLES_6)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.stores.postgres.queues import PostgresQueues
     from holdfast.stores.postgres.search import PostgresSearchIndex
     from holdfast.stores.postgres.side_stores import PostgresAudit, PostgresSummaries
+    from holdfast.stores.postgres.spending import PostgresSpending
 
 _SYNC: Final = """UPDATE {s}.logs SET size = size
   WHERE agent = %s AND session = %s AND state = 0 RETURNING id,
@@ -86,6 +87,12 @@ class PostgresSideStores(SideStores):
         from holdfast.stores.postgres.queues import PostgresQueues
 
         return PostgresQueues(self._connections)
+
+    @property
+    def spending(self) -> PostgresSpending:
+        from holdfast.stores.postgres.spending import PostgresSpending
+
+        return PostgresSpending(self._connections)
 
     @property
     def search_index(self) -> PostgresSearchIndex:

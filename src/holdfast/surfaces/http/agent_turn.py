@@ -15,9 +15,11 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.proxy.agent_history import turn_of
 from holdfast.core.proxy.agent_request import SEPARATOR, SaidText
 from holdfast.core.proxy.endpoints import ProxyProblem
-from holdfast.engine.gateway.gateway import MessageChanged, session_key
+from holdfast.engine.gateway.gateway import BUDGET, MessageChanged, session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
+from holdfast.engine.spending.meter import budget_headers
+from holdfast.errors import BudgetSpent
 from holdfast.ports import FINISHED
 from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.http.events import LineMask
@@ -164,6 +166,11 @@ def _not_answered(message: QueuedMessage, reason: str) -> ProxyProblem:
             f"the message was set aside: {reason}",
             "send the same request again to have it answered",
             code="cancelled",
+        )
+    if budget := (message.result or {}).get(BUDGET):
+        spent = BudgetSpent("", budget["resets"], budget["retry_seconds"])
+        return ProxyProblem(
+            429, reason, spent.hint or "", code=spent.code, headers=budget_headers(spent)
         )
     return ProxyProblem(
         502,

@@ -358,7 +358,7 @@ def _respond_failure(error: Exception, request: Request, dialect: Dialect) -> Re
     headers: dict[str, str] = {}
     match error:
         case ProxyProblem():
-            problem = error
+            problem, headers = error, error.headers
         case Problem():
             problem, headers = _in_dialect(error), error.headers
         case RequestRefused():

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.engine.spending.meter import budget_headers
 from holdfast.errors import (
     AccessDenied,
     AmbiguousName,
     BadSetting,
     BlobMissing,
+    BudgetSpent,
     CannotFit,
     HoldfastError,
     KeyReused,
@@ -23,6 +25,7 @@ from holdfast.errors import (
     NoSuchSession,
     NoteChanged,
     PathRejected,
+    PriceUnknown,
     SessionExists,
     StoreError,
     TooManyWaiting,
@@ -69,6 +72,8 @@ _STATUS: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (NoteChanged, 409),
     (AmbiguousName, 409),
     (TooManyWaiting, 429),
+    (BudgetSpent, 429),
+    (PriceUnknown, 422),
     (LogBusy, 503),
     (CannotFit, 422),
     (PathRejected, 400),
@@ -163,6 +168,8 @@ def problem_of(error: HoldfastError) -> Problem:
     headers = {}
     if isinstance(error, TooManyWaiting):
         headers["Retry-After"] = str(max(1, round(error.retry_seconds)))
+    if isinstance(error, BudgetSpent):
+        headers = budget_headers(error)
     if status == 404 and isinstance(error, AccessDenied | NoSuchSession):
         # Neither the sentence nor the hint may name sessions that the caller may not see.
         return Problem(404, "there is no such session here", code="no-such-session")

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 
@@ -33,6 +34,7 @@ from holdfast.surfaces.http.admission import Admission, TokenRegister, client_in
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
 from holdfast.surfaces.http.identity import Client
 from holdfast.surfaces.http.metrics import Metrics
+from holdfast.surfaces.http.paying_clients import PayingClients
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, no_token, problem_of
 from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth, refusal
 
@@ -130,6 +132,7 @@ class HttpServer:
                 if isinstance(route, StarletteRoute)
             ],
             lifespan=self._lifespan,
+            middleware=[Middleware(PayingClients)],
             exception_handlers={
                 404: _not_found,
                 405: _no_method,

@@ -137,6 +137,7 @@ async def send_problem(send: Send, problem: ProxyProblem, dialect: str) -> None:
     """Answer with an error in the client's dialect."""
     _log.warning("%s", problem.sentence, extra={"status": problem.status})
     more = [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")] * (problem.status == 426)
+    more += [(name.encode(), value.encode()) for name, value in problem.headers.items()]
     await _send_json(send, problem.status, error_json(problem, dialect), more)
 
 

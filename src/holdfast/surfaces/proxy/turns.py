@@ -92,6 +92,7 @@ class TurnRunner:
         try:
             is_answered = False
             while not is_answered:
+                await run_in_thread(exchange.hold)
                 headers = exchange.request_headers(passed)
                 reply = await self._client.send(
                     scope["method"], self._upstream, self._address, headers, exchange.body
@@ -106,6 +107,9 @@ class TurnRunner:
         except ProxyProblem as problem:
             await run_in_thread(exchange.break_off, problem.sentence)
             await self._tell(problem, exchange, send)
+        finally:
+            reader = exchange.reader
+            await run_in_thread(exchange.call.settle, reader.reply() if reader else None)
 
     def _begin(self, request: ClientRequest) -> ProxyExchange:
         """Log a request, and what a compressed one holds."""

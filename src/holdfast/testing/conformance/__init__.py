@@ -33,6 +33,7 @@ from holdfast.testing.conformance import (
     queueing,
     reading,
     searching,
+    spending,
     trash,
 )
 
@@ -63,7 +64,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
     *(appending, leasing, reading, branching, listing, trash),
-    *(notes, searching, queueing, owning),
+    *(notes, searching, queueing, owning, spending),
 )
 """Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

@@ -7,13 +7,15 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.owners import ANY_OWNER
-from holdfast.errors import LeaseLost, TurnInProgress
-from holdfast.ports import ANY_HEAD, IndexPassage, NewMessage, NewSource, SessionStore
+from holdfast.core.spending.amounts import Amount
+from holdfast.core.spending.budgets import Account, Sums
+from holdfast.errors import BudgetSpent, LeaseLost, TurnInProgress
+from holdfast.ports import ANY_HEAD, HeldCall, IndexPassage, NewMessage, NewSource, SessionStore
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,11 @@ _LONG: Final = 600.0
 _PROCESSES: Final = 3
 _WRITERS: Final = 4
 _APPENDS: Final = 50
+_SHARED: Final = 20
+"""Calls of a model that every process makes under the same names."""
+_ROOM: Final = 10
+"""Calls that there is room for beside them."""
+_ACCOUNT: Final = Account("agent", "main", "2026-11")
 _TURNS: Final = 20
 """Enough for several to ask at once, again and again."""
 
@@ -152,6 +159,18 @@ def messages_in_queues_are_claimed_once(open_store: _OpenStore) -> None:
         assert all(message.tries <= 1 for message in messages)
 
 
+def calls_of_several_processes_are_counted_once(open_store: _OpenStore) -> None:
+    """Processes that hold and settle the same calls at once count each of them once, and let no
+    more in than a limit has room for."""
+    with open_store() as store:
+        with _start(_WRITERS, _spend, open_store) as (_workers, pipes):
+            _go(pipes)
+            held = [number for pipe in pipes for number in pipe.recv()]
+        (sums,) = store.spending.sums([_ACCOUNT]).values()
+        assert len(held) == _WRITERS * _SHARED
+        assert sums == Sums(_SHARED + _ROOM, 10 * _SHARED + _ROOM, 0, 0, 0)
+
+
 def notes_of_several_processes_are_kept_once(open_store: _OpenStore) -> None:
     """Each note is there once, whoever adds it at the same time, and none is missing."""
     with open_store() as store:
@@ -215,6 +234,31 @@ def _work_on_queue(pipe: Connection, open_store: _OpenStore, _number: int) -> No
                 assert store.queues.finish(claimed, "answered")
                 done.append(claimed.key)
         pipe.send(done)
+
+
+def _spend(pipe: Connection, open_store: _OpenStore, number: int) -> None:
+    """Make the calls that all share, and one after the other those of this process alone, as long
+    as there is room."""
+    held: list[int] = []
+
+    def judge(sums: dict[Account, Sums]) -> None:
+        if sums[_ACCOUNT].requests >= _SHARED + _ROOM:
+            raise BudgetSpent("all of it", 0.0, 1.0)
+
+    with open_store() as store:
+        pipe.recv()
+        ledger = store.spending
+        for place in range(_SHARED):
+            call = HeldCall(f"shared {place}", (_ACCOUNT,), Amount(100, 0), 1.0)
+            ledger.hold(call, lambda _sums: None)
+            ledger.settle(call, Amount(10, 0))
+            held.append(place)
+        for place in range(_ROOM):
+            call = HeldCall(f"{number} {place}", (_ACCOUNT,), Amount(100, 0), 1.0)
+            with suppress(BudgetSpent):
+                ledger.hold(call, judge)
+                ledger.settle(call, Amount(1, 0))
+        pipe.send(held)
 
 
 def _add_notes(pipe: Connection, open_store: _OpenStore, name: int) -> None:

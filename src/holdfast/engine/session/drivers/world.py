@@ -30,7 +30,14 @@ from holdfast.core.flow.effects import (
 from holdfast.core.log.records import CallState
 from holdfast.core.turn.calls import PARKED
 from holdfast.engine.pictures import scale_picture
-from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
+from holdfast.errors import (
+    BudgetSpent,
+    HoldfastWarning,
+    InvalidRequest,
+    PriceUnknown,
+    StoreError,
+    UsageError,
+)
 from holdfast.providers.callables import CallerMistake
 from holdfast.providers.replies import partial_of
 
@@ -80,6 +87,8 @@ class LogConversation:
 
 TOOLS_AT_ONCE: Final = 8
 """Threads or tasks for the tools of one reply: enough for what models ask for in one step."""
+_RAISED: Final = (UsageError, InvalidRequest, BudgetSpent, PriceUnknown)
+"""Errors of a call that no other request would avoid."""
 POLL_SECONDS: Final = 0.1
 """The longest time until a waiting driver notices that its turn was cancelled."""
 
@@ -217,8 +226,9 @@ class World(msgspec.Struct, kw_only=True):
 
     def failed_call(self, error: Exception, call: CallModel) -> FailedCall:
         """Classify an exception of a model. A mistake of the caller (no key, an invalid request)
-        is raised instead, unless the call was only for a summary or notes."""
-        if isinstance(error, UsageError | InvalidRequest) and call.purpose == "turn":
+        and a budget that is spent are raised instead, unless the call was only for a summary or
+        notes."""
+        if isinstance(error, _RAISED) and call.purpose == "turn":
             raise error
         if isinstance(error, CallerMistake):
             raise error.mistake

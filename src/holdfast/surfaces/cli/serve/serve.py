@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Caller
     from holdfast.core.owners import Owner
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.spending.meter import CallMeter
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.app import App
@@ -229,6 +230,7 @@ def build_server(
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.memory.vectors import VectorWorker, mask_embedder
     from holdfast.engine.redactor import redactor
+    from holdfast.engine.spending.meter import CallMeter
     from holdfast.engine.timers import TimerService
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.surfaces.cli.serve.vector_service import VectorService
@@ -245,7 +247,8 @@ def build_server(
     for name, table in settings.upstreams.items():
         if table.key:
             secrets = {**(secrets or {}), table.key: _read_key(name, table.key)}
-    agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
+    meter = CallMeter(store.spending, settings.budgets)
+    agents = GatewayAgents(store, settings.agents, model=model, meter=meter, secrets=secrets)
     masks = redactor(secrets or {})
 
     model_of_memory = mask_embedder(settings.memory.embedder, masks)
@@ -268,6 +271,7 @@ def build_server(
             agents.open,
             settings.gateway,
             channels={CHANNEL: TelegramReplies(store, masks)},
+            meter=meter,
         ),
         workspace_of,
         tokens=settings.tokens,
@@ -295,7 +299,7 @@ def build_server(
         server.gateway.services.append(VectorService(worker))
     server.add_pages(console_pages(server))
     server.closing.append(agents.close)
-    upstreams = _upstreams(settings, store, server.tokens)
+    upstreams = _upstreams(settings, store, server.tokens, meter)
     if upstreams is not None:
         server.connections.append(upstreams.connect)
     names = settings.upstreams
@@ -307,7 +311,7 @@ def build_server(
 
 
 def _upstreams(
-    settings: ServeSettings, store: SessionStore, tokens: TokenRegister
+    settings: ServeSettings, store: SessionStore, tokens: TokenRegister, meter: CallMeter
 ) -> ServedUpstreams | None:
     """Return the upstreams of the settings; None where there are none. Raises `BadSetting`."""
     if not settings.upstreams:
@@ -335,6 +339,7 @@ def _upstreams(
             mode=proxy.mode,
             has_tools=proxy.own_tools,
             is_shared=tokens.is_closed,
+            meter=meter,
         )
 
     return ServedUpstreams(
@@ -342,6 +347,7 @@ def _upstreams(
         {name: _read_key(name, table.key) for name, table in tables.items() if table.key},
         make_keeper,
         silent_seconds=proxy.silent_seconds,
+        is_limited=lambda: meter.budgets is not None,
     )
 
 

@@ -1,0 +1,1 @@
+"""The tokens and the money that calls of models take, and the budgets that limit them."""

@@ -1,0 +1,1 @@
+"""Counts the model calls of a server, and holds them to budgets."""

@@ -1,0 +1,47 @@
+"""Lets the token of each request pay for what it causes, and warns of budgets in the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.engine.paying import Paying, paying
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.http.admission import client_in
+from holdfast.surfaces.http.identity import LOCAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class PayingClients:
+    """Every request passes it, whichever door it is for. A budget that is near its limit is named
+    in a header of the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_warned(message: Message) -> None:
+            if message["type"] == "http.response.start" and who.near is not None:
+                named = (b"x-holdfast-budget", who.near.header.encode())
+                message = {**message, "headers": [*message.get("headers", ()), named]}
+            await send(message)
+
+        with paying(Paying(_token_name(scope), is_waiting=True)) as who:
+            await self._app(scope, receive, send_warned)
+
+
+def _token_name(scope: Mapping[str, Any]) -> str:
+    """The name of the token of a request; empty where it has none that is valid."""
+    try:
+        client = client_in(scope)
+    except HoldfastError:  # raised again where the client is asked for
+        return ""
+    return client.name if client is not None and client is not LOCAL else ""
