@@ -119,7 +119,6 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *(
-            "paying",
             "safe_regex",
             "redactor",
             "tool_values",

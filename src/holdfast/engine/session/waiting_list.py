@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.flow.arguments import shorten
 from holdfast.core.owners import ANY_OWNER, owner_of, owner_text
-from holdfast.core.queues import INBOX, RESUMES
-from holdfast.engine.paying import sign_body
+from holdfast.core.queues import INBOX, PAID_BY, RESUMES
 from holdfast.errors import KeyReused, UsageError
 from holdfast.ports import NewMessage
 
@@ -29,8 +28,8 @@ WAITING: Final = "approvals"
 """The queue with an entry for each call."""
 DECIDED: Final = "decided"
 _PAGE: Final = 500
-_WAY: Final = ("channel", "about")
-"""Of a message: the way that its answer goes."""
+_WAY: Final = ("channel", "about", PAID_BY)
+"""Of a message: the way that its answer goes, and who pays for it."""
 
 
 def mark_waiting(store: SessionStore, key: SessionKey, calls: Iterable[str]) -> None:
@@ -106,7 +105,7 @@ def put_resume(store: SideStores, key: SessionKey, name: str, owner: Owner) -> Q
         queue=INBOX,
         lane=str(key),
         key=name,
-        body=sign_body({RESUMES: True, **(_way_of(newest[0]) if newest else {})}),
+        body={RESUMES: True, **(_way_of(newest[0]) if newest else {})},
         owner=owner_text(owner),
         session=str(key),
     )

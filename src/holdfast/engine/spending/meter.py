@@ -36,9 +36,9 @@ from holdfast.core.spending.budgets import (
     is_money_limited,
     uses_of,
 )
-from holdfast.engine.paying import who_pays
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.spending.counts import CallCounts, CallLabels
+from holdfast.engine.spending.paying import who_pays
 from holdfast.errors import BudgetSpent, HoldfastError, PriceUnknown
 from holdfast.ports import HeldCall
 from holdfast.providers.failures import name_failure
