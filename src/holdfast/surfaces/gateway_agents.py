@@ -91,7 +91,9 @@ class GatewayAgents:
 
     def make_others(self, agents: Mapping[str, AgentSettings]) -> GatewayAgents:
         """Return agents with other settings over the same store. Raises `BadSetting`."""
-        return GatewayAgents(self._store, agents, model=self._default, secrets=self._secrets)
+        return GatewayAgents(
+            self._store, agents, model=self._default, meter=self._meter, secrets=self._secrets
+        )
 
     def take(self, others: GatewayAgents) -> None:
         """Have the agents of `others` from now on. Sessions that are open keep theirs."""

@@ -198,3 +198,31 @@ def test_reloads_under_load_lose_and_double_nothing(tmp_path: Path) -> None:
             assert store.queues.counts("inbox", owner=ANY_OWNER) == {"answered": 40}
 
     run(scenario)
+
+
+def test_budgets_are_others_from_then_on(tmp_path: Path) -> None:
+    """A budget that is added holds at once, and one that is wrong changes nothing."""
+    admin_token, admin = token_for("*")
+    file = tmp_path / "serve.toml"
+    file.write_text(FAST + table(admin))
+    headers = {"authorization": f"Bearer {admin_token}"}
+    limits = '[budgets.tokens."*"]\nday_requests = 0\nday_dollars = 1.0\n'
+
+    async def scenario() -> None:
+        with MemoryStore() as store:
+            async with serving(store, file) as (client, server):
+                await client.put("/v1/sessions/main/a", json={}, headers=headers)
+                path = "/v1/sessions/main/a/messages?wait=60"
+                states = []
+                for more in ("", limits, f"{limits}zone = 'Mars'\n", ""):
+                    file.write_text(FAST + table(admin) + more)
+                    answer = await client.post("/v1/settings/reload", headers=headers)
+                    if "Mars" in more:
+                        place = "budgets.tokens.*: Object contains unknown field `zone`"
+                        assert place in answer.json()["detail"]
+                    said = await client.post(path, json={"content": more or "hi"}, headers=headers)
+                    states.append(said.status_code)
+                assert states == [200, 429, 429, 200]
+                assert server.gateway.meter.budgets is None
+
+    run(scenario)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LIVE: Final = (
     "agents",
     "tokens",
+    "budgets",
     "retention",
     "server.body_bytes_max",
     "server.body_seconds",
@@ -136,6 +137,7 @@ class SettingsService:
         self._agents.take(agents)
         server.limit(new.server.guard())
         server.tokens.use(new.tokens)
+        server.gateway.meter.budgets = new.budgets
         if self._retention is not None and new.retention is not None:
             self._retention.rules = new.retention
         if new.server.certificate:
