@@ -422,7 +422,6 @@ class ViewDraft:
         self.has_files |= any(cache.scale.unit(unit).files for unit in view.opening)
         self._kept = sum(self.sizes)
         self._rest = 0
-        self._note = self.tokens_of(NOTE_FIRST)
         self.close()
         self._places: dict[str, int] | None = None
 
@@ -432,6 +431,11 @@ class ViewDraft:
         first = (self.opening or self.units[self.start : self.start + 1])[:1]
         is_answer = bool(first) and first[0].parts[0].role != "user"
         return self._rest + self._kept + (self._note if is_answer else 0)
+
+    @functools.cached_property
+    def _note(self) -> int:
+        """The tokens of the note before an answer that nothing asked for."""
+        return self.tokens_of(NOTE_FIRST)
 
     def shown(self) -> list[ContextUnit]:
         """The units of the request, in order."""
