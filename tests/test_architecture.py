@@ -175,7 +175,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "surfaces.cli": (
         *("terminal", "masking", "app", "command", "conversations", "demo", "serve", "proxy"),
         *("chat", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
-        *("evaluate", "telegram", "help", "dispatch"),
+        *("evaluate", "telegram", "version", "help", "dispatch"),
     ),
     "integrations": (
         "common",

@@ -54,6 +54,7 @@ PAGES = (
     f"{SESSION}/context/changes",
     f"{SESSION}/compaction",
     f"{SESSION}/branches",
+    f"{SESSION}/turns",
     f"{SESSION}/inspect",
     f"{SESSION}/evaluate?policy=last&window=32000",
     f"{SESSION}/verify",

@@ -17,6 +17,7 @@ from holdfast.surfaces.console.session_pages import (
     reports,
     request,
     timeline,
+    turns,
     what_if,
 )
 from holdfast.surfaces.http.route import HttpAnswer, Route
@@ -47,6 +48,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *request.ROUTES,
         *what_if.ROUTES,
         *timeline.ROUTES,
+        *turns.ROUTES,
         *compaction.ROUTES,
         *branches.ROUTES,
         *reports.ROUTES,

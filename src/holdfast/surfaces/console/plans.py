@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 TABS: Final = (
-    ("Talk", (("", "Conversation"), ("/branches", "Branches"))),
+    ("Talk", (("", "Conversation"), ("/turns", "Turns"), ("/branches", "Branches"))),
     (
         "Context",
         (

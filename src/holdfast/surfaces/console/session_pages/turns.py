@@ -1,0 +1,192 @@
+"""The page of turns: what was done for each message, as a tree with times and costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Prune,
+    ToolResult,
+    User,
+    text_of,
+    tool_calls,
+)
+from holdfast.core.models.totals import call_cost
+from holdfast.core.models.usage import read_usage
+from holdfast.core.narrative.calls import call_line
+from holdfast.providers.known_models.lookup import price_of
+from holdfast.surfaces.console.layout import page_route
+from holdfast.surfaces.console.plans import facts_of, show_session
+from holdfast.surfaces.formatting import count, money, one_line
+from holdfast.surfaces.http.route import HttpQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Json, Record
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+_TURNS: Final = 25
+"""Turns on a page."""
+_RECORDS: Final = 2_000
+"""Records that are read for them."""
+_WORDS: Final = 140
+
+
+class TurnsQuery(HttpQuery, frozen=True):
+    """The place in the session."""
+
+    before: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Turns before this record; the newest by default."""
+
+
+class ToolNode(msgspec.Struct):
+    """A call of a tool, and its result."""
+
+    record: str
+    """The result; its reply while there is none."""
+    name: str
+    words: str
+    state: str = "no result"
+    size: str = ""
+    seconds: float | None = None
+
+
+class StepNode(msgspec.Struct):
+    """A reply of the model, with the calls that it made."""
+
+    record: str
+    words: str
+    seconds: float
+    about: str
+    """Its tokens and its cost."""
+    marks: list[str]
+    """What was cut before it."""
+    tools: list[ToolNode] = []
+
+
+class TurnNode(msgspec.Struct):
+    """A message of the user, and what was done until the next one."""
+
+    record: str
+    ts: float
+    words: str
+    steps: list[StepNode] = []
+    end: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def about(self) -> str:
+        tools = sum(len(step.tools) for step in self.steps)
+        parts = [count(len(self.steps), "call"), count(tools, "tool") if tools else ""]
+        parts += [_seconds(self.end - self.ts), money(self.cost) if self.cost else ""]
+        return " · ".join(filter(None, parts))
+
+
+def show_turns(call: HttpCall) -> HttpAnswer:
+    """The newest turns, the last one open."""
+    key = call.session()
+    records, earlier = _read(call)
+    turns = _collect(records, facts_of(call, key).last.model)
+    if earlier and len(turns) > 1:  # the first may have begun before what was read
+        turns = turns[1:]
+    shown = turns[-_TURNS:]
+    first = shown[0].record if shown and (earlier or len(turns) > _TURNS) else ""
+    return show_session(call, key, "/turns", "turns.html", turns=shown, earlier=first)
+
+
+def _read(call: HttpCall) -> tuple[list[Record], bool]:
+    """Return records up to a place, oldest first, and whether there are earlier ones."""
+    found: list[Record] = []
+    for record in call.store.back(call.session(), before=call.query.before or None):
+        if len(found) == _RECORDS:
+            return found[::-1], True
+        found.append(record)
+    return found[::-1], False
+
+
+def _collect(records: Iterable[Record], model: str) -> list[TurnNode]:
+    """Return the turns: one begins with a user's message that follows a step, or with the first."""
+    turns: list[TurnNode] = []
+    calls: dict[str, tuple[ToolNode, float]] = {}
+    marks: list[str] = []
+    last = 0.0
+    for record in records:
+        match record:
+            case User() if not turns or turns[-1].steps:
+                words = one_line(text_of(record.content), _WORDS) or "(no text)"
+                turns.append(TurnNode(record.id, record.ts, words, end=record.ts))
+            case Assistant():
+                if not turns:
+                    turns.append(TurnNode(record.id, record.ts, "(before the first message)"))
+                cost = call_cost(record, price_of, model)
+                step = _step(record, cost, max(0.0, record.ts - last) if last else 0.0, marks)
+                turns[-1].steps.append(step)
+                turns[-1].cost += cost or 0.0
+                marks = []
+                for block, node in zip(tool_calls(record.content), step.tools, strict=True):
+                    calls[str(block.get("id"))] = node, record.ts
+            case ToolResult() if record.tool_use_id in calls:
+                _end_call(*calls[record.tool_use_id], record)
+            case Compaction(tokens_before=before, tokens_after=after):
+                marks.append(f"compaction {before or 0:,} → {after or 0:,} tok")
+            case Prune(decisions=decisions):
+                marks.append(f"{count(len(decisions), 'result')} shortened")
+            case _:  # the rest is no part of what was done
+                pass
+        if isinstance(record, User | Assistant | ToolResult):
+            last = record.ts
+            if turns:
+                turns[-1].end = max(turns[-1].end, record.ts)
+    return turns
+
+
+def _step(record: Assistant, cost: float | None, seconds: float, marks: list[str]) -> StepNode:
+    usage = read_usage(record.usage, record.provider or "")
+    parts = []
+    if usage is not None:
+        parts.append(f"{usage.prompt:,} tok in, {usage.output or 0:,} out")
+    if cost:
+        parts.append(money(cost))
+    tools = [_tool(record.id, block) for block in tool_calls(record.content)]
+    words = one_line(text_of(record.content), _WORDS)
+    return StepNode(record.id, words, seconds, " · ".join(parts), marks, tools)
+
+
+def _tool(record: str, block: Json) -> ToolNode:
+    given: Any = block.get("input")
+    line = call_line(given) if isinstance(given, dict) else ""
+    return ToolNode(record, str(block.get("name") or "?"), one_line(line, _WORDS))
+
+
+def _end_call(node: ToolNode, called: float, result: ToolResult) -> None:
+    node.record = result.id
+    if result.refused is not None:
+        node.state = "refused"
+    elif result.pending:
+        node.state = "pending"
+    else:
+        node.state = "failed" if result.is_error else "done"
+    ref = result.output_ref
+    node.size = f"{len(text_of(result.content)) if ref is None else ref.chars or 0:,} chars"
+    node.seconds = max(0.0, result.ts - called)
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.05:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+ROUTES: Final = (
+    page_route(
+        "GET", "/s/{agent}/{session}/turns", "Turns", show_turns, query=TurnsQuery, action="read"
+    ),
+)
