@@ -13,8 +13,9 @@ BIN := $(VENV)/bin
 # Each worker begins with its half of the files: a server that a file starts is started once.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
-  @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10 \
+  @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.24.4 \
   opencode-ai@1.18.18
+CLIENT_TESTS := tests/integrations/test_real_agents.py tests/integrations/test_first_requests.py
 UV := .tools/bin/uv
 NODE := .tools/node/.stamp clients/typescript/node_modules/.stamp
 
@@ -104,7 +105,8 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 	  npm install --no-audit --no-fund --silent --prefix .clients openclaw@2026.9.6
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-aider  # it pins what we do not
 	@$(UV) pip install --quiet --python .venv-aider/bin/python aider-chat==0.86.2
-	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 --timeout 600
+	@PATH="$(CURDIR)/.clients/node_modules/.bin:$$PATH" \
+	  .venv-clients/bin/python -m pytest $(CLIENT_TESTS) -n 0 --timeout 600
 
 # The frameworks pin other releases than our lock, so they have an environment of their own. The
 # source archive of claude-agent-sdk comes without Claude Code, which is 366 MB.

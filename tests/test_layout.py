@@ -30,7 +30,7 @@ ACROSS = frozenset(
         *("test_architecture", "test_docs", "test_examples", "test_layout", "test_public_api"),
         *("test_startup", "test_closed_unions", "test_names", "test_promises", "test_linear"),
         *("test_clocks", "test_declared_types", "test_unhashable", "test_word_lists"),
-        *("test_demo_postgres", "test_site", "test_contributing", "test_deploy"),
+        *("test_demo_postgres", "test_site", "test_contributing", "test_deploy", "test_newest"),
         "test_typescript_client",
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/test_owners", "engine/test_whose", "engine/memory/test_superseded_hits"),
@@ -52,6 +52,7 @@ ACROSS = frozenset(
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),
         "integrations/test_proxy_clients",
+        "integrations/test_first_requests",
         *(
             "integrations/test_round_trips",
             "integrations/test_appends",

@@ -3,7 +3,7 @@
 `make clients` installs them (about 3 GB) and runs this; anywhere else these tests are skipped, and
 the report says so. Seen in November 2026, with Claude Code 2.1.197, its Agent SDK 0.2.182
 (Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, OpenClaw 2026.9.6, Gemini CLI 0.61.0,
-Qwen Code 0.15.10 (through the proxy 0.24.4), opencode 1.18.18 and aider 0.86.2:
+Qwen Code 0.24.4, opencode 1.18.18 and aider 0.86.2:
 
 - The Agent SDK calls hooks for `SessionStart` after a compaction, though its types do not list that
   event. `additionalContext` is in the next request, once, in a `<system-reminder>`; the messages
