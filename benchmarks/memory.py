@@ -477,8 +477,9 @@ def _systems(
         for place, said in enumerate(talk.messages)
     }
 
-    def bare(message: str) -> Hit:
-        """A message as the hit of a plain search, with the turns beside it."""
+    def bare(rank: int, message: str) -> Hit:
+        """A message as the hit of a plain search, with the turns beside it. Its score leaves the
+        order as it is."""
         name, _, place = message.rpartition("#")
         near = {step: f"{name}#{int(place) + step}" for step in (-2, -1, 1, 2)}
         turns = {
@@ -489,7 +490,7 @@ def _systems(
         before = tuple(turns[step] for step in (-2, -1) if step in turns)
         after = tuple(turns[step] for step in (1, 2) if step in turns)
         role, text = texts[message]
-        return Hit(1.0, message, text[:1_000], role, turns_before=before, turns_after=after)
+        return Hit(0.5**rank, message, text[:1_000], role, turns_before=before, turns_after=after)
 
     def plain(make: Callable[[bool], Callable[[Question], list[str]]]) -> Any:
         of_sessions, of_messages = make(False), make(True)
@@ -498,7 +499,8 @@ def _systems(
             if level == SESSIONS:
                 return of_sessions(question), Counter()
             order = of_messages(question)
-            view = _shown(injection(map(bare, order[:RECALL_LIMIT]), INJECTION_CHARS))
+            given = [bare(rank, message) for rank, message in enumerate(order[:RECALL_LIMIT])]
+            view = _shown(injection(given, INJECTION_CHARS))
             return _at(level, order, world), view
 
         return give

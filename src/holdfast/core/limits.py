@@ -183,7 +183,7 @@ SIDECAR_BYTES_MAX: Final = 1024 * 1024
 
 PASSAGE_CHARS_MAX: Final = 1_000
 """Characters of a passage: about 250 tokens, all of which the offline embeddings can read."""
-RECALL_LIMIT: Final = 20
+RECALL_LIMIT: Final = 30
 RECALL_LIMIT_MAX: Final = 100
 """Hits of a search: the default, and the most."""
 RECALL_TURNS_MAX: Final = 2

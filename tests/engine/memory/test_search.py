@@ -260,7 +260,7 @@ def test_what_was_laid_down_comes_along_whatever_is_asked(
     (standing,) = memory.search(asked, standing=True)
     assert standing.is_standing
     assert "t_" in memory.get(standing.citation)
-    assert "standing]" in memory.injection([standing])
+    assert "[Standing " in memory.injection([standing])
     assert memory.search(asked, scope="notes", standing=True) == []
 
     _lay_down(store, "later", "q_")  # the later value holds, and beyond the limit

@@ -65,6 +65,11 @@ _KNOWN_CHARS_MIN: Final = 24
 """A shorter turn that occurs in another text is not repeated by it: "yes", "the second one"."""
 _SURELY_SHOWN: Final = 5
 """Hits that a prompt has room for in any case: what they say is not said again as standing."""
+_HEAD_CHARS: Final = 45
+"""Of the line above a hit, about."""
+_SHORT_CHARS: Final = 150
+_ROOM_POWER: Final = 0.4
+"""How much the room of a hit counts against its score; a shorter one than that counts as much."""
 _DISTANCES: Final = ("the turn", "two turns")
 assert len(_DISTANCES) == RECALL_TURNS_MAX
 _CITATION: Final = lazy_pattern(r"(?P<place>[^#]+)(?:#(?P<part>.+))?")
@@ -198,13 +203,16 @@ def _lay_out(hits: Iterable[Hit], room: int, known: str = "") -> list[str]:
             parts.append([part])
             left -= len(part) + 1
             room -= len(part) + 1
-    for hit in answers:
-        part = _part(hit, room - 1)
+    fitting: dict[int, str] = {}
+    for place in _by_worth_of_room(answers):
+        part = _part(answers[place], room - 1)
         if not part:
             break
-        shown.append(hit)
-        parts.append([part])
+        fitting[place] = part
         room -= len(part) + 1
+    for place in sorted(fitting):
+        shown.append(answers[place])
+        parts.append([fitting[place]])
     cited = {hit.citation for hit in shown}
     for around, turn, distance, is_before in _from_near_to_far(shown, parts):
         if turn.citation in cited or _is_known(turn.text, known):
@@ -216,6 +224,20 @@ def _lay_out(hits: Iterable[Hit], room: int, known: str = "") -> list[str]:
             around.insert(0 if is_before else len(around), part)
             room -= len(part) + 1
     return [part for around in parts for part in around]
+
+
+def _by_worth_of_room(hits: Sequence[Hit]) -> list[int]:
+    """The places of hits, first those that are worth the most for the room that they take: two
+    short ones may say more than a long one. The best hit stays first, and a hit counts as much as
+    any that ranks behind it."""
+    worths: list[float] = []
+    best = 0.0
+    for hit in reversed(hits):
+        best = max(best, hit.score)
+        chars = min(RECALL_TURN_CHARS_MAX, len(hit.text) - hit.focus) + _HEAD_CHARS
+        worths.append(best / max(chars, _SHORT_CHARS) ** _ROOM_POWER)
+    worths.reverse()
+    return sorted(range(len(hits)), key=lambda place: (place > 0, -worths[place], place))
 
 
 def _from_near_to_far(
@@ -232,9 +254,10 @@ def _from_near_to_far(
 def _part(hit: Hit, room: int) -> str:
     """A hit under its citation, cut where it does not fit; empty where too little of it would."""
     later = f", superseded by {hit.superseded_by}" if hit.superseded_by else ""
-    later = ", standing" if hit.is_standing else later
     day = f", {iso_utc(hit.ts)[:10]}" if hit.ts else ""  # without it nobody knows "last week"
     head = f"[{hit.role.capitalize()} {hit.citation}{day}{later}]\n"
+    if hit.is_standing:  # a person said it, and it holds on any day
+        head = f"[Standing {hit.citation}]\n"
     text = escape(hit.text[hit.focus :].strip())
     room = min(room - len(head), RECALL_TURN_CHARS_MAX)
     if room < min(_PART_CHARS_MIN, len(text)):

@@ -1,9 +1,10 @@
 """Standing words: what a person laid down or told of themselves, and the other one took up.
 
 Who accepts a rule says it again: "start attribute names with q_" is answered by "I'll start my
-attribute names with q_". So a sentence stands where a sentence of the reply holds its words again.
-That needs no list of words, and no language. Of two with another value in the same frame the later
-one holds, as in `superseded`.
+attribute names with q_". So a sentence stands where a sentence of the reply holds its words again,
+and so does one with a quotation in the same message: of several rules, one is often said again for
+all. That needs no list of words, and no language. Of two that were taken up by the same words, with
+another value, the later one holds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.core.memory.search_terms import is_common, is_pair, terms
 from holdfast.core.memory.superseded import has_quotation, values_of, without_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _TAKEN_UP_LEAST: Final = 2
 _TAKEN_UP_SHARE: Final = 0.2
@@ -31,8 +32,8 @@ _REPLY_CHARS: Final = 500
 _SHOWN_CHARS: Final = 120
 """A longer sentence counts less: it takes the room of others."""
 _LOOKED_AT: Final = 60
-_FRAME_SHARE: Final = 0.6
-"""Words of the shorter of two frames that both must have to be of the same matter."""
+_BESIDE: Final = 1.0
+"""The weight of a sentence that was not said again, in a message of which another was."""
 _ASKED: Final = 6.0
 """The weight of a word that the query has too."""
 
@@ -59,10 +60,16 @@ class _Sentence(msgspec.Struct, frozen=True):
     words: frozenset[str]
     taken_up: frozenset[str]
 
+    @property
+    def core(self) -> frozenset[str]:
+        """The words that say what it is about, without its values."""
+        frame = _telling(without_values(self.text))
+        return self.taken_up & frame or frame
+
 
 def is_taken_up(said: str, reply: str) -> bool:
     """Return whether a reply holds the words of a sentence again."""
-    return len(reply) <= _REPLY_CHARS and any(_find_taken_up(Uptake(0, said, reply)))
+    return len(reply) <= _REPLY_CHARS and bool(_find_taken_up(Uptake(0, said, reply)))
 
 
 def find_standing(
@@ -79,7 +86,8 @@ def find_standing(
         rare = {word: math.log(1 + len(said) / held[word]) for word in sentence.words}
         taken_up = sum(rare[word] for word in sentence.taken_up)
         share = len(sentence.taken_up) / len(sentence.words)
-        own = taken_up * math.sqrt(share) * (2 if has_quotation(sentence.text) else 1)
+        own = taken_up * math.sqrt(share) if sentence.taken_up else _BESIDE
+        own *= 2 if has_quotation(sentence.text) else 1
         asked = sum(worth for word, worth in rare.items() if query.get(word, 0.0) >= 1)
         length = max(1.0, len(sentence.text) / _SHOWN_CHARS)
         return (own + _ASKED * asked) / length
@@ -102,13 +110,18 @@ def find_standing(
     return found
 
 
-def _find_taken_up(exchange: Uptake) -> Iterator[_Sentence]:
+def _find_taken_up(exchange: Uptake) -> list[_Sentence]:
+    """The sentences that stand, if any was said again."""
     replies = [_telling(text) for text in raw_sentences(exchange.reply[:_REPLY_CHARS])]
+    found = []
     for text in raw_sentences(exchange.said[:_SAID_CHARS]):
         words = _telling(text)
         both = max((words & reply for reply in replies), key=len, default=frozenset[str]())
-        if len(both) >= max(_TAKEN_UP_LEAST, _TAKEN_UP_SHARE * len(words)):
-            yield _Sentence(exchange.id, text, words, both)
+        if len(both) < max(_TAKEN_UP_LEAST, _TAKEN_UP_SHARE * len(words)):
+            both = frozenset()
+        if both or (words and has_quotation(text)):
+            found.append(_Sentence(exchange.id, text, words, both))
+    return found if any(sentence.taken_up for sentence in found) else []
 
 
 def _telling(text: str) -> frozenset[str]:
@@ -116,17 +129,15 @@ def _telling(text: str) -> frozenset[str]:
 
 
 def _is_replaced(sentence: _Sentence, later: Sequence[_Sentence]) -> bool:
-    """Return whether a later sentence has another value in the same frame."""
-    values = values_of(sentence.text)
-    if not values:
+    """Return whether a later sentence about the same has another value."""
+    values, core = set(values_of(sentence.text)), sentence.core
+    if not values or len(core) < _TAKEN_UP_LEAST:
         return False
-    frame = _telling(without_values(sentence.text))
     for other in later:
-        if len(frame & other.words) < _TAKEN_UP_LEAST:
+        if not core <= other.words:
             continue
-        again = _telling(without_values(other.text))
-        least = max(_TAKEN_UP_LEAST, _FRAME_SHARE * min(len(frame), len(again)))
-        others = values_of(other.text)
-        if len(frame & again) >= least and others and set(others) != set(values):
+        others, again = set(values_of(other.text)), other.core
+        is_same = again <= sentence.words and len(core & again) >= _TAKEN_UP_LEAST
+        if is_same and others and others != values:
             return True
     return False

@@ -415,7 +415,7 @@ class TablesIndex(ABC):
     ) -> list[IndexSource]:
         """Return everything that is in the index; with `sessions` or `notes`, only the sessions of
         these names and the notes of that scope."""
-        asked = None if sessions is None and notes is None else (tuple(sessions or ()), notes)
+        asked = None if sessions is None and notes is None else (frozenset(sessions or ()), notes)
         state, found = self._read(lambda tables: self._find_sources(tables, asked))
         if state is not None:
             self._sources[asked] = (state, found)
@@ -424,7 +424,7 @@ class TablesIndex(ABC):
         return list(found)
 
     def _find_sources(
-        self, tables: SearchTables, asked: tuple[tuple[str, ...], str | None] | None
+        self, tables: SearchTables, asked: tuple[frozenset[str], str | None] | None
     ) -> tuple[object, list[IndexSource]]:
         """The sources that were asked for, and the state of the tables if it can be told. They are
         read again where it has changed."""
