@@ -713,7 +713,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Own loop: where it stands
+         * Own loop: its current state
          * @description Tell where an own loop stands, so that a client that was ended can go on: with the results of open calls, with a call of the model, or with the user.
          *
          *     Scope: `read`.
@@ -1977,7 +1977,7 @@ export interface components {
          */
         EmptyTrashQuery: {
             /**
-             * @description Keep what was removed in the last so many days.
+             * @description Keep sessions that were removed within this many days.
              * @default 0
              */
             olderThan?: number;
@@ -2160,7 +2160,7 @@ export interface components {
             agent?: string;
             /**
              * @description The largest number of hits.
-             * @default 20
+             * @default 30
              */
             limit?: number;
             /** @description A question, words, or an exact name or number. */
@@ -3756,12 +3756,12 @@ export interface components {
          */
         RetireSessionsBody: {
             /**
-             * @description The room for the logs of each owner; those unused for longest go first.
+             * @description The bytes that the logs of each owner may take; the longest unused go first.
              * @default null
              */
             bytes?: number | null;
             /**
-             * @description Move sessions that had no record for so many days.
+             * @description Move sessions without a new record for this many days.
              * @default null
              */
             days?: number | null;
@@ -6345,7 +6345,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Own loop: where it stands */
+            /** @description Own loop: its current state */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7223,7 +7223,7 @@ export interface operations {
     delete_trash: {
         parameters: {
             query?: {
-                /** @description Keep what was removed in the last so many days. */
+                /** @description Keep sessions that were removed within this many days. */
                 olderThan?: number;
             };
             header?: never;
