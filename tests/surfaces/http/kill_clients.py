@@ -138,15 +138,18 @@ class FollowingClient(KillClient):
 
 
 def _event_ids(stream: Any, is_done: Callable[[], bool]) -> Iterator[str]:
-    """Yield the ids of events that came whole."""
-    event_id = ""
+    """Yield the ids of events that came whole. What has an id and no data only says where the
+    stream begins."""
+    event_id, has_data = "", False
     while line := stream.readline():
         if line.startswith(b"id: "):
             event_id = line[4:].strip().decode()
+        elif line.startswith(b"data: "):
+            has_data = True
         elif not line.strip():
-            if event_id:
+            if event_id and has_data:
                 yield event_id
-            event_id = ""
+            event_id, has_data = "", False
             if is_done():
                 return
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.proxy.endpoints import (
     READABLE_ENCODINGS,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     ReadBody = Callable[[Scope, Receive], Awaitable[bytes | None]]
     """Reads a body within the limits; None where the client went away."""
+
+_PLANNING_BESIDE: Final = 4
+"""Requests that are planned at the same time, beside one for each core: some wait for the disk."""
 
 
 class PassedTurn(NamedTuple):
@@ -54,6 +58,8 @@ class RequestPassing:
         self._silent_seconds = silent_seconds
         self._body_bytes_max = body_bytes_max
         self._client: UpstreamClient | None = None
+        # Threads that compute take turns: of many, each would end as late as the last one.
+        self._planning = asyncio.Semaphore((os.cpu_count() or 1) + _PLANNING_BESIDE)
 
     @property
     def client(self) -> UpstreamClient:
@@ -124,6 +130,7 @@ class RequestPassing:
             turn.address,
             encodings=turn.encodings,
             body_bytes_max=self._body_bytes_max,
+            planning=self._planning,
         )
         await runner.run(scope, headers, body, receive, send)
 

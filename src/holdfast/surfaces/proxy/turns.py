@@ -48,8 +48,11 @@ class TurnRunner:
         *,
         encodings: Sequence[str] = (),
         body_bytes_max: int,
+        planning: asyncio.Semaphore,
     ) -> None:
+        """`planning` bounds the requests that are read and planned at the same time."""
         self._encodings = encodings
+        self._planning = planning
         self._body_bytes_max = body_bytes_max
         self._client = client
         self._keeper = keeper
@@ -84,7 +87,8 @@ class TurnRunner:
 
     async def _run(self, request: ClientRequest, scope: Scope, send: Send) -> None:
         try:
-            exchange = await run_in_thread(self._begin, request)
+            async with self._planning:
+                exchange = await run_in_thread(self._begin, request)
         except ProxyProblem as problem:
             self._problem = problem
             return
