@@ -31,7 +31,7 @@ from tests.integrations.test_real_agents import (
 
 from holdfast.testing import Loopback
 
-FOLDER: Final = Path(__file__).parent / "recordings"
+FOLDER: Final = Path(__file__).parents[1] / "support" / "first_requests"
 AGENTS: Final = ("claude", "codex", "gemini", *OTHERS)
 WORDS: Final = "word-alpha please"
 _BEGINNING: Final = 60
