@@ -16,6 +16,7 @@ Qwen Code 0.24.4, opencode 1.18.18 and aider 0.86.2:
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -29,11 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from tests.surfaces.http.real import ServeProcess
 
 from holdfast import JsonlStore, Session, SessionKey
 from holdfast.core.dialects.registry import target
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
-from holdfast.core.owners import ANY_OWNER
+from holdfast.core.owners import ANY_OWNER, row_text
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback import Asked
 
 ROOT = Path(__file__).parents[2]
-CLIENTS = f"{ROOT}/.clients/node_modules/.bin:{ROOT}/.venv-aider/bin"
+CLIENTS = f"{ROOT}/.clients/node_modules/.bin:{ROOT}/.venv-aider/bin:{Path(sys.executable).parent}"
 MODEL = "claude-sonnet-4-5"
 BOUND_MODEL = "claude-fable-5-2"
 """One that checks the prefix of its reasoning, for every account."""
@@ -785,3 +787,91 @@ def test_another_agent_through_the_proxy(tmp_path: Path, name: str) -> None:
     assert steps == ([] if name == "aider" else [["1"], ["2"], ["3"]])
     assert all(words in users for words in said)
     print(f"{name}: {len(loopback.requests)} calls, {len(logs)} sessions")
+
+
+DOOR_TOKEN = "holdfast_0123456789abcdefghijklmnopqrstuvwxyz"
+UPSTREAM_MODELS = {"claude": MODEL, "codex": "gpt-5.5-codex", "llm": "gpt-4o"}
+DOOR = """
+[agents.main]
+model = "anthropic:claude-opus-4-8@{url}"
+checkpoints = "off"
+[upstreams.anthropic]
+url = "{url}"
+key = "UPSTREAM_KEY"
+[upstreams.openai]
+url = "{url}"
+key = "UPSTREAM_KEY"
+[[tokens]]
+name = "laptop"
+sha256 = "{digest}"
+owner = "alice"
+scope = "write"
+"""
+
+
+def _owners_and_replies(root: Path) -> list[tuple[str | None, int]]:
+    """The owner of each session, and how many replies it has."""
+    with JsonlStore(str(root)) as store:
+        sessions = list(store.sessions(owner=ANY_OWNER))
+        logs = [[one.record for one in store.read_all(info.key)] for info in sessions]
+    counts = [sum(isinstance(record, Assistant) for record in records) for records in logs]
+    return [(row_text(info.owner), count) for info, count in zip(sessions, counts, strict=True)]
+
+
+@pytest.mark.files_only("the server is another process")
+@pytest.mark.parametrize("name", ["claude", "codex", "llm"])
+def test_a_real_client_at_one_door(tmp_path: Path, name: str) -> None:
+    """Two turns through an upstream of `holdfast serve` with a token of ours alone, over a kill of
+    the server: one session of the token's owner. `llm` talks to an agent, too; a coding agent,
+    which brings its own tools, is told why that is refused."""
+    program = needs(name)
+    agent, root = Agent(tmp_path, "no summary is asked for"), tmp_path / "root"
+    (tmp_path / ".codex").mkdir()
+    with Loopback(agent, limit=1_000_000) as loopback:
+        digest = hashlib.sha256(DOOR_TOKEN.encode()).hexdigest()
+        settings = DOOR.format(url=loopback.url, digest=digest)
+        environment = {"UPSTREAM_KEY": "upstream-key"}
+        with ServeProcess(str(root), settings, tmp_path, environ=environment) as server:
+            for number, word in enumerate(WORDS[:2]):
+                said = f"word-{word} please"
+                shown = run_at_door(
+                    agent, program, name, server.url, UPSTREAM_MODELS[name], said, number
+                )
+                assert f"answer-{number + 1}" in shown
+                if number == 0:
+                    server.kill()
+                    server.start()
+            assert {request.status for request in loopback.requests} == {200}
+            if name == "llm":
+                for number, word in enumerate(WORDS[:2]):
+                    shown = run_at_door(
+                        agent, program, name, server.url, "holdfast/main", word, number
+                    )
+                    assert f"answer-{number + 3}" in shown
+            else:
+                with pytest.raises(AssertionError, match="an agent does not take the field"):
+                    run_at_door(agent, program, name, server.url, "holdfast/main", "hello", 0)
+    sessions = 2 if name == "llm" else 1
+    assert _owners_and_replies(root) == [("alice", 2)] * sessions
+
+
+def run_at_door(
+    agent: Agent, program: str, name: str, url: str, model: str, said: str, number: int
+) -> str:
+    """Let a client say something, in a new conversation or in the one it had."""
+    if name == "claude":
+        session = "11111111-2222-4333-8444-555555555555"
+        which = ("--resume" if number else "--session-id", session)
+        if model == "holdfast/main":
+            which = ("--session-id", session.replace("1", "2"))
+        settings = {**claude_settings(url), "ANTHROPIC_API_KEY": DOOR_TOKEN}
+        return agent.run(program, "-p", said, *which, "--model", model, **settings)
+    if name == "codex":
+        options = ["--json", "--skip-git-repo-check", *codex_options(url, model)]
+        resume = ["resume", "--last"] if number else []
+        return agent.run(program, "exec", *options, *resume, said, K=DOOR_TOKEN)
+    known = f"- model_id: door\n  model_name: {model}\n  api_base: {url}/v1\n  api_key_name: door\n"
+    (agent.home / "keys.json").write_text(json.dumps({"door": DOOR_TOKEN}))
+    (agent.home / "extra-openai-models.yaml").write_text(known)
+    options = ["-c"] if number else []
+    return agent.run(program, "-m", "door", *options, said, LLM_USER_PATH=str(agent.home))
