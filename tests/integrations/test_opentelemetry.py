@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from holdfast import Session
 from holdfast.errors import ModelError
 from holdfast.integrations.opentelemetry import trace
-from holdfast.testing import ScriptedModel, calls
+from holdfast.testing import Answer, Loopback, ScriptedModel, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,3 +90,49 @@ def test_the_returned_function_ends_it(tmp_path: Path, spans: Any) -> None:
         stop()
         session.say("again")
     assert len(finished()) == before
+
+
+def test_a_call_says_whether_it_keeps_the_prefix_of_the_last(tmp_path: Path, spans: Any) -> None:
+    """The attribute is true exactly where the request, as the provider got it, begins with the one
+    before it; a compaction, another system prompt and what follows are all tried."""
+    tracer, finished = spans
+    with Loopback(lambda asked: Answer(f"Answer {asked.number}. " + "word " * 2_000)) as provider:
+        name = f"anthropic:claude-opus-4-8@{provider.url}"
+
+        def talk(turns: int, system: str) -> None:
+            with Session.open(
+                "s",
+                model=name,
+                store=str(tmp_path),
+                system=system,
+                window=20_000,
+                summary="extract",
+            ) as session:
+                trace(session, tracer)
+                for number in range(turns):
+                    session.say(f"{system} {number}")
+
+        talk(9, "Be brief.")
+        talk(2, "Be long.")
+        sent = [request.body for request in provider.requests]
+    chats = [span for span in finished() if span.attributes["gen_ai.operation.name"] == "chat"]
+    turns = [span for span in chats if span.attributes["holdfast.purpose"] == "turn"]
+    assert {span.attributes["gen_ai.conversation.id"] for span in chats} == {"main/s"}
+    kept = [span.attributes.get("holdfast.prefix.kept") for span in turns]
+    begins = [_begins_with(after, before) for before, after in pairwise(sent)]
+    assert kept == [None, *begins]
+    assert kept[-2] is False  # another system prompt
+    assert {True, False} <= set(kept[1:9])  # the window was full in between
+
+
+def _begins_with(after: Any, before: Any) -> bool:
+    """True where a request is the one before it and more; marks of the cache may move."""
+    one, other = (_plain(body) for body in (before, after))
+    same = [one[name] == other[name] for name in ("system", "tools")]
+    return all(same) and other["messages"][: len(one["messages"])] == one["messages"]
+
+
+def _plain(body: Any) -> Any:
+    text = re.sub(r',?"cache_control":\{[^}]*\},?', "", json.dumps(body, separators=(",", ":")))
+    found = json.loads(text.replace("}{", "},{"))
+    return {"system": found.get("system"), "tools": found.get("tools"), **found}

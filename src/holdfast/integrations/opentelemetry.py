@@ -59,6 +59,7 @@ _AGENT = "gen_ai.agent.name"
 _INPUT = "gen_ai.usage.input_tokens"
 _OUTPUT = "gen_ai.usage.output_tokens"
 _CACHED = "gen_ai.usage.cache_read.input_tokens"
+_WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
 _FINISH = "gen_ai.response.finish_reasons"
 _TOOL = "gen_ai.tool.name"
 _TOOL_CALL = "gen_ai.tool.call.id"
@@ -95,8 +96,13 @@ class _Spans:
         self._calls: dict[Purpose, Span] = {}
         self._compaction: Span | None = None
         self._tools: dict[str, Span] = {}
+        self._keeps_prefix: bool | None = None
+        """The next call of the turn begins with the request before it; None before the first."""
 
     def __call__(self, event: Event) -> None:
+        is_cut = isinstance(event, CompactionFinished) and event.outcome == "applied"
+        if is_cut or isinstance(event, EpochBegun | Pruned):
+            self._keeps_prefix = False
         match event:
             case TurnStarted():
                 self._end_turn()
@@ -108,6 +114,8 @@ class _Spans:
                     "holdfast.window.tokens": event.window,
                     "holdfast.attempt": event.attempt,
                 }
+                if event.purpose == "turn":
+                    sizes |= self._note_prefix()
                 span = self._start(f"chat {self._common[_MODEL]}", "chat", sizes)
                 self._calls[event.purpose] = span
             case CallFinished():
@@ -150,12 +158,18 @@ class _Spans:
             case _:  # the other events start or end nothing that has a span
                 pass
 
+    def _note_prefix(self) -> dict[str, bool]:
+        """Whether this call keeps the prefix of the last one, where there was one."""
+        kept, self._keeps_prefix = self._keeps_prefix, True
+        return {} if kept is None else {"holdfast.prefix.kept": kept}
+
     def _finish_call(self, event: CallFinished) -> None:
         span = self._calls.pop(event.purpose, None) or self._start("chat", "chat", {})
         usage = event.usage
         about: dict[str, Any] = {_FINISH: [event.stop], "holdfast.purpose": event.purpose}
         if usage is not None:
             about |= {_INPUT: usage.prompt, _CACHED: usage.cached_read}
+            about[_WRITTEN] = usage.cached_write
             about |= {_OUTPUT: usage.output} if usage.output is not None else {}
         if event.cost is not None:
             about["holdfast.cost.usd"] = event.cost

@@ -96,6 +96,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     requests_per_second: float = 200.0
     requests_burst: int = 1_000
     connections_max: int = 1_000
+    metrics_by_owner: bool = False
+    """Count calls of models by owner too: a series for each."""
 
     def guard(self) -> GuardSettings:
         """The limits of what is let in."""

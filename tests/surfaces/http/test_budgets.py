@@ -330,3 +330,25 @@ def test_money_needs_a_price(store: MemoryStore) -> None:
                     assert sums.nanodollars == 0
 
     asyncio.run(scenario())
+
+
+def test_the_console_and_the_metrics_show_what_is_spent(store: MemoryStore) -> None:
+    """One reader has the figures of both; a token of one owner sees no other's."""
+
+    async def scenario() -> None:
+        async with served(store, limited(day_requests=5)) as (http, _provider, server):
+            await say(http, "hello")
+            await Chat(http, "anthropic", BOB_TOKEN).say("hello")
+            page = (await http.get("/health", headers=BEARER)).text
+            assert "Budgets and what is spent of them" in page
+            assert "owner ann" in page
+            assert "20 %" in page
+            assert "owner bob" not in page
+            text = server.metrics.text(server.gateway)
+            for name in ("ann", "bob"):
+                named = f'payer="owner",name="{name}",span="day",unit="requests"'
+                assert f"holdfast_budget_spent{{{named}}} 1" in text
+                assert f"holdfast_budget_limit{{{named}}} 5" in text
+            assert 'agent="main",state="answered"} 2' in text
+
+    asyncio.run(scenario())

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled
-from holdfast.core.flow.events import EpochBegun, SessionReset, TroubleNoticed
+from holdfast.core.flow.events import (
+    CompactionFinished,
+    EpochBegun,
+    Pruned,
+    SessionReset,
+    TroubleNoticed,
+    TurnFinished,
+)
 from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant
@@ -195,8 +202,14 @@ class PromptAudit:
         """Blocks by state, `dropped` or `allowed`, and the provider's reason."""
         self.cache_misses: Counter[str] = Counter()
         """Misses by the provider's reason."""
+        self.compactions: Counter[tuple[str, str, str]] = Counter()
+        """Compactions that were applied, by agent, reason and method."""
+        self.prunes: Counter[str] = Counter()
+        """Prunes by agent."""
+        self.refusals: Counter[str] = Counter()
+        """Replies that a provider's policy or the model refused, by agent."""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, agent: str = "main") -> None:
         """Count an event, where it says something about a prompt."""
         match event:
             case EpochBegun(cause=cause):
@@ -207,6 +220,12 @@ class PromptAudit:
                 )
             case TroubleNoticed(kind="cache-missed", detail=reason):
                 self.cache_misses[reason] += 1
+            case CompactionFinished(outcome="applied", reason=why, method=method):
+                self.compactions[(agent, why, method or "")] += 1
+            case Pruned():
+                self.prunes[agent] += 1
+            case TurnFinished(reply=reply) if reply.stop == "refusal":
+                self.refusals[agent] += 1
             case _:  # every other event is about something else
                 pass
 
@@ -290,7 +309,7 @@ class MessageTurns:
         async with gateway.sessions.use(key) as session:
             removers = [
                 session.on(lambda event: gateway.live.publish(key, event)),
-                session.on(gateway.audit.take),
+                session.on(lambda event: gateway.audit.take(event, key.agent)),
             ]
             try:
                 if message.body.get(RESUMES):

@@ -45,6 +45,12 @@ class Latency:
         for place, bound in enumerate(FIRST_TOKEN_BUCKETS):
             self.buckets[place] += seconds <= bound
 
+    def join(self, other: Latency) -> None:
+        """Add the counts of another."""
+        self.sum += other.sum
+        self.count += other.count
+        self.buckets = [one + more for one, more in zip(self.buckets, other.buckets, strict=True)]
+
 
 class CallCounts:
     """The calls of one process. Safe for threads."""
@@ -94,6 +100,18 @@ class CallCounts:
         """Count a call that was not made."""
         with self._lock:
             self.refused[(reason, agent)] += 1
+
+    def snapshot(self) -> CallCounts:
+        """Return a copy as it is now."""
+        found = CallCounts()
+        with self._lock:
+            found.calls, found.tokens = self.calls.copy(), self.tokens.copy()
+            found.dollars, found.unpriced = self.dollars.copy(), self.unpriced.copy()
+            found.seconds, found.refused = dict(self.seconds), self.refused.copy()
+            for labels, latency in self.first.items():
+                found.first[labels] = Latency()
+                found.first[labels].join(latency)
+        return found
 
     def _place(self, labels: CallLabels) -> CallLabels:
         if labels in self._known:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast import __version__
 from holdfast.core.failures.classify import Symptoms, classify
 from holdfast.core.log.records import CallFailure
+from holdfast.core.owners import filter_text
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.engine.memory.indexer import session_stamp
 from holdfast.errors import HoldfastError
@@ -19,6 +20,7 @@ from holdfast.surfaces.http.route import HttpQuery, Route
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.spending.budgets import BudgetUse
     from holdfast.ports import SessionInfo
     from holdfast.surfaces.http.metrics import Metrics
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
@@ -50,6 +52,15 @@ class _SeenError(NamedTuple):
     reason: str
 
 
+def _own_uses(call: HttpCall) -> list[BudgetUse]:
+    """The budgets that a caller may see: all of them for an operator, else those of the token and
+    of its owner."""
+    owner = "" if call.client.is_operator else filter_text(call.owner)
+    own = (("token", call.client.name), ("owner", owner))
+    uses = call.gateway.meter.uses()
+    return [use for use in uses if call.client.is_operator or (use.payer, use.name) in own]
+
+
 def show_health(call: HttpCall, metrics: Metrics) -> HttpAnswer:
     """The server, the store, the index, and the errors that were seen, for one owner."""
     query: HealthQuery = call.query
@@ -61,6 +72,8 @@ def show_health(call: HttpCall, metrics: Metrics) -> HttpAnswer:
         days = [today - back for back in range(_DAYS - 1, -1, -1)]
         values |= {
             "sessions": _sum_up(infos),
+            "has_budgets": call.gateway.meter.budgets is not None,
+            "budgets": _own_uses(call),
             "is_measured": query.measure,
             # The files and tables are those of all owners.
             "disk": call.store.disk_use() if query.measure and is_operator else None,

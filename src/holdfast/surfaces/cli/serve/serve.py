@@ -297,6 +297,7 @@ def build_server(
         )
     if worker is not None:
         server.gateway.services.append(VectorService(worker))
+    server.metrics.by_owner = settings.server.metrics_by_owner
     server.add_pages(console_pages(server))
     server.closing.append(agents.close)
     upstreams = _upstreams(settings, store, server.tokens, meter)
