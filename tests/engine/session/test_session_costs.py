@@ -15,6 +15,8 @@ from holdfast.core.flow.effects import Now
 from holdfast.core.flow.events import CallStarted, ToolFinished, TurnStarted
 from holdfast.core.log.records import User
 from holdfast.core.narrative import pieces
+from holdfast.core.projection.units import LEAST_SUMMARY
+from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
@@ -194,6 +196,23 @@ def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> No
     kept = session._state.run.cache.scale.texts
     assert kept
     assert all(len(text) < 10_000 for text in kept)
+
+
+def test_what_is_not_shown_is_not_counted() -> None:
+    """A tokenizer builds its tables for the first word that is none of its tokens: a note that
+    stands in no request is not the first."""
+    session = Session.open("s", model=ScriptedModel(["ok"]), store=MemoryStore())
+    counted: list[str] = []
+
+    class Recorder(Estimator):
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return super().count(text)
+
+    session._state.run.cache.scale.counter = Recorder()
+    session.say("hello")
+    assert "hello" in counted
+    assert LEAST_SUMMARY not in counted
 
 
 def test_an_old_session_works_no_more_for_a_turn_than_a_young_one() -> None:
