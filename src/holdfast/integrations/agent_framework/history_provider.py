@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from holdfast.integrations.common.originals import StoredItem
 
 FORMAT_NAME: Final = "agent-framework"
+_HOSTED: Final = '"hosted":false'
+"""In a call of a newer release that runs where the agent does."""
 _NAME: Final = "default"
 """The conversation of an agent that runs without a session."""
 _REMEMBERED_MAX: Final = 64
@@ -208,7 +210,18 @@ def _records(message: Json, spelled: str) -> list[Record]:
     if len(records) > 1:
         return keep_originals(records, spelled, FORMAT_NAME)
     record = records[0] if records else None
-    return [keep_original(record, spelled, FORMAT_NAME, messages_from_record)]
+    rebuild = _rebuild if _HOSTED in spelled else messages_from_record
+    return [keep_original(record, spelled, FORMAT_NAME, rebuild)]
+
+
+def _rebuild(record: Record) -> list[Json]:
+    """Return the messages of a record as newer releases write them: a call says where it runs."""
+    messages = messages_from_record(record)
+    for content in (content for message in messages for content in message["contents"]):
+        if content["type"] == "function_call":
+            rest = content.pop("additional_properties")
+            content.update(hosted=False, additional_properties=rest)
+    return messages
 
 
 def _advance(history: StoredHistory, records: list[Record]) -> None:

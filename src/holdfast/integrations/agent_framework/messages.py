@@ -118,7 +118,7 @@ def _from_block(block: Json) -> Json | None:
                 "call_id": text_or_empty(block.get("id")),
                 "name": text_or_empty(block.get("name")),
             }
-            return _content("function_call", **about, arguments=arguments, hosted=False)
+            return _content("function_call", **about, arguments=arguments)
         case "image":
             source = mapping(block.get("source"))
             media_type = text_or_empty(source.get("media_type")) or "image/png"
