@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager, closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -23,6 +24,7 @@ from holdfast.core.spending.budgets import Account, Budgets, SpendingLimits, per
 from holdfast.engine.spending.meter import BudgetNear
 from holdfast.engine.timers import Timers
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.http.events import SessionStream
 from holdfast.surfaces.http.operations import ROUTES
 from holdfast.surfaces.serve_settings import AgentSettings, ServeSettings, UpstreamTable
 from holdfast.testing import Answer, Loopback
@@ -279,6 +281,9 @@ def test_a_budget_that_is_near_is_told_once(store: MemoryStore) -> None:
                 (str(ANNS), "requests", 4.0)
             ]
             assert seen == told
+            call: Any = SimpleNamespace(store=store, workspace=SimpleNamespace(mask=dict))
+            (sent,) = SessionStream(call, ANNS, "")._piece(told[0])
+            assert sent.startswith(b"event: budget\n")
 
     asyncio.run(scenario())
 

@@ -21,6 +21,7 @@ from holdfast.engine.gateway.gateway import MessageChanged
 from holdfast.engine.operations.sessions import LoggedRecord
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
+from holdfast.engine.spending.meter import BudgetNear
 from holdfast.errors import HoldfastError, NoSuchRecord
 from holdfast.ports.sessions import follower_of
 from holdfast.surfaces.http.problems import Problem
@@ -174,6 +175,8 @@ class SessionStream:
             lines = [_event("delta", Delta(kind, text)) for kind, text in left]
             value = msgspec.to_builtins(piece)
             return [*lines, _event("message", self._call.workspace.mask(value))]
+        if isinstance(piece, BudgetNear):
+            return [_event("budget", self._call.workspace.mask(msgspec.to_builtins(piece)))]
         if isinstance(piece, _SHOWN):
             value = {"event": type(piece).__name__, **msgspec.to_builtins(piece, enc_hook=repr)}
             return [_event("turn", self._call.workspace.mask(value))]
