@@ -132,7 +132,7 @@ peers-lowest: .venv-peers-lowest/.stamp ## The same with the oldest releases tha
 	  --ignore tests/integrations/test_real_agents.py -n 2 -p no:asyncio --timeout 900 \
 	  -W 'ignore:SelectableGroups dict interface:DeprecationWarning'  # of an older opentelemetry
 
-recording: $(VENV)/.stamp ## Record the session of the demo anew
+recording: $(VENV)/.stamp ## Record the session of the demo again
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz
 
 nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep fuzzing, all transcripts

@@ -133,7 +133,7 @@ def run(*command: str, cwd: Path | None = None) -> str:
 
 
 def start(*command: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command outside of this checkout, and as nobody who has set it up."""
+    """Run a command outside of this checkout, and as no one who has set it up."""
     hidden = ("PYTHONPATH", "HOLDFAST_", "VIRTUAL_ENV", *VARIABLES)
     variables = {name: text for name, text in os.environ.items() if not name.startswith(hidden)}
     return subprocess.run(

@@ -61,7 +61,7 @@ class Module:
 
 @cache
 def parse(path: Path) -> ast.Module:
-    """Parse a file of the package; whoever changes the tree copies it first."""
+    """Parse a file of the package; anyone who changes the tree copies it first."""
     return ast.parse(path.read_text("utf-8"), str(path))
 
 

@@ -52,7 +52,7 @@ def _holdfast(*arguments: str) -> bytes:
     if done.returncode not in (
         0,
         1,
-    ):  # 1: a finding, such as a loss or a file that is no transcript
+    ):  # 1: a finding, such as a loss or a file that is not a transcript
         raise SystemExit(f"`{' '.join(command)}` ended with {done.returncode}")
     return done.stdout
 

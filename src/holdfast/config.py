@@ -132,8 +132,8 @@ def zone_names(environ: Mapping[str, str] = os.environ) -> list[str]:
 def find_root(start: str) -> str:
     """Return the nearest `.sessions` in a folder or above it; empty if there is none.
 
-    A folder of another user does not count: whoever can write into a folder above could otherwise
-    choose where sessions go.
+    A folder of another user does not count: anyone who can write into a folder above could
+    otherwise choose where sessions go.
     """
     place = os.path.abspath(start)
     while True:

@@ -95,7 +95,7 @@ class HoldfastError(Exception):
     """Root of everything Holdfast raises on purpose."""
 
     def __init__(self, what: str, *, hint: str | Callable[[], str] | None = None) -> None:
-        """A hint that takes work to make is a function; it is called when somebody looks."""
+        """A hint that takes work to make is a function; it is called when someone looks."""
         super().__init__(what)
         self._hint: str | None = None
         self._notes: list[str] = []
@@ -249,7 +249,7 @@ def _nearest(name: str, known: Known, otherwise: str) -> str:
 
     try:
         close = difflib.get_close_matches(name, known() if callable(known) else known, 3, 0.5)
-    except Exception:  # whoever looks at an error must not get another one
+    except Exception:  # anyone who looks at an error must not get another one
         close = []
     said = " or ".join(f"`{candidate}`" for candidate in close)
     return f"did you mean {said}?" if said else otherwise

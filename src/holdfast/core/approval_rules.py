@@ -85,9 +85,9 @@ class ApprovalRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     when: dict[str, ArgumentTest] = {}
     """Tests of arguments, by name: all of them have to hold. Without any, every call is meant."""
     owners: tuple[str, ...] = ("*",)
-    """The owners of sessions, in the same way; `""` is nobody."""
+    """The owners of sessions, in the same way; `""` means no owner."""
     approvers: tuple[str, ...] = ()
-    """The names of those who may decide; whoever may use the session, where there are none."""
+    """The names of those who may decide; anyone who may use the session, where there are none."""
     expires: float | None = None
     """The seconds in which a call may be approved; without them it waits without end."""
     reason: str = ""
@@ -143,7 +143,7 @@ class GatedTool(msgspec.Struct, frozen=True):
 
 def check_rules(rules: Sequence[ApprovalRule], tools: Sequence[GatedTool], source: str) -> None:
     """Raise where a rule names a tool or an argument that there is not, so that it would never
-    apply as it is meant, or where nobody could decide."""
+    apply as it is meant, or where no one could decide."""
     known = ", ".join(tool.name for tool in tools) or "none"
     for number, rule in enumerate(rules, 1):
         for pattern in rule.tools:

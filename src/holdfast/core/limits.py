@@ -201,9 +201,9 @@ RECALL_EMBED_MAX: Final = 32
 INJECTION_CHARS: Final = 4_000
 """Characters of recalled memory in a prompt, markers included."""
 STANDING_CHARS_MAX: Final = 1_000
-"""And of standing words beside it, with their citations."""
+"""And of standing instructions beside it, with their citations."""
 STANDING_EXCHANGES_MAX: Final = 128
-"""Exchanges that a search looks at for standing words, the newest."""
+"""Exchanges that a search looks at for standing instructions, the newest."""
 
 assert BATCH_RECORDS_MAX > 1
 assert 2 * LEASE_RENEW_SECONDS < LEASE_SECONDS < TURN_WAIT_SECONDS

@@ -1,8 +1,8 @@
 """Whose a thing is, and whose things are asked for, as closed types.
 
-A record, a row or a request holds the owner as text, in which nothing stands for nobody. Inside the
-program nothing stands for something else: `NO_OWNER` and `ANY_OWNER` are written out. The functions
-below are the only way between the two.
+A record, a row or a request holds the owner as text, in which an empty text means no owner. Inside
+the program nothing stands for something else: `NO_OWNER` and `ANY_OWNER` are written out. The
+functions below are the only way between the two.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class NamedOwner(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.name:
             raise UsageError(
-                "the name of the owner is empty", hint="pass NO_OWNER for what belongs to nobody"
+                "the name of the owner is empty", hint="pass NO_OWNER for what has no owner"
             )
 
 
 class NoOwner(msgspec.Struct, frozen=True):
-    """The owner of what belongs to nobody."""
+    """The owner of what has no owner."""
 
 
 class AnyOwner(msgspec.Struct, frozen=True):
-    """Every owner, and nobody: for an operator."""
+    """Every owner and no owner: for an operator."""
 
 
 class UnknownOwner(msgspec.Struct, frozen=True):
@@ -41,11 +41,11 @@ class UnknownOwner(msgspec.Struct, frozen=True):
 
 
 NO_OWNER: Final = NoOwner()
-"""Nobody: what has no owner, and not what has any."""
+"""No owner: what has none, not what has any."""
 ANY_OWNER: Final = AnyOwner()
-"""Every owner, and nobody: for an operator."""
+"""Every owner and no owner: for an operator."""
 UNKNOWN_OWNER: Final = UnknownOwner()
-"""The owner where a first line is damaged: nobody's, and no known person's."""
+"""The owner where a first line is damaged: it is unknown."""
 
 Owner = NamedOwner | NoOwner
 """Whose a thing is."""
@@ -69,7 +69,7 @@ def owner_argument(owner: object) -> OwnerFilter:
 
 
 def owner_of(text: str) -> Owner:
-    """Return the owner that a record or a request names; an empty text names nobody."""
+    """Return the owner that a record or a request names; an empty text names no owner."""
     return NamedOwner(text) if text else NO_OWNER
 
 
@@ -79,7 +79,7 @@ def owner_text(owner: Owner) -> str:
         return owner.name
     if isinstance(owner, NoOwner):
         return ""
-    raise _not_an_owner(owner)  # from a program without types: it is never taken for nobody
+    raise _not_an_owner(owner)  # from a program without types: it is never taken for no owner
 
 
 def owner_in_row(text: str | None) -> FoundOwner:

@@ -228,7 +228,7 @@ def is_equal(copy: QueuedMessage, there: QueuedMessage) -> bool:
 
 ResetReason = Literal["", "idle", "daily"]
 """`idle`: nothing was said for too long. `daily`: not since the hour of the day at which sessions
-begin anew. Empty: none is due."""
+begin again. Empty: none is due."""
 _DAY: Final = 86_400.0
 _HOUR: Final = 3_600.0
 """In seconds."""

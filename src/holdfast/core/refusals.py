@@ -32,7 +32,7 @@ REFUSED: Final = "refused"
 REFUSAL: Final = "refusal"
 """The field of an `assistant` record that is true where a provider refused to answer."""
 _NOTE: Final = {"meta": True, "injected": "refusal"}
-"""Marks a note in the place of a message: nobody said it."""
+"""Marks a note in the place of a message: no one said it."""
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ def tell_back(newest_first: Iterable[Record], newer: Sequence[Record] = ()) -> I
 
 def reaches_back(fresh: Sequence[Record]) -> bool:
     """Return whether records leave out, or bring back, something that was said before them: what
-    was made from the older ones is made anew then."""
+    was made from the older ones is made again then."""
     ids = {record.id for record in fresh}
     return any(
         (type(record) is Undo and record.target not in ids)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 DAY_SECONDS: Final = 86_400.0
 _DAYS_MAX: Final = 36_500
-"""A century: whoever means for ever leaves the number out."""
+"""A century: anyone who means for ever leaves the number out."""
 
 Days = Annotated[float, Meta(ge=1, le=_DAYS_MAX)]
 DaysUnused = Annotated[
@@ -41,7 +41,7 @@ class Retention(RetentionRule, frozen=True, kw_only=True, forbid_unknown_fields=
     """The rule for everybody, and those of some owners in its place."""
 
     owners: dict[str, RetentionRule] = msgspec.field(default_factory=dict)
-    """By the name of the owner; the empty name is for sessions of nobody."""
+    """By the name of the owner; the empty name is for sessions without an owner."""
     trash_days: Days | None = None
     """Days after which what is in the trash is deleted. Without it, nothing is."""
 

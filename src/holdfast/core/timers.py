@@ -33,7 +33,7 @@ JITTER_SECONDS_MAX: Final = 3_600.0
 LATE_SECONDS: Final = 60.0
 """A message that is later than this missed its time."""
 SILENT: Final = "NO_REPLY"
-"""The whole of an answer that nobody is to see."""
+"""The whole of an answer that no one is to see."""
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SHORT: Final = lazy_pattern(r"(\d{1,9})([smhdw])")
 _ISO: Final = lazy_pattern(
@@ -119,7 +119,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.0
     """Seconds by which a message may be later, so that many do not come together."""
     silent: bool = False
-    """The agent may have nothing to say, and then nobody gets an answer."""
+    """The agent may have nothing to say, and then no one gets an answer."""
     channel: str = ""
     about: Json | None = None
     paid_by: str = ""

@@ -1,7 +1,7 @@
 """The context window of a model, as one type from the doors to the log.
 
 A record, a row, a report or a request holds a number of tokens. Everything else passes a `Window`,
-which says where the number is from. What nobody stated is `None` at a door and after it, and means
+which says where the number is from. What no one stated is `None` at a door and after it, and means
 the model's own; every window at once is `ANY_WINDOW`.
 """
 
@@ -56,7 +56,7 @@ class AnyWindow(msgspec.Struct, frozen=True):
 
 
 ANY_WINDOW: Final = AnyWindow()
-"""Every window, for whoever reads a log without a model in mind."""
+"""Every window, for anyone who reads a log without a model in mind."""
 
 WindowFilter = Window | AnyWindow
 """The window whose compactions of a log count."""

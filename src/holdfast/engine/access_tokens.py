@@ -30,7 +30,7 @@ TOKENS_MAX: Final = 1_000
 NAME_CHARS_MAX: Final = 100
 _PREFIX: Final = "holdfast_"
 _TOKEN_BYTES: Final = 32
-"""Random bytes; nobody guesses as many."""
+"""Random bytes; no one guesses as many."""
 _CLOSED: Final = "needed"
 """The lane of a message that stays: once a store had a token, its servers take no request without
 one, also when the last token was revoked."""
@@ -86,7 +86,7 @@ class StoredTokens:
         if len(known) >= TOKENS_MAX:
             raise UsageError(
                 f"there are {len(known):,} tokens already, and no room for another",
-                hint="revoke those that nobody uses",
+                hint="revoke those that no one uses",
             )
         taken = UsageError(
             f"there is a token `{token.name}` already",

@@ -45,8 +45,8 @@ source has. `renamed`: another session has the id, so this one got another. `ref
 last two would be due, and the caller wants neither."""
 
 _PIECE_RECORDS: Final = 250
-"""Records in one append. Whoever opens the session reads the newest append whole, to know that no
-page of it was lost; twice as many gain nothing when writing."""
+"""Records in one append. Anyone who opens the session reads the newest append whole, to know that
+no page of it was lost; twice as many gain nothing when writing."""
 
 _FORK, _OTHER = "fork", "adopted"
 
@@ -138,7 +138,7 @@ class SessionAdopter:
         if owner_of(header.owner) != self._owner:
             return None
         if not stored and header.ts != _start_time(records):
-            return None  # an empty session that somebody made
+            return None  # an empty session that someone made
         return compare(stored, records)
 
     def _create(

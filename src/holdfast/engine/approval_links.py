@@ -96,7 +96,7 @@ def make_link(
 
 
 def find_link(store: SideStores, token: str, now: float) -> ApprovalLink | None:
-    """Return the link of a token; None where nobody signed it with a key that holds."""
+    """Return the link of a token; None where no one signed it with a key that holds."""
     match = _TOKEN.fullmatch(token)
     message = store.queues.message(int(match[1])) if match is not None else None
     if match is None or message is None or message.queue != LINKS:
@@ -119,7 +119,7 @@ def find_link(store: SideStores, token: str, now: float) -> ApprovalLink | None:
 
 
 def spend_link(store: SideStores, link: ApprovalLink) -> None:
-    """Note that a link was used; nobody can use it again."""
+    """Note that a link was used; no one can use it again."""
     store.queues.drop(link.message.id, _USED)
 
 

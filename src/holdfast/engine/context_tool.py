@@ -105,7 +105,7 @@ def context_declaration() -> Tool:
 
 def former_tool(tool: ToolFunction) -> ToolFunction:
     """`output_read`, the name and shape of the tool in sessions of version 0.1: their previews
-    name it, so a call of it is answered, and it is declared to nobody."""
+    name it, so a call of it is answered, and it is declared to no one."""
 
     def output_read(
         ref: str,

@@ -266,7 +266,7 @@ def _erase_session(
 
 
 def _scopes(store: SessionStore, plan: ErasableSession, owner: OwnerFilter) -> list[Notes]:
-    """The notes that these logs may have written to; of any owner, also those of nobody."""
+    """The notes that these logs may have written to; of any owner, also those without an owner."""
     owners = {*plan.owners, *([NO_OWNER] if owner == ANY_OWNER else [])}
     return [store.notes(plan.key.agent, each) for each in sorted(owners, key=owner_text)]
 

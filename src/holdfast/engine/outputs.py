@@ -1,7 +1,7 @@
 """Reading back what was moved out of the log: by ref, in part, with secrets masked.
 
 A ref is looked up in the session's own log, in the places where refs stand and nowhere else; what
-it names is opened by its hash alone. So nobody can name a path, or what another session holds, or
+it names is opened by its hash alone. So no one can name a path, or what another session holds, or
 what a text merely mentions. The payload is verified before a character of it is delivered.
 """
 

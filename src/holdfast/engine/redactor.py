@@ -1,8 +1,8 @@
 """The redactor that everything uses: registered values, our own shapes, and a library's rules.
 
-Kingfisher (the extra `secrets`) knows some 500 kinds of credentials. Whoever installs it wants it
-used, so installed means used; it is loaded when the first text is looked at. If it cannot be, our
-own shapes still work. What it costs and finds: docs/secrets.md.
+Kingfisher (the extra `secrets`) knows some 500 kinds of credentials. Anyone who installs it wants
+it used, so installed means used; it is loaded when the first text is looked at. If it cannot be,
+our own shapes still work. What it costs and finds: docs/secrets.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Moves sessions that a rule lets go to the trash, from which they can be taken back.
 
 A session whose turn runs stays, and so does one that has a message or a timer ahead, or was used
-since it was listed. One whose header is damaged stays too: nobody knows whose it is.
+since it was listed. One whose header is damaged stays too: its owner is unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timers of sessions: kept in a queue of the store, sent by whoever runs a gateway over it.
+"""Timers of sessions: kept in a queue of the store, sent by anyone who runs a gateway over it.
 
 Each time of a timer is a message of the queue with a key of its own, and so is what it sends. So
 nothing is claimed: whatever two processes or a crash do twice is done once.
@@ -421,7 +421,7 @@ class _DueTimes:
     def _note(self, message: QueuedMessage, clocks: Clocks) -> None:
         try:
             at, is_up = due = due_at(_read(message), clocks)
-        except HoldfastError:  # a zone that is not known here: whoever sends it says so
+        except HoldfastError:  # a zone that is not known here: the sender says so
             at, is_up = due = -math.inf, True
         if self._known.get(message.id) != due:
             self._known[message.id] = due

@@ -1,6 +1,6 @@
 """Whatever a tool returns or raises, as the outcome of its call.
 
-A tool is somebody's code: it may return numbers without end, lists that contain themselves, or
+A tool is someone's code: it may return numbers without end, lists that contain themselves, or
 objects that cannot even be shown. None of that costs the turn.
 """
 

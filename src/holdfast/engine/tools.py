@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _DOCSTRING_CHARS: Final = 20_000
-"""A longer docstring is no description of a tool."""
+"""A longer docstring is not a description of a tool."""
 _BLANK_LINES: Final = lazy_pattern(r"\n{3,}")
 _REASON_CHARS: Final = 500
 """Of the reason why a call needs approval: a sentence or two for a person."""
@@ -56,9 +56,9 @@ class ToolRules(msgspec.Struct, frozen=True):
 
     approval: Approval = None
     """True where a person has to approve each call, or a function of the arguments that says why;
-    None where nobody has to."""
+    None where no one has to."""
     approvers: tuple[str, ...] = ()
-    """The names of those who may decide; empty for whoever may use the session."""
+    """The names of those who may decide; empty for anyone who may use the session."""
     expires: float | None = None
     """The seconds in which a call may be approved; None for no limit."""
     retry: Retry = "never"
@@ -79,7 +79,7 @@ def tool(
 
     With `approval=True` a person has to approve each call before it runs. A function gets the
     arguments by name and says whether a person has to, and with a text, why. What it raises counts
-    as a yes. Where `approvers` are named, one of them has to decide. A call that nobody approves
+    as a yes. Where `approvers` are named, one of them has to decide. A call that no one approves
     within `expires` seconds is not run.
 
     With `retry="safe"`, a call whose process died is run again, with the same `CallKey`. By default
@@ -203,7 +203,7 @@ class Toolbox:
         )
 
     def judge(self, call: ToolCall) -> ApprovalNeed | None:
-        """Return why a person has to approve a call; None where nobody has to, as for one that
+        """Return why a person has to approve a call; None where no one has to, as for one that
         cannot be run."""
         found = self.prepare(call)
         if isinstance(found, Outcome):
@@ -253,7 +253,7 @@ class Toolbox:
 
 
 def _check_are_run(rules: Sequence[ApprovalRule], declared: Collection[str]) -> None:
-    """Raise where a rule names a tool that the caller runs: of its calls nobody is asked here."""
+    """Raise where a rule names a tool that the caller runs: of its calls no one is asked here."""
     for rule in rules:
         for name in declared:
             if name in rule.tools:

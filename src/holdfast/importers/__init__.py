@@ -64,7 +64,7 @@ FORMATS: Final[dict[str, Importer]] = {importer.name: importer for importer in _
 def detect_format(
     data: bytes, name: str = "", *, formats: Mapping[str, Importer] = FORMATS
 ) -> str | None:
-    """The format of a file's bytes, packed or not; none where it is no transcript we know.
+    """The format of a file's bytes, packed or not; none where it is not a transcript we know.
 
     `formats` are those to choose from, in the order to ask in: ours, or ours and your own.
     """
@@ -78,7 +78,7 @@ def read_transcript(
     format: str | None = None,  # noqa: A002
     formats: Mapping[str, Importer] = FORMATS,
 ) -> list[Imported]:
-    """The sessions in a file. Raises `UsageError` where it is no transcript."""
+    """The sessions in a file. Raises `UsageError` where it is not a transcript."""
     return read_source(Source(data, name), format, formats)
 
 

@@ -65,7 +65,7 @@ class DiskUse(msgspec.Struct, frozen=True):
 
 
 class StorePlace(ABC):
-    """The place of a store. It answers for whoever would ask which kind of store it is."""
+    """The place of a store. It answers for anyone who would ask which kind of store it is."""
 
     @abstractmethod
     def describe(self, key: SessionKey | None = None) -> str:
@@ -320,7 +320,7 @@ class SessionEraser(ABC):
     def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
         """Take a session and the removed ones of its key out of every listing, for good.
 
-        They cannot be opened, read or restored any more. Running it again is no error.
+        They cannot be opened, read or restored any more. Running it again is not an error.
         """
 
     @abstractmethod

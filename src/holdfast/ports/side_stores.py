@@ -337,7 +337,7 @@ class SearchIndex(Protocol):
     """Passages by the terms in them. Safe for threads, and for many processes.
 
     Methods raise `StoreUnavailable` where the index does not work. The next call then has another
-    one, which may be empty: whoever searches brings it up to date again.
+    one, which may be empty: anyone who searches brings it up to date again.
     """
 
     @property
@@ -655,7 +655,7 @@ class Leases(Protocol):
 
     def renew(self, key: SessionKey, token: int, seconds: float) -> None:
         """Keep the lease for so many seconds from now. Raises `LeaseLost` where a newer token
-        exists; a lease that ran out and that nobody took is renewed."""
+        exists; a lease that ran out and that no one took is renewed."""
 
     def release(self, key: SessionKey, token: int) -> None:
         """End the lease. An older token changes nothing."""

@@ -138,7 +138,7 @@ class Threaded:
 
 
 class _Left(Exception):
-    """Nobody waits for the reply any more."""
+    """No one waits for the reply any more."""
 
 
 def as_async(model: Model) -> Threaded:

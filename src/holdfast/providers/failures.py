@@ -1,7 +1,7 @@
 """The symptoms of whatever a model call ended with: an exception, an event, a body, a text.
 
 Nothing here imports an SDK: exceptions are known by what they carry, so those of `anthropic`,
-`openai`, `httpx2`, `botocore`, `litellm` and of clients nobody has heard of are read alike.
+`openai`, `httpx2`, `botocore`, `litellm` and of clients no one has heard of are read alike.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _reset(headers: Mapping[str, str], kind: str) -> float | None:
-    """When a limit that has run out starts anew."""
+    """When a limit that has run out starts again."""
     for prefix, order in (("x-ratelimit", "{}-{}-{}"), ("anthropic-ratelimit", "{0}-{2}-{1}")):
         left = headers.get(order.format(prefix, "remaining", kind))
         when = headers.get(order.format(prefix, "reset", kind))

@@ -59,7 +59,7 @@ class LocalModel:
     """A GGUF file as a model. The first call loads it; `close` lets go of it."""
 
     floor: Final = 4_096
-    """Whoever runs weights of their own knows that the window is small."""
+    """Anyone who runs weights of their own knows that the window is small."""
 
     def __init__(
         self, name: str = "smollm2", *, window: GivenWindow = None, threads: int = 1
@@ -234,7 +234,7 @@ def _server(path: str, context: int, threads: int) -> Any:
     params.use_jinja = True
     params.warmup = False
     params.verbosity = -1
-    # It listens on 127.0.0.1 as well, whether one wants that or not: nobody else gets in.
+    # It listens on 127.0.0.1 as well, whether one wants that or not: no one else gets in.
     params.api_keys = [secrets.token_hex(16)]
     try:
         return library.Server(params)

@@ -91,7 +91,7 @@ def read_reply(
     """The reply in whatever a client returned for a request of the target's dialect.
 
     Takes an SDK's object, its JSON as dict or text, or an iterable of stream events, which are
-    given to `on_delta` as they come and closed at the end. A text that is no JSON is the answer,
+    given to `on_delta` as they come and closed at the end. A text that is not JSON is the answer,
     unless it is known to be from a server (`takes_words`): there it is a gateway's page.
     """
     if isinstance(raw, Reply):

@@ -1,7 +1,7 @@
 """The counter for a model: its own vocabulary where that is known, the nearest one where not.
 
 The vocabularies come with the optional package splintr-rs (`pip install 'holdfast[tokens]'`);
-they are compiled in, so nothing is ever fetched. Without it, and for speed nobody needs to do
+they are compiled in, so nothing is ever fetched. Without it, and for speed no one needs to do
 without it, the estimate of holdfast.core.tokens.counting stands in.
 """
 

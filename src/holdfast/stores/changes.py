@@ -98,7 +98,7 @@ class Changes:
     def _look(self) -> ChangesSeen:
         numbers = self._open()
         if os.stat(self._path).st_ino != os.fstat(self._fd).st_ino:
-            self._close()  # somebody deleted it: begin another
+            self._close()  # someone deleted it: begin another
             numbers = self._open()
         numbers[:_NUMBER_BYTES] = os.urandom(_NUMBER_BYTES)
         status = os.fstat(self._fd)
@@ -106,7 +106,7 @@ class Changes:
         return ChangesSeen(_boot(), status.st_ino, epoch, status.st_size)
 
     def between(self, before: ChangesSeen, now: ChangesSeen) -> set[SessionKey] | None:
-        """Return the sessions that were marked between two looks; None where nobody knows."""
+        """Return the sessions that were marked between two looks; None where no one knows."""
         if (before.boot, before.inode, before.epoch) != (now.boot, now.inode, now.epoch):
             return None
         if before.offset > now.offset:
@@ -128,7 +128,7 @@ class Changes:
             os.ftruncate(self._fd, _HEADER_BYTES)
 
     def forget(self, keys: Collection[SessionKey]) -> None:
-        """Overwrite the names of sessions in the list where they stand: whoever is reading or
+        """Overwrite the names of sessions in the list where they stand: anyone who is reading or
         adding to it meanwhile finds everything else."""
         with suppress(OSError, ValueError, PathRejected), self._exclusive():
             self._open()
@@ -152,7 +152,7 @@ class Changes:
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         """Keep other threads from closing the file meanwhile."""
-        if self._pid != os.getpid():  # a forked child: nobody is there to release its lock
+        if self._pid != os.getpid():  # a forked child: no one is there to release its lock
             self._pid, self._mutex = os.getpid(), threading.RLock()
         with self._mutex:
             yield
@@ -185,7 +185,7 @@ class Changes:
 
 
 def _begin(fd: int) -> None:
-    """Write the two numbers, once, whoever else is opening the file."""
+    """Write the two numbers, once, no matter who else is opening the file."""
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:
         if os.fstat(fd).st_size < _HEADER_BYTES:

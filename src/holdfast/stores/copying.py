@@ -156,7 +156,7 @@ class LogPieces:
 
 
 def _may_open(line: bytes) -> bool:
-    """Return False for most lines: they are no part of an append of several, and hide none."""
+    """Return False for most lines: they are not part of an append of several, and hide none."""
     return b'more"' in line or b"\0" in line or b"\\u" in line
 
 

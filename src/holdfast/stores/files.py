@@ -174,7 +174,7 @@ def open_child(parent: int, name: str, *, create: bool = False) -> int:
 
 
 def open_file(folder: int, name: str, flags: int, *, keep_links: bool = False) -> int:
-    """Return a descriptor of a regular file that nobody else can change.
+    """Return a descriptor of a regular file that no one else can change.
 
     A backup by hard links (`cp -al`, rsnapshot) gives a file a second name. To write to such a file
     would change the backup: it gets a copy of its own first, unless `keep_links` says that the
@@ -218,7 +218,7 @@ def has_name(folder: int, name: str, fd: int) -> bool:
 def copy_own(folder: int, name: str, fd: int, disk: Disk) -> None:
     """Replace a file that has several names by a copy with one; the other names stay as they are.
 
-    Nobody may write to it meanwhile.
+    No one may write to it meanwhile.
     """
     links = os.fstat(fd).st_nlink
     source = os.open(name, os.O_RDONLY | _FILE_FLAGS, dir_fd=folder)

@@ -129,7 +129,7 @@ class _QueueFile:
         self._boot = boot or this_boot()
 
     def _is_there(self) -> bool:
-        """Return False where nobody ever used the queues; they are made by their first use."""
+        """Return False where no one ever used the queues; they are made by their first use."""
         return self._path is None or os.path.lexists(self._path)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class SeedLabels:
         self._known: dict[str, tuple[_Stamp, dict[str, str]]] = {}
 
     def of(self, agent: str) -> dict[str, str]:
-        """Return the labels of an agent's sessions by their ids; read anew where they changed."""
+        """Return the labels of an agent's sessions by their ids; read again where they changed."""
         fd = -1
         with suppress(OSError, PathRejected):
             folder = open_folder(self._root, ("agents", agent))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
 
 Audience = Literal["guest", "owner", "operator"]
-"""Who types, from the least trusted: a guest of the service, the owner of the sessions, or whoever
-runs the program. Each may run the commands of those before it."""
+"""Who types, from the least trusted: a guest of the service, the owner of the sessions, or anyone
+who runs the program. Each may run the commands of those before it."""
 Surface = Literal["terminal", "messenger", "api"]
 """The kind of chat, which decides what commands make sense."""
 

@@ -1,7 +1,7 @@
 """An HTTP server that says when it listens, and answers whatever it cannot read in problem details.
 
-uvicorn refuses what is no request in plain text, and waits for the rest of a request's head for as
-long as its client likes. Here both are bounded, and the answer says what to do.
+uvicorn refuses what is not a request in plain text, and waits for the rest of a request's head for
+as long as its client likes. Here both are bounded, and the answer says what to do.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def unix_socket(path: str, mode: int) -> Iterator[socket.socket]:
     if os.path.lexists(path):
         _remove_left_socket(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    umask = os.umask(0o777 & ~mode)  # nobody else connects before its mode is set
+    umask = os.umask(0o777 & ~mode)  # no one else connects before its mode is set
     try:
         listening.bind(path)
     except OSError as error:

@@ -118,7 +118,7 @@ class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     agent: str = "main"
     """The agent whose sessions the chats are."""
     allow: tuple[int, ...] = ()
-    """Ids of people and groups whose messages are answered. Nobody's, where it is empty."""
+    """Ids of people and groups whose messages are answered. No one's, where it is empty."""
     approvers: dict[str, str] = {}
     """Names of the people who may decide about calls in the chats of the bot, by id."""
     dm_scope: DmScope = "per-channel-peer"

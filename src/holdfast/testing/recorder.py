@@ -5,7 +5,7 @@
 A script (TOML) says what the user says, which tools the agent calls and what it answers. What the
 tools return is what they really returned: files of the project are read, commands are run, files
 are written in a scratch folder. The result is a session log without ids and times, gzipped, that
-begins with a `checkpoint` record for the system prompt and the facts somebody may check later.
+begins with a `checkpoint` record for the system prompt and the facts someone may check later.
 
 Nothing of the machine gets into it: the project is `/project`, the scratch folder `/scratch`, and a
 recording that still names the home folder, the host or another folder of the machine is refused.
@@ -296,7 +296,8 @@ def _call_id(number: int) -> str:
 
 
 def _in_order(said: Sequence[Record]) -> Iterator[Record]:
-    """Results of tools that ran side by side in the order of their calls, whoever was first."""
+    """Results of tools that ran side by side in the order of their calls, no matter who was
+    first."""
     waiting: list[ToolResult] = []
     for record in said:
         if isinstance(record, ToolResult):
@@ -376,7 +377,7 @@ def machine_names(text: str) -> list[str]:
 
 
 _COMMON_USERS: Final = frozenset({"root", "user", "runner", "ubuntu", "app"})
-"""Names that are ordinary words give nobody away, and stand in every text."""
+"""Names that are ordinary words give no one away, and stand in every text."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

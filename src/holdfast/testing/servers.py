@@ -331,7 +331,7 @@ def _find_weed() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody uses, and that no outgoing connection will be given."""
+    """Return ports of 127.0.0.1 that no one uses, and that no outgoing connection will be given."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         with socket.socket() as opened, suppress(OSError):

@@ -42,7 +42,7 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class Killed(BaseException):
-    """The process is dead. No flow sees this: it is raised to whoever drives the simulation."""
+    """The process is dead. No flow sees this: it is raised to the one who drives the simulation."""
 
     def __init__(self, kill: Kill, effect: Effect) -> None:
         super().__init__(f"killed {kill.when} effect {kill.effect}, {type(effect).__name__}")
@@ -51,7 +51,7 @@ class Killed(BaseException):
 
 
 class SimulatedClock:
-    """Time that passes only when somebody says so, and a little with every look at it."""
+    """Time that passes only when someone says so, and a little with every look at it."""
 
     def __init__(self, now: float = FIRST_MOMENT, tick_seconds: float = 0.001) -> None:
         self.now = now

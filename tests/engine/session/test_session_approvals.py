@@ -270,7 +270,7 @@ def test_nobody_approves_in_time(bench: Bench) -> None:
     assert bench.do(session.calls.waiting()) == []
     assert bench.do(session.resume()).text == "too late"
     assert shop.asked == []
-    assert "nobody approved this call in time" in str(model.requests[-1])
+    assert "no one approved this call in time" in str(model.requests[-1])
     check_prefixes(model)
 
 

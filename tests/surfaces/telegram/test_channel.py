@@ -204,7 +204,7 @@ COMMANDS = {
     "checkpoint": "",
     "memory": "",
     "remind": "Usage: /remind",
-    "timers": "No timers ahead",
+    "timers": "No timers are set",
     "reschedule": "Usage: /reschedule",
     "unremind": "Usage: /unremind",
     "continue": "Nothing to continue",

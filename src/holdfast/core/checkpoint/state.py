@@ -3,7 +3,7 @@
 A state is read from the log by code (`core.checkpoint.capture`), may be added to by a model and set
 by the application, is stored whole in a `checkpoint` record, and is shown within any cap
 (`core.checkpoint.render`). The field names are those that other tools' checkpoints have, so that
-theirs can be read as ours; fields that nobody here knows are kept.
+theirs can be read as ours; unknown fields are kept.
 """
 
 from __future__ import annotations

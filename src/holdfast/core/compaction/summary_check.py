@@ -493,7 +493,7 @@ def read_entries(unit: ContextUnit) -> Iterator[tuple[MessageEntry, ...]]:
 
 
 def piece_text(piece: Piece) -> str:
-    """A piece as text; a note in place of one that is no text."""
+    """A piece as text; a note in place of one that is not text."""
     match piece:
         case Text(text):
             return text

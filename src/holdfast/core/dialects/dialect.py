@@ -53,7 +53,7 @@ class Dialect:
     message_writer: Callable[[Prompt, Target], MessageWriter]
     """Writes the messages of a prompt, or of any with the same head and longer conversation."""
     without_reasoning: Callable[[Json], Json | None]
-    """An item without reasoning, which is no part of the prefix that reasoning is bound to; None
+    """An item without reasoning, which is not part of the prefix that reasoning is bound to; None
     where nothing else is in it."""
     rules: tuple[ProviderRule, ...]
     """Everything that `validate` looks at."""

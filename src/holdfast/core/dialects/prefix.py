@@ -115,7 +115,7 @@ def prefixes_later(
     target: Target,
     written: WrittenMessages | None = None,
 ) -> Callable[[], Prefixes]:
-    """Return what makes the digests of a request, once: nobody asks for those of a plan that is not
+    """Return what makes the digests of a request, once: no one asks for those of a plan that is not
     sent."""
     return functools.cache(lambda: prefixes_of(messages, system, tools, target, written))
 

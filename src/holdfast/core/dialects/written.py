@@ -27,12 +27,12 @@ class WrittenMessages:
         self._writer: MessageWriter | None = None
         self.messages: tuple[Message, ...] = ()
         self.items: list[list[Json]] = []
-        """The items of each message. Nobody changes them."""
+        """The items of each message. No one changes them."""
         self.digests: list[str] = []
         """Those that `prefixes_of` has made of the items."""
 
     def go_on(self, prompt: Prompt, target: Target) -> list[list[Json]]:
-        """Return the items of each message of a prompt. Nobody changes them."""
+        """Return the items of each message of a prompt. No one changes them."""
         head = target, msgspec.structs.replace(prompt, messages=(), stable=())
         known = self.messages
         if head != self._head or prompt.messages[: len(known)] != known:

@@ -121,7 +121,7 @@ _ADDRESS: Final = (
     r"|(?:[\w-]{1,63}\.){1,4}(?:com|org|net|io|dev|ai|app|edu|gov|co)(?::\d{1,5})?/[^\s\"'`<>()\[\]{}]*+"
     r")"
 )
-"""An address of the web, with or without its scheme: its path is no file."""
+"""An address of the web, with or without its scheme: its path is not a file."""
 _WEB: Final = lazy_pattern(_ADDRESS)
 _FACT: Final = lazy_pattern(
     rf"{_ADDRESS}"

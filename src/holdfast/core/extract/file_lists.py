@@ -64,7 +64,7 @@ def file_lines(files: FileList) -> list[str]:
 def common_folder(paths: Sequence[str]) -> str:
     """The folder that saves most where it is written once; empty if none does.
 
-    Where a path is relative already, nobody knows to which folder.
+    Where a path is relative already, no one knows to which folder.
     """
     newest = paths[-_NEWEST:]
     if not all(path.startswith("/") and path.isprintable() for path in paths):

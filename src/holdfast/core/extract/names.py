@@ -43,7 +43,7 @@ _ESCAPED: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 _DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
 """A path of Windows, whose folders may begin with the same letters."""
 _EDGES: Final = "()\"',;:\\"
-"""Around a quoted name they are no part of it; in printed JSON a backslash is before each mark."""
+"""Around a quoted name they are not part of it; in printed JSON a backslash is before each mark."""
 _WORD_CHARS: Final = 120
 """Longer pieces are not kept with their names."""
 _PUNCTUATION: Final = "()[]{}<>\"'`,;:!?*=|&"

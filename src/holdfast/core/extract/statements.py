@@ -49,7 +49,7 @@ def sentences(text: str, is_wanted: Callable[[str], bool] = _is_any) -> list[str
 
 
 def raw_sentences(text: str) -> list[str]:
-    """The same, before anybody has looked for credentials in them (`names_secret`)."""
+    """The same, before anyone has looked for credentials in them (`names_secret`)."""
     return list((_read_text_again if len(text) <= _TEXT_CHARS else _read_text)(text))
 
 

@@ -88,7 +88,7 @@ _PATCH_BEGINS: Final = lazy_pattern(
 _QUOTED_TEXT: Final = frozenset(
     ("content", "contents", "text", "string", "str", "source", "message", "prompt", "description")
 )
-"""A patch in there is what somebody writes about, not what is applied."""
+"""A patch in there is what someone writes about, not what is applied."""
 
 
 class Touch(msgspec.Struct, frozen=True, gc=False):

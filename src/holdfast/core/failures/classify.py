@@ -2,7 +2,7 @@
 
 `classify` names a failure from its symptoms: status, code, type and text of an exception, a stream
 event or a finish reason. It never sees what a user, a model or a tool said. What no rule knows is
-never an overflow, so nothing is ever summarised away because of an error nobody understood.
+never an overflow, so nothing is ever summarised away because of an error no one understood.
 """
 
 from __future__ import annotations

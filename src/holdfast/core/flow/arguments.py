@@ -28,7 +28,7 @@ def check_argument(name: str, value: Any, kinds: Any, wanted: str) -> None:
 
 
 def check_text(name: str, value: Any) -> None:
-    """Raise `UsageError` where an argument is no text."""
+    """Raise `UsageError` where an argument is not text."""
     check_argument(name, value, str, "a text")
 
 

@@ -145,7 +145,7 @@ class ApprovalAsked(msgspec.Struct, frozen=True):
     reason: str
     """Why it needs approval."""
     until: float | None
-    """The time after which nobody may approve it."""
+    """The time after which no one may approve it."""
 
 
 class ToolFinished(msgspec.Struct, frozen=True):
@@ -218,7 +218,7 @@ class ScalingFailed(msgspec.Struct, frozen=True):
 
 
 class SecretFound(msgspec.Struct, frozen=True):
-    """A stored record holds what looks like a credential that nobody registered. Emitted once per
+    """A stored record holds what looks like an unregistered credential. Emitted once per
     kind and session object; it has no part of the value beyond what all of the kind begin with."""
 
     record: str

@@ -110,7 +110,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=ANY_OWNER)
-"""Whoever has the files in hand, such as a person at the command line."""
+"""Anyone who has the files in hand, such as a person at the command line."""
 
 
 class Subject(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 Each reply of such a backend names the backend's session in its record. The next turn resumes that
 session, or starts another one and says why: a backend that was given another history, account,
-model or system prompt would answer for somebody else.
+model or system prompt would answer for another.
 """
 
 from __future__ import annotations

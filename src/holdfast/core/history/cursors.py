@@ -1,6 +1,6 @@
 """Cursors: the session and the record before which the next older page ends.
 
-A cursor gives no right to anything: each call is authorised anew, and a record that is not on the
+A cursor gives no right to anything: each call is authorised again, and a record that is not on the
 session's path is refused. Its checksum tells a caller that invents one what is wrong with it.
 """
 

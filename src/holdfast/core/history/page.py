@@ -156,7 +156,7 @@ class Page(msgspec.Struct, frozen=True):
     """Which of them is the message that must be there."""
     words: tuple[str, ...] = ()
     passed_over: int = 0
-    """Messages that were asked for and that cannot fit, so that nobody looked at them."""
+    """Messages that were asked for and that cannot fit, so that no one looked at them."""
     is_short: bool = False
     """True if older ones are among those."""
     older: str | None = None

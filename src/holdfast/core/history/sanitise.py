@@ -74,7 +74,7 @@ _STRUCTURAL: Final = _UNSAID | {
     *("content", "text", "thinking", "input", "name", "toolName", "isError", "provider", "model"),
     *("stopReason", "bytes", "source", "is_error"),
 }
-"""Fields whose values, and whose names, nobody has said: a search does not look at them."""
+"""Fields whose values, and whose names, no one has said: a search does not look at them."""
 
 _TEXTS_MAX: Final = 10_000
 _TEXT_CHARS: Final = 1_000_000

@@ -1,6 +1,6 @@
 """JSON values made smaller: texts, lists and objects keep both ends and say what is missing.
 
-Very large ones are shortened twice: once before anybody looks at them, so that one message cannot
+Very large ones are shortened twice: once before anyone looks at them, so that one message cannot
 take a minute to redact, and once to what is shown. The first leaves a gap; the second counts it
 and stays away from its edges, where a secret may have been cut in two.
 """
@@ -32,7 +32,7 @@ _REST: Final = "…"
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Stands for items of a list, or fields of an object, that nobody looked at."""
+    """Stands for items of a list, or fields of an object, that no one looked at."""
 
     count: int
 

@@ -21,7 +21,7 @@ _DAYS_MAX: Final = 3_660
 
 
 class Calendar(NamedTuple):
-    """The days of whoever reads the bill."""
+    """The days of anyone who reads the bill."""
 
     day_of: Callable[[float], int]
     """The number of the day of a moment."""
@@ -70,7 +70,7 @@ class Bill(msgspec.Struct, frozen=True):
     calls: int
     """All calls."""
     compactions: int
-    """Compactions, by whoever made them."""
+    """Compactions, by their maker."""
     cost: float
     """Dollars for the calls whose price is known."""
     unknown: int
@@ -80,7 +80,7 @@ class Bill(msgspec.Struct, frozen=True):
     by_day: tuple[BillLine, ...]
     """Every day from the first to the last, those without a call, too."""
     by_model: tuple[BillLine, ...]
-    """The dearest first, as in what follows; calls without a usage are in none."""
+    """The most expensive first, as in what follows; calls without a usage are in none."""
     by_project: tuple[BillLine, ...]
     by_agent: tuple[BillLine, ...]
     by_owner: tuple[BillLine, ...]
@@ -89,7 +89,7 @@ class Bill(msgspec.Struct, frozen=True):
     breaks_cost: float | None
     """Dollars for them, beyond reading the cache; None where no price is known."""
     habits: tuple[Habit, ...]
-    """The dearest of all conversations."""
+    """The most expensive of all conversations."""
 
     @property
     def cost_without_day(self) -> float:

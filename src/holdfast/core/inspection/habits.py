@@ -137,7 +137,7 @@ def find_habits(
     breaks: Sequence[CacheBreak],
     static: int,
 ) -> tuple[Habit, ...]:
-    """Return the habits of a conversation, the dearest first. `static` are the tokens of the
+    """Return the habits of a conversation, the most expensive first. `static` are the tokens of the
     system prompt and the tools."""
     carried = _Carried(calls, cuts)
     wasted = [each for each in _find_wasted(results, calls, carried) if each.tokens]
@@ -150,7 +150,7 @@ def find_habits(
 
 
 def add_habits(habits: Iterable[Habit], most: int = HABITS_MAX) -> tuple[Habit, ...]:
-    """Add up the same habits, of one conversation or of many: the dearest first."""
+    """Add up the same habits, of one conversation or of many: the most expensive first."""
     sums: dict[tuple[str, str], Habit] = {}
     for each in habits:
         key = (each.kind, each.name)
@@ -212,7 +212,7 @@ def _find_made_again(results: Sequence[CarriedResult]) -> dict[int, int]:
 
 def _find_used(results: Sequence[CarriedResult], calls: Sequence[BilledCall]) -> set[int]:
     """Return the results of which a name comes up again, and those that brought no new name:
-    nobody can say of them."""
+    no one can say of them."""
     last_said: dict[str, int] = {}
     for place, call in enumerate(calls):
         last_said.update(dict.fromkeys(identifiers(call.said), place))
@@ -250,7 +250,7 @@ class _Carried:
     def make_habit(self, kind: HabitKind, name: str, result: CarriedResult, first: int) -> Habit:
         """Return a result in every call from the `first` to the cut that takes it."""
         at = bisect.bisect_right(self._cuts, result.place)
-        last = len(self._billed) - 1  # a cut may have come after calls that nobody sees
+        last = len(self._billed) - 1  # a cut may have come after calls that no one sees
         end = min(last, self._cuts[at]) if at < len(self._cuts) else last
         first = min(first, end)
         cost = result.tokens * (self._dollars[end] - self._dollars[first])

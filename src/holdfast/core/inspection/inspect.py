@@ -145,7 +145,7 @@ class Inspection(msgspec.Struct, frozen=True):
     breaks: tuple[CacheBreak, ...] = ()
     """Calls that paid again for a prefix which had been in the cache."""
     habits: tuple[Habit, ...] = ()
-    """The things that were paid for and could have been spared, the dearest first."""
+    """The things that were paid for and could have been spared, the most expensive first."""
 
     @property
     def doubled_tokens(self) -> int:

@@ -52,9 +52,9 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
 
 
 CallKey = NewType("CallKey", str)
-"""The key of one tool call, the same however often the call is tried: give it to whoever carries
-the effect out, as its idempotency key. A parameter of a tool that is annotated with it gets the key
-of the call; the model does not see that parameter."""
+"""The key of one tool call, the same however often the call is tried: give it to the one who
+carries the effect out, as its idempotency key. A parameter of a tool that is annotated with it
+gets the key of the call; the model does not see that parameter."""
 
 
 def call_key(key: str, reply: str, place: int) -> CallKey:

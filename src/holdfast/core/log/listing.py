@@ -32,7 +32,7 @@ class Facts(msgspec.Struct):
     reason: str | None = None
     owner: str | None = None
     """As a row of an index holds it: the text of the header that the log begins with, and so known
-    to whoever opens it, not counted here. None where the beginning is damaged."""
+    to the one who opens it, not counted here. None where the beginning is damaged."""
 
     def add(self, position: int, item: Stands) -> None:
         """Count the next record."""

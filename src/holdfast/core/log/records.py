@@ -179,7 +179,7 @@ class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
     """True where the result was not known yet: this stands in its place, and it may follow."""
     key: str | None = None
     """The key of the call, in a result that came after a request had gone out without it. It is
-    told as news and takes nobody's place."""
+    told as news and takes no one's place."""
 
 
 class ToolUse(_Record, frozen=True, tag="tool_use", kw_only=True):
@@ -285,7 +285,7 @@ class CallState(_Record, frozen=True, tag="call", kw_only=True):
     key: str
     """The key of the call, unique in its session."""
     state: str
-    """`parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: nobody
+    """`parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: no one
     did in time. `withdrawn`: the session went on elsewhere. `started`: it was run, and its outcome
     is unknown until a result follows. `allowed`: from here on the tool needs no approval for the
     same reason."""
@@ -303,9 +303,9 @@ class CallState(_Record, frozen=True, tag="call", kw_only=True):
     by: str = ""
     """Who decided."""
     until: float | None = None
-    """The time after which nobody may decide, in seconds since 1970."""
+    """The time after which no one may decide, in seconds since 1970."""
     approvers: list[str] = []
-    """The names of those who may decide; empty for whoever may use the session."""
+    """The names of those who may decide; empty for anyone who may use the session."""
     is_told: bool = False
     """True where a request had gone out with something else in the place of its result."""
 
@@ -394,7 +394,7 @@ class Mode(_Record, frozen=True, tag="mode", kw_only=True):
     mode: Literal["continue", "fresh"]
     """`continue` keeps one log, `fresh` starts a session for each turn."""
     continued_in: str | None = None
-    """The session that goes on from here, for whoever opens this one by its name."""
+    """The session that goes on from here, for anyone who opens this one by its name."""
 
 
 class Unknown(_Record, frozen=True, tag="", kw_only=True):
@@ -557,7 +557,7 @@ def _decode_with_original(line: bytes, place: int) -> Record | Flaw:
         return _decode_carefully(line)  # it is not the last field, or there are others
     if has_odd_names(record) or line[-1:] != b"}":
         return _decode_carefully(line)
-    msgspec.structs.force_setattr(record, "extra", {ORIGINAL_FIELD: kept})  # nobody has it yet
+    msgspec.structs.force_setattr(record, "extra", {ORIGINAL_FIELD: kept})  # no one has it yet
     return record
 
 
@@ -586,7 +586,7 @@ def from_json(value: object) -> Record | Flaw:
     if not isinstance(kind, str) or not kind:
         return Flaw("shape", "no `type`")
     if "ts" in value and value["ts"] is None:
-        # How JSON spells a time that is no number; to refuse it would lose the record.
+        # How JSON spells a time that is not a number; to refuse it would lose the record.
         value = {name: item for name, item in value.items() if name != "ts"}
     known = _TYPED.get(kind)
     try:

@@ -2,7 +2,7 @@
 
 A result has the ref of its text in `output_ref` and that of its details in `details.output_ref`; a
 block has those of its binary in `output_refs`, each by the dotted path of the leaf it fills.
-Whoever hands something in cannot give refs: they are taken away before it is stored.
+Anyone who hands something in cannot give refs: they are taken away before it is stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IN_DETAILS: Final = "output_ref"
 ORIGINAL: Final = "original"
 """The path, among the refs of a picture, of what it was scaled down from; it fills no leaf."""
 AS_TEXT: Final = "base64"
-"""The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
+"""The kind of a payload that is base64 as no one would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
 """Outputs that a compaction names."""
 _MARKS: Final = bytes(b"0"[0] if byte in b"0123456789abcdef" else b" "[0] for byte in range(256))

@@ -24,7 +24,7 @@ LOSSES: Final = frozenset(("nul", "oversize"))
 """Flaws that may stand for any number of lines."""
 
 _UNKNOWN: Final = -1
-"""No count: lines are lacking, and nobody can tell how many."""
+"""No count: lines are lacking, and no one can tell how many."""
 
 
 class Stands(Protocol):

@@ -4,7 +4,7 @@ What code adds is one bullet a line, with where it came from in a comment behind
 
     - Releases go out on Tuesdays. <!-- hf: 2026-11-16T03:20:00+01:00 main/work 19c0a1 -->
 
-The comment is no part of the note. What people write needs none: every bullet and every paragraph
+The comment is not part of the note. What people write needs none: every bullet and every paragraph
 is a note as well. Nothing here changes a line that is in a file already.
 """
 
@@ -257,7 +257,7 @@ class _Reader:
 
     def _line(self, number: int, line: str) -> Iterator[NoteEntry]:
         if SIGN in line and _BULLET.match(line) and _PROVENANCE.search(line):
-            # Code wrote it, whatever somebody left open above it.
+            # Code wrote it, whatever someone left open above it.
             yield from self._close()
             self._is_comment = False
             yield from self._words(number, line)

@@ -2,7 +2,7 @@
 
 It is read from the log record by record, so that going on from an earlier one gives what reading
 everything would. It knows the record it was read up to; after a rewind that record is not on the
-path any more, and the summary is made anew. What a model is shown of it is never read back into
+path any more, and the summary is made again. What a model is shown of it is never read back into
 it: only what people and the assistant said is, and that is told by the type of a record.
 """
 
@@ -49,7 +49,7 @@ class Sidecar(msgspec.Struct, frozen=True):
     omitted: int = 0
     """Older items that are not kept."""
     has_more: bool = False
-    """True where older records were never read, so that nobody knows how many items they have."""
+    """True where older records were never read, so that no one knows how many items they have."""
     items_max: int = SIDECAR_ITEMS_MAX
     """The largest number of items that are kept."""
     item_chars: int = SIDECAR_ITEM_CHARS
@@ -61,7 +61,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
 
     They may begin with the record that the summary was read up to. Where that record is not among
     them, they are taken for the whole path, and what is not on it is forgotten. What a model
-    refused is not told; where that is older than the summary, it is made anew.
+    refused is not told; where that is older than the summary, it is made again.
     """
     path = with_ids(list(records))
     start = place_after(path, sidecar.upto)
@@ -97,7 +97,7 @@ def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | N
 
 
 def read_sidecar(data: bytes) -> Sidecar | None:
-    """A summary as it was stored; None where it is torn, of another version, or somebody else's."""
+    """A summary as it was stored; None where it is torn, of another version, or another's."""
     try:
         found = decode_typed(data, Sidecar)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

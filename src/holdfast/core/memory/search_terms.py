@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JOINER: Final = "_"
 """Between the parts of an identifier that counts whole, whatever joined them in the text."""
 TERM_CHARS_MAX: Final = 64
-"""Nobody asks for longer ones; their parts still count."""
+"""No one asks for longer ones; their parts still count."""
 
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Thai, Lao, Burmese, Khmer, kana, Han and Hangul."""

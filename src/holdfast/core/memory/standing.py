@@ -1,4 +1,5 @@
-"""Standing words: what a person laid down or told of themselves, and the other one took up.
+"""Standing instructions: what a person asked for in general or told of themselves, and the other
+one took up.
 
 Who accepts a rule says it again: "start attribute names with q_" is answered by "I'll start my
 attribute names with q_". So a sentence stands where a sentence of the reply holds its words again,

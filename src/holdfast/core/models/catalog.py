@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Models
 
 ASSUMED_WINDOW_TOKENS: Final = 128_000
-"""For a model nobody knows: small enough to be safe with most of them."""
+"""For an unknown model: small enough to be safe with most of them."""
 
 
 class Family(msgspec.Struct, frozen=True):

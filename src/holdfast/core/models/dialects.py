@@ -38,7 +38,7 @@ class DialectVariant(msgspec.Struct, frozen=True):
     name: str
     """The name of the dialect."""
     variant: str
-    """Whose manners it has: the provider's own, or those of a host that imitates it."""
+    """Whose quirks it has: the provider's own, or those of a host that imitates it."""
     body_bytes: int = 0
     """The encoded request."""
     images_max: int | None = None

@@ -220,7 +220,7 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
             case "openai":
                 return self.is_bound and _is_no_downgrade(other.name, self.name)
             case "deepseek":
-                return True  # plain text, which must come back whoever of the family wrote it
+                return True  # plain text, which must come back whichever of its models wrote it
             case _:
                 return False
 
@@ -297,7 +297,7 @@ _CLAUDE_EFFORTS: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh", 
 
 def _claude(name: ModelName, platform: str) -> ModelTraits:
     version, line = name.numbers, name.line
-    is_top = line not in _OLD_LINES and version >= (5, 0)  # a line nobody knows is a newer one
+    is_top = line not in _OLD_LINES and version >= (5, 0)  # an unknown line is a newer one
     is_bound = version >= ((5, 1) if is_top else (5, 5))
     reasons = version >= (3, 7)
     lifetimes = (FIVE_MINUTES, ONE_HOUR) if platform in ("", "bedrock", "vertex", "azure") else ()

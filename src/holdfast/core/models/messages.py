@@ -88,7 +88,7 @@ class ToolCall(_Value, frozen=True, tag="tool_use"):
 
 
 MESSAGE_FIELDS: Final = "message_fields"
-"""The kind of the block for the fields of a reply of Chat Completions that nobody here knows. It
+"""The kind of the block for the fields of a reply of Chat Completions that are unknown here. It
 has no words, and goes back to the host that made it alone."""
 
 
@@ -115,7 +115,7 @@ class Other(_Value, frozen=True, tag="other"):
 
     @property
     def is_opaque(self) -> bool:
-        """True for a provider's own compaction that nobody else can read: without it, the history
+        """True for a provider's own compaction that no one else can read: without it, the history
         that it stands for is lost."""
         is_encrypted = isinstance(self.raw.get("encrypted_content"), str)
         return self.kind in _COMPACTIONS and is_encrypted and not self.words

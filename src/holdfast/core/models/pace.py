@@ -87,7 +87,7 @@ def _at_price(lifetime: CacheLifetime, price: Price) -> CacheLifetime:
 class Pace:
     """The calls of a log, and the lifetimes that they ask for, each call looked at once.
 
-    A log that does not go on from the newest call looked at is read anew. What was before a cut
+    A log that does not go on from the newest call looked at is read again. What was before a cut
     counts as long as the session is held.
     """
 

@@ -41,7 +41,7 @@ HALF_DAY: Final = CacheLifetime("12h", 43_200.0, 2.5, "options", is_documented=F
 IN_MEMORY: Final = CacheLifetime("in_memory", 300.0, 1.0, "retention")
 ONE_DAY: Final = CacheLifetime("24h", 86_400.0, 1.0, "retention")
 AUTOMATIC: Final = CacheLifetime("automatic", 300.0, 1.0, "automatic")
-"""A cache that needs no request and whose lifetime nobody states; five minutes are safe to count
+"""A cache that needs no request and whose lifetime no one states; five minutes are safe to count
 on."""
 LIFETIMES: Final = {
     each.name: each for each in (FIVE_MINUTES, ONE_HOUR, HALF_HOUR, IN_MEMORY, ONE_DAY)

@@ -61,7 +61,7 @@ _FAILED_CHARS: Final = 3_000
 _REPORT_CHARS: Final = 12_000
 _LONG_CHARS: Final = 1_200
 _PASSAGE_CHARS: Final = 60_000
-"""The longest text of anybody that is kept for a narrative, from both ends."""
+"""The longest text of anyone that is kept for a narrative, from both ends."""
 _PROGRAM_CHARS: Final = 300
 _SAME_SHARE: Final = 0.7
 """Thinking and text say the same where so many of the words of one stand in the other."""
@@ -265,7 +265,7 @@ def _digest_reply(record: Assistant) -> Digest:
     digest = Digest(
         record.id,
         passages=tuple(said),
-        # Ticked boxes alone are no list: they report on tasks that were listed before.
+        # Ticked boxes alone are not a list: they report on tasks that were listed before.
         listed=tuple(boxes) if tasks.open_texts(boxes) else None,
         done=tuple(box.text for box in boxes if box.status == "done"),
     )

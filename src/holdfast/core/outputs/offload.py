@@ -67,7 +67,7 @@ _READ_HEADER: Final = lazy_pattern(r"\[[^\n]{1,80}, ref \S{1,300}: ")
 """The beginning of an answer that shows a part of something."""
 _TEXTS: Final = ("text", "input_text", "output_text")
 _SMALL_BLOCK_CHARS: Final = 2_000
-"""A block that is no text stays beside a preview up to this size."""
+"""A block that is not text stays beside a preview up to this size."""
 _CHARS_PER_TOKEN: Final = 1.5
 """Of a preview, in the densest usual text."""
 _BASE64: Final = lazy_pattern(r"(?:[A-Za-z0-9+/_-]{60,}+\s?){1,}+[A-Za-z0-9+/_-]*={0,2}\s*")

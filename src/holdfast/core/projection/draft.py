@@ -233,7 +233,7 @@ class Past:
 
 def _since(records: Sequence[Record], boundary: Compaction | None) -> Sequence[Record]:
     """The records that our newest cut keeps, and those behind it. The next cut goes on from its
-    carry-over, whatever else is at hand: it costs what is new, and a session that was opened anew
+    carry-over, whatever else is at hand: it costs what is new, and a session that was opened again
     makes the same."""
     if boundary is None or boundary.covers is None:
         return records
@@ -619,7 +619,7 @@ class ViewDraft:
         """Read what a cut left as the next projection will: without what came before it.
 
         An id that was taken there is free here; a result that was late for a call there is
-        nobody's here; what was learned about sizes there is forgotten here.
+        no one's here; what was learned about sizes there is forgotten here.
         """
         left = (self.start, [unit.first for unit in self.pinned])
         if self.summary is None or left == self._settled:
@@ -767,7 +767,7 @@ def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
 def prunable(draft: ViewDraft, policy: Policy) -> range:
     """The units whose results may be pruned: after the first user message, before the last steps.
 
-    What was read before anybody asked is what the agent works from; the last steps are what it
+    What was read before anyone asked is what the agent works from; the last steps are what it
     works on.
     """
     units = draft.units

@@ -89,7 +89,7 @@ def complete_ledger(
     lines = [*before, *weighed]
     order = {record.id: place for place, record in enumerate(earlier)}
     places, at = [], len(order)
-    for line in reversed(lines):  # what is no record stands before what follows it
+    for line in reversed(lines):  # what is not a record stands before what follows it
         at = order.get(line.record, at)
         places.append(at)
     in_order = sorted(zip(reversed(places), lines, strict=True), key=lambda placed: placed[0])

@@ -1,7 +1,7 @@
 """Large payloads that were written into texts, taken out again.
 
 A tool result is shown as the tool returned it, and a call as the model made it: an agent that edits
-a style sheet must see the icons in it. Only a data URI above `DATA_URI_CHARS_MAX` is no text: it
+a style sheet must see the icons in it. Only a data URI above `DATA_URI_CHARS_MAX` is not text: it
 costs thousands of tokens and shows nothing. A note with a ref takes its place, the text around it
 stays as it is, and a picture is also shown as one.
 """

@@ -164,7 +164,7 @@ _LOOP_SHARE: Final = 0.5
 _FLUSH_SHARE: Final = 0.08
 """Of the budget, before a cut: about the size of a turn."""
 _CARRY_SHARE: Final = 0.4
-"""Of what a cut leaves. The rest is the newest part of the conversation, whole."""
+"""Of the view after a cut. The rest is the newest part of the conversation, whole."""
 _INSTRUCTIONS_SHARE: Final = 0.06
 _DRAFT_SHARE: Final = 0.3
 """Of what a cut keeps. The rest is for the step that triggers the cut."""

@@ -338,8 +338,8 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     again: after a cut, the provider's measurement is of something else."""
     if correction is learned:
         return budget.tokens
-    anew = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
-    return int(anew * min(1.0, correction.factor / learned.factor))
+    again = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
+    return int(again * min(1.0, correction.factor / learned.factor))
 
 
 def _limits(draft: ViewDraft, budget: Budget, policy: Policy) -> ViewLimits:

@@ -295,7 +295,7 @@ class Thread:
             else:
                 self._repair("duplicate-result", record, record.tool_use_id)
         elif record.tool_use_id in self._interrupted and not _stands_in(record):
-            # Somebody took it for interrupted while it ran.
+            # Someone took it for interrupted while it ran.
             self._interrupted.discard(record.tool_use_id)
             self._repair("late-result", record, record.tool_use_id)
             self._tell_late(record)
@@ -350,7 +350,7 @@ class Thread:
         if type(record) is Assistant:
             blocks = self._read_reply(record)
         else:
-            blocks = read_pieces(record.content)  # a call or thinking in it is data: nobody made it
+            blocks = read_pieces(record.content)  # a call or thinking in it is data: no one made it
         blocks = self._lift_payloads(record, blocks)
         if not blocks:
             self._repair("empty-message", record)

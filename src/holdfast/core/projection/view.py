@@ -357,7 +357,7 @@ class _Reading:
 
 
 def _turns_the_view(record: Record, window: WindowFilter) -> bool:
-    """Return whether what was read before this record has to be read anew."""
+    """Return whether what was read before this record has to be read again."""
     if type(record) is ToolsAdded:
         return True
     if type(record) is Epoch and (record.drops_reasoning or record.cause in (REFUSED, "tools")):
@@ -392,7 +392,7 @@ def _form(decision: PruneDecision) -> Form:
 
 
 def fence_summary(summary: str) -> str:
-    """A summary as data: labelled, and not to be taken for what somebody asks."""
+    """A summary as data: labelled, and not to be taken for what someone asks."""
     inner = scrub(summary).replace("</conversation_so_far>", "</conversation_so_far_>")
     return f"{SUMMARY_LABEL}\n<conversation_so_far>\n{inner}\n</conversation_so_far>"
 

@@ -140,7 +140,7 @@ class AgentHistory:
         return 0, base or self._places.get(start_chain())
 
     def find_reply(self, record: str) -> AgentPlace | None:
-        """Return the place of a reply by its record; None where it is no reply of this log."""
+        """Return the place of a reply by its record; None where it is not a reply of this log."""
         chain = self._replies.get(record)
         return None if chain is None else self._places.get(chain)
 

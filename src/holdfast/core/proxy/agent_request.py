@@ -1,7 +1,7 @@
 """A client's request to an agent: the agent that it names, and what of it an agent can do.
 
 What a client asks for is done, or refused with the reason: an answer of another kind than the one
-that was asked for helps nobody. Fields that only tune a model are the agent's own settings; which
+that was asked for helps no one. Fields that only tune a model are the agent's own settings; which
 of them were left out is said in a header.
 """
 

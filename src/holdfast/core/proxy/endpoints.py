@@ -63,7 +63,7 @@ def request_headers(headers: Headers, *, is_read: bool) -> list[tuple[bytes, byt
 
 
 def without_encoding(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """The headers of a body that was written anew, and is not compressed."""
+    """The headers of a body that was rewritten, and is not compressed."""
     return [(name, value) for name, value in headers if name.lower() != b"content-encoding"]
 
 

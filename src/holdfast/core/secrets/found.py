@@ -1,4 +1,4 @@
-"""Credentials that nobody registered, in records that are about to be stored.
+"""Unregistered credentials, in records that are about to be stored.
 
 A shape is a guess, so by default a record stays as it is and the caller hears of it (`warn`).
 With `handle`, each value that is found is registered for the life of the session object, under a
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 FoundSecrets: TypeAlias = Literal["warn", "handle", "keep"]
-"""The treatment of a credential that nobody registered: store it and report it, store a handle
+"""The treatment of an unregistered credential: store it and report it, store a handle
 and report that, or store it without looking for it."""
 
 
@@ -70,7 +70,7 @@ class SecretFinding(NamedTuple):
 
 
 class SecretWatch:
-    """Looks for credentials that nobody registered, in the records of one session."""
+    """Looks for unregistered credentials, in the records of one session."""
 
     def __init__(self, vault: Vault, treatment: FoundSecrets = "keep", run: str = "0" * 12) -> None:
         """`run` are 12 random hexadecimal digits: the names of found values begin with them."""

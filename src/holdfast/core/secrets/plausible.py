@@ -66,7 +66,7 @@ def is_sample(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Return whether it has a part that nobody writes to show something: chance may spell a word
+    """Return whether it has a part that no one writes to show something: chance may spell a word
     in it."""
     return any(
         (_DIGIT.search(run) and len(set(run)) >= 8) or _is_scrambled(run)

@@ -1,7 +1,7 @@
 """Masking secrets in what leaves the log. Redaction comes before every cut.
 
 Known values first, in every form they take; then what has the shape of a credential; then what a
-library finds. A mask says that it is one, so that nobody takes it for the value; lines stay where
+library finds. A mask says that it is one, so that no one takes it for the value; lines stay where
 they are; and to mask twice changes nothing.
 """
 

@@ -62,7 +62,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def name_of_found(run: str, number: int) -> str:
-    """The name of a value that nobody registered: `run` are 12 random hexadecimal digits, so that
+    """The name of an unregistered value: `run` are 12 random hexadecimal digits, so that
     another run never has a value for the handle."""
     return f"{_FOUND}{run}-{number}"
 
@@ -145,7 +145,7 @@ class Vault:
     def resolve(self, value: _Value, tool: str) -> _Value:
         """The arguments of a call with values in place of handles, where that tool may have them.
 
-        A handle that nobody registered, or that is for other tools, stays as it is. Raises
+        A handle that is not registered, or is for other tools, stays as it is. Raises
         `SecretLost` for the handle of a value that was found in another run (`found_secrets`).
         """
         known = dict(self._secrets)

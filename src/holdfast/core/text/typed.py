@@ -42,7 +42,7 @@ def unfold_nested(value: Any) -> Any:
 
 
 def json_type(value: object) -> str:
-    """Return the name of the type of a JSON value that is no object."""
+    """Return the name of the type of a JSON value that is not an object."""
     return {list: "a list", str: "a string", type(None): "null", bool: "a boolean"}.get(
         type(value), "a number"
     )

@@ -137,7 +137,7 @@ def _by_area(size: Size | None, rule: AreaRule) -> int:
 
 def _by_tiles(size: Size | None, rule: TileRule) -> int:
     if size is None:
-        # The dearest shape: the short edge at its limit, the long one at the square's.
+        # The most expensive shape: the short edge at its limit, the long one at the square's.
         size = Size(rule.square, rule.short_edge)
     scale = min(1.0, rule.square / max(size.width, size.height))
     width, height = size.width * scale, size.height * scale

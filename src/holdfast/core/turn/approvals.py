@@ -1,7 +1,7 @@
 """Calls that a person has to approve: parked, decided about, run, and told, each once.
 
-A parked call holds nothing: it is a record. Whoever decides appends a record, and the next run of
-the session carries it out. Where no request has gone out meanwhile, the outcome is the result of
+A parked call holds nothing: it is a record. Anyone who decides appends a record, and the next run
+of the session carries it out. Where no request has gone out meanwhile, the outcome is the result of
 the call; where one has, it is news, and what was sent stays as it was.
 """
 
@@ -269,6 +269,6 @@ def _find_call(records: Sequence[Record], key: str, run: RunState) -> ParkedCall
 
 
 def _is_decided(key: str, run: RunState, records: Sequence[Record]) -> bool:
-    """Return whether somebody else decided about a call meanwhile."""
+    """Return whether another decided about a call meanwhile."""
     call = _find_call(records, key, run)
     return call is not None and call.decision is not None

@@ -146,7 +146,7 @@ class ApprovalNeed(msgspec.Struct, frozen=True):
     seconds: float | None = None
     """The time in which it may be approved."""
     approvers: tuple[str, ...] = ()
-    """The names of those who may decide; empty for whoever may use the session."""
+    """The names of those who may decide; empty for anyone who may use the session."""
 
 
 class ParkedCall(msgspec.Struct, frozen=True):
@@ -163,13 +163,13 @@ class ParkedCall(msgspec.Struct, frozen=True):
     since: float
     """The time it was parked, in seconds since 1970."""
     until: float | None
-    """The time after which nobody may approve it."""
+    """The time after which no one may approve it."""
     reply: str
     """The record of the reply that made it."""
     call_id: str
     """The id of the call in that reply."""
     approvers: tuple[str, ...] = ()
-    """The names of those who may decide; empty for whoever may use the session."""
+    """The names of those who may decide; empty for anyone who may use the session."""
     is_told: bool = False
     """True where a request has gone out with something else in the place of its result."""
     states: tuple[CallState, ...] = ()

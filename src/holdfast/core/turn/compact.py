@@ -311,7 +311,7 @@ class _CompactionRun:
             yield Sleep(_DRAFT_PAUSE_SECONDS)
             waited += _DRAFT_PAUSE_SECONDS
             if waited >= self._run.options.limits.summary_seconds:
-                drafts.is_running = False  # whoever wrote it is gone, or too slow to wait for
+                drafts.is_running = False  # its writer is gone, or too slow to wait for
         draft = drafts.draft
         if draft is None:
             return None

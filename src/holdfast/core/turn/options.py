@@ -112,7 +112,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The writer of summaries: `model`, `extract`, or a `Summary` that says more, such as another
     model for them."""
     notes: Literal["model", "off"] = "off"
-    """The writer of notes before a compaction: a model, or nobody."""
+    """The writer of notes before a compaction: a model, or no one."""
     checkpoints: Literal["cuts", "turns", "off"] = "cuts"
     """When to store checkpoints: before each compaction, or also after each turn and on close."""
     limits: Limits = Limits()

@@ -129,7 +129,7 @@ def find_repair(failure: Failure, plan: Plan, done: Sequence[Repair]) -> Repair 
 
 
 def _fields_of_replies(plan: Plan) -> tuple[str, ...]:
-    """Return the paths of fields that nobody here knows and that go back to their host."""
+    """Return the paths of unknown fields that go back to their host."""
     names = {
         name: None
         for part in plan.parts_sent

@@ -137,7 +137,7 @@ class RunState:
         self.vault = Vault({})
         """Secrets that are stored as handles."""
         self.secret_watch = SecretWatch(self.vault)
-        """Looks for credentials that nobody registered."""
+        """Looks for unregistered credentials."""
         self.searches_memory = False
         """Search the memory for everything the user says."""
         self.keeps_outputs = False

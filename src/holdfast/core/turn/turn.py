@@ -136,7 +136,7 @@ _STOPPED: Final = "[Stopped while it ran, not by the user: the outcome is unknow
 def turn(
     run: RunState, content: Content, *, key: str | None = None, extra: Json | None = None
 ) -> Flow[Reply]:
-    """Store the user's message and answer it; with a key, once, whoever repeats it."""
+    """Store the user's message and answer it; with a key, once, no matter who repeats it."""
     message = _user_record(content, key=key, extra=extra)
     stored = yield from _find_stored(run, message)
     if stored is None:
@@ -165,7 +165,7 @@ def add_user(
     extra: Json | None = None,
 ) -> Flow[str]:
     """Store the user's message, after results for calls that an earlier run left open; with a
-    key, once, whoever repeats it."""
+    key, once, no matter who repeats it."""
     message = _user_record(content, name, key=key, extra=extra)
     stored = yield from _find_stored(run, message)
     return (yield from _add_user(run, message)) if stored is None else stored.record

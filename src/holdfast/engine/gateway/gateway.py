@@ -101,7 +101,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Sessions kept open; those used longest ago are closed, and opened again when a message comes.
     An open one holds its records in memory."""
     idle_seconds: float = 900.0
-    """After which a session that nobody uses is closed."""
+    """After which a session that no one uses is closed."""
     claim_seconds: float = 30.0
     """After which another process takes over the message of one that died or was stopped, and the
     turn with it, if it is shorter than a turn's lease (30 s)."""

@@ -116,7 +116,7 @@ class QueueWorker:
             )
             self.claim_failure = None
             return found
-        except Exception as error:  # also a bug of a driver: nobody else answers messages here
+        except Exception as error:  # also a bug of a driver: no one else answers messages here
             self.claim_failure = error
             is_known = isinstance(error, HoldfastError)
             log.warning(

@@ -8,7 +8,7 @@ RefusalStatus = Literal["forbidden", "not_found", "invalid", "conflict", "not_al
 
 
 class RequestRefused(Exception):
-    """The answer that is a refusal: its kind, and a sentence for whoever asked. A door renders it.
+    """The answer that is a refusal: its kind, and a sentence for the caller. A door renders it.
 
     `forbidden` never tells whether the thing exists; `error` is a failure on our side.
     """

@@ -1,6 +1,6 @@
-"""A stored session as text for a backend that lost its own; and for nobody else's backend.
+"""A stored session as text for a backend that lost its own; and for no one else's backend.
 
-The text goes into the session of another program, which works for somebody. A session that belongs
+The text goes into the session of another program, which works for someone. A session that belongs
 to an owner is retold for that owner only. Each request is recorded, a refused one too, before
 anything is handed out.
 """
@@ -47,7 +47,7 @@ def reseed(
 
     With neither, a share of the `window` of the backend that will read it. `identity` is whom that
     backend works for: the name of an owner, or a `Caller` such as `OPERATOR`. Raises
-    `AccessDenied` where the session is somebody else's.
+    `AccessDenied` where the session is another's.
     """
     size = window.tokens if isinstance(window, Window) else window
     _check(cap=cap, tokens=tokens, window=size)
@@ -107,7 +107,7 @@ def _subject(store: SessionStore, key: SessionKey, caller: Caller) -> Subject | 
         header = store.header(key)
         return subject_of(key, header, owner_of(header.owner))
     except StoreError:
-        return Subject(key, UNKNOWN_OWNER)  # damaged: nobody knows whose it is
+        return Subject(key, UNKNOWN_OWNER)  # damaged: its owner is unknown
     except NoSuchSession:
         if caller == OPERATOR:
             raise

@@ -231,7 +231,7 @@ class _Memory:
             kind = self._notes.kind(path) if path else "folder"
             if kind in ("folder", "nothing"):
                 raise NoSuchNote(path)
-            data = self._notes.data(path)  # refused, with the reason, where it is no plain file
+            data = self._notes.data(path)  # refused, with the reason, where it is not a plain file
             if kind == "other":
                 raise PathRejected(
                     f"`{path}` has a second name (hard link), and may be a file from outside",

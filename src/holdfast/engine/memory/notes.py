@@ -36,7 +36,7 @@ def refresh(store: SessionStore, key: SessionKey) -> Sidecar:
 
 
 def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
-    """Read the path back to where the summary ends, or as far as one that is begun anew goes."""
+    """Read the path back to where the summary ends, or as far as one that is begun again goes."""
     newest: list[Record] = []
     for record in store.back(key):
         newest.append(record)
@@ -46,8 +46,8 @@ def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -
                 continue
             return advance(before, newest[::-1])
         if len(newest) == _RECORDS_MAX:
-            anew = advance(Sidecar(), newest[::-1])
-            return msgspec.structs.replace(anew, has_more=True)
+            again = advance(Sidecar(), newest[::-1])
+            return msgspec.structs.replace(again, has_more=True)
     return advance(before, newest[::-1])  # the whole path: a rewind left behind what it knew
 
 
@@ -86,7 +86,7 @@ def newest(notes: Iterable[Note], *, last: int | None = None, words: str = "") -
     """The notes that hold all of the words, the newest first.
 
     What people wrote in a file of a day counts for that day, and what is in no such file, such as
-    `MEMORY.md`, comes last: nobody knows how old it is.
+    `MEMORY.md`, comes last: no one knows how old it is.
     """
     wanted = words.casefold().split()
     found = [note for note in notes if all(word in note.text.casefold() for word in wanted)]

@@ -48,7 +48,7 @@ _SPREAD_DAYS: Final = {"day": 0, "week": 2, "month": 10, "year": 60}
 """Days by which "three weeks ago" may be wrong on either side."""
 _MARGIN: Final = timedelta(days=1)
 _SPANS_MAX: Final = 8
-"""Times taken from one question; a text with more is no question about a time."""
+"""Times taken from one question; a text with more is not a question about a time."""
 
 _MONTH: Final = (
     rf"(?P<month>(?i:{'|'.join(_MONTHS)})|(?i:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec))"

@@ -84,7 +84,7 @@ def read_texts(
 def find_replaced(
     query: str, rows: Iterable[FoundPassage], speaker_of: Callable[[FoundPassage], str]
 ) -> dict[int, int]:
-    """The passages that no longer hold, each with the latest one that states the fact anew.
+    """The passages that no longer hold, each with the latest one that states the fact again.
 
     Only where there may be any, the speakers are looked up: what one person said of their own is
     not replaced by what another did.
@@ -135,7 +135,7 @@ def standing_hits(
     before: float | None,
     redactor: Redactor,
 ) -> list[Hit]:
-    """The standing words of some sessions, as hits: they need not answer the query."""
+    """The standing instructions of some sessions, as hits: they need not answer the query."""
     replies = index.matches({MARK: 1.0}, [], allowed).best if allowed else []
     ids = {id_ for one in replies[:STANDING_EXCHANGES_MAX] for id_ in (one.id - 1, one.id)}
     rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}

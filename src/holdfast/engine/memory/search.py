@@ -110,7 +110,7 @@ class Memory:
         Without an `embedder` words alone count; it is an `Embedder`, a function that makes vectors
         of texts, or the name of a model. With `background`, vectors that a search lacks are
         made after it, in a thread that `close` stops: of this memory, or one that several share.
-        `is_audited` is False where somebody else notes what is given in the audit log. `recall` is
+        `is_audited` is False where another notes what is given in the audit log. `recall` is
         the part that a session searches for what the user says: `notes`, `sessions` or `all`.
         """
         check_word("recall", recall, SCOPES)
@@ -225,9 +225,9 @@ class Memory:
         ("in May", "two weeks ago") are counted from `now`: by default `before`, or else the
         clock. `refresh=False` leaves the index as it is, for many queries over one state of the
         files. `asker` is the session that asks, for the audit log, where the caller has none.
-        With `standing`, what people laid down and replies took up comes after the hits, whatever
-        the query is: few sentences, beyond the limit. `paths` are the files of notes to search, all
-        by default.
+        With `standing`, instructions that people gave and replies took up come after the hits,
+        whatever the query is: few sentences, beyond the limit. `paths` are the files of notes to
+        search, all by default.
         """
         _check(scope, limit)
         if now is None:
@@ -248,7 +248,7 @@ class Memory:
                 )
         if self._worker is not None:
             self._worker.want(self._vectors.missing)
-        if self._accesses is not None and sources:  # where there is nothing, nobody reads anything
+        if self._accesses is not None and sources:  # where there is nothing, no one reads anything
             self._accesses.note_search(scope, hits, asker)
         return hits
 
@@ -408,7 +408,7 @@ def _speaker(store: SessionStore, caller: Caller, row: FoundPassage, source: Ind
         name = getattr(store.find(key, row.record), "name", None)
         return f"{store.header(key).owner}\n{name or ''}"
     except HoldfastError:
-        return str(row.id)  # somebody: it replaces nothing
+        return str(row.id)  # someone: it replaces nothing
 
 
 def _check(scope: str, limit: int) -> None:

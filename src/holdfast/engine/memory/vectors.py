@@ -1,6 +1,6 @@
 """The vectors of a search index: making them, and comparing passages and sources by them.
 
-They are made in the background, in small batches, while nobody searches. An embedder is given no
+They are made in the background, in small batches, while no one searches. An embedder is given no
 secrets: the model may be on another machine.
 """
 
@@ -78,7 +78,7 @@ def embed_missing(
 
     Each batch is stored at once, so that who is interrupted goes on where it was; `report` is
     called with the number made so far, which is returned in the end. Raises `StoreUnavailable`
-    where somebody else changes the model of the index meanwhile, and what the embedder raises.
+    where another changes the model of the index meanwhile, and what the embedder raises.
     """
     vectors, name = index.vectors, embedder.name
     batch = batch or max(1, int(getattr(embedder, "batch_size", _EMBED_BATCH)))
@@ -405,7 +405,7 @@ class VectorWorker:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Begin no batch during a block: somebody waits for an answer."""
+        """Begin no batch during a block: someone waits for an answer."""
         with self._changed:
             self._searches += 1
         try:
@@ -435,7 +435,7 @@ class VectorWorker:
             made, error = 0, ""
             try:
                 made = self._make_batch()
-            except Exception as failed:  # vectors only help: nobody waits for them
+            except Exception as failed:  # vectors only help: no one waits for them
                 error = str(failed)
             with self._changed:
                 self.made += made

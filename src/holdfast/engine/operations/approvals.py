@@ -67,11 +67,11 @@ class WaitingCall(Result, frozen=True):
     reason: str
     """Why it needs approval."""
     approvers: list[str]
-    """The names of those who may decide; empty for whoever may use the session."""
+    """The names of those who may decide; empty for anyone who may use the session."""
     since: float
     """The time from which it waits, in seconds since 1970."""
     until: float | None
-    """The time after which nobody may decide; null for never."""
+    """The time after which no one may decide; null for never."""
     state: str
     """`parked` while it waits; else what became of it."""
     by: str = ""

@@ -74,7 +74,7 @@ class SignedKey(Result, frozen=True):
 class LinkCall(Operation[CallLink], frozen=True, kw_only=True):
     """Make a link to a page where a person without a token decides about a call that waits, once.
 
-    Whoever has the link decides in the name of that person.
+    Anyone who has the link decides in the name of that person.
     """
 
     title = "Make a link to decide about a call"
@@ -151,7 +151,7 @@ class LinkCall(Operation[CallLink], frozen=True, kw_only=True):
 
 
 class RevokeLinks(Operation[RevokedLinks], frozen=True, kw_only=True):
-    """Revoke every link to a call that nobody has used."""
+    """Revoke every link to a call that no one has used."""
 
     title = "Revoke the links to a call"
     audit = "approve"

@@ -135,7 +135,7 @@ class NoteFileText(Result, frozen=True, kw_only=True):
     lines: int
     """Of the whole file."""
     version: str
-    """To be sent with a change; empty where the file holds a secret or is no text."""
+    """To be sent with a change; empty where the file holds a secret or is not text."""
     notice: str = NOTICE
     """A warning to a model: this is data."""
     next_line: int | None
@@ -306,7 +306,7 @@ class ReadNoteFile(_FileOperation[NoteFileText], frozen=True, kw_only=True):
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[NoteFileText]:
         """As many lines as the answer has room for. A file that cannot be edited, because it holds
-        a secret or is no text, has no version."""
+        a secret or is not text, has no version."""
         data = _data(workspace.notes(self.agent), self.path)
         source = data.decode(errors="replace")
         # The whole file is masked: a page would show a part of a secret that a line breaks.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DAY_SECONDS: Final = 86_400.0
 _DAYS_MAX: Final = 36_500
-"""A century: whoever means for ever leaves the days out."""
+"""A century: anyone who means for ever leaves the days out."""
 _MAY: Final = "Allowed: an operator."
 TokenName = Annotated[
     str, Meta(description="The name of the token.", min_length=1, max_length=NAME_CHARS_MAX)
@@ -34,7 +34,8 @@ class TokenRow(Result, frozen=True):
     name: str
     """Unique among the tokens of the store."""
     owner: str
-    """The owner whose sessions it opens; `*` for every owner, empty for those of nobody."""
+    """The owner whose sessions it opens; `*` for every owner, empty for sessions without an
+    owner."""
     scope: Right
     """`read` looks, `write` also sends and changes, `admin` also erases and sees the server."""
     created: float
@@ -78,7 +79,7 @@ class CreateToken(LiveOperation[NewToken], frozen=True):
         str,
         Meta(
             description="The owner whose sessions it opens; `*` for every owner, empty for those "
-            "of nobody.",
+            "of no one.",
             max_length=200,
         ),
     ] = ""

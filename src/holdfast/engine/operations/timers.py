@@ -64,7 +64,7 @@ class TimerRow(Result, frozen=True):
     jitter: float
     """Seconds by which a message may be later."""
     silent: bool
-    """The agent may have nothing to say, and then nobody gets an answer."""
+    """The agent may have nothing to say, and then no one gets an answer."""
 
 
 class TimerList(Result, frozen=True):

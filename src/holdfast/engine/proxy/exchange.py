@@ -240,7 +240,7 @@ class ProxyExchange:
                 log.store_reply(found[0], why, self._fitting, self.rounds)
             else:
                 log.store(CallFailure(cause=cause), self._fitting)
-        except Exception as error:  # there is nobody left to tell
+        except Exception as error:  # there is no one left to tell
             _log.warning("what came before the end cannot be stored (%s): %s", cause, error)
 
 
@@ -253,7 +253,7 @@ class ProxyKeeper(RequestLog):
         Raises `ProxyProblem` where the request cannot be read, or cannot be logged and must be.
         """
         request = self._prefixes.attach(request)
-        request.new_items  # noqa: B018 - raises for what is no request of this dialect
+        request.new_items  # noqa: B018 - raises for what is not a request of this dialect
         try:
             begun = self._begin(request)
         except AccessDenied as error:

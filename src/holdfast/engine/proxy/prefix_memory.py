@@ -19,7 +19,7 @@ _BYTES_MAX: Final = 32 * 1024 * 1024
 _BYTES_MIN: Final = 64 * 1024
 """A shorter request is read as fast as it is looked up."""
 _ITEMS_NEW: Final = 32
-"""Messages that may come before a beginning is kept anew: it is a copy."""
+"""Messages that may come before a beginning is kept again: it is a copy."""
 _BYTES_NEW: Final = 256 * 1024
 """The same in bytes: it takes two milliseconds to parse them."""
 

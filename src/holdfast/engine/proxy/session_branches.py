@@ -184,12 +184,12 @@ class SessionPool:
             self._keys.pop(oldest.label, None)
 
     def in_memory(self, label: str) -> list[LoggedSession]:
-        """The sessions with one opening that this process has used lately."""
+        """The sessions with one opening that this process has used recently."""
         with self._lock:
             return [self._sessions[key] for key in self._keys.get(label, ())]
 
     def all_in_memory(self) -> list[LoggedSession]:
-        """The sessions that this process has used lately, the newest first."""
+        """The sessions that this process has used recently, the newest first."""
         with self._lock:
             return list(reversed(self._sessions.values()))
 
@@ -210,7 +210,7 @@ class SessionPool:
 
     def _key(self, label: str, number: int) -> SessionKey:
         """The key of the session with this number among those of an owner with one opening. It
-        follows from the opening, so that nobody has to look through the store."""
+        follows from the opening, so that no one has to look through the store."""
         digest = hashlib.sha256(f"{owner_text(self._owner)}\n{label}".encode()).hexdigest()
         return SessionKey(self._agent, f"proxy-{digest[:_NAME_DIGITS]}-{number}")
 

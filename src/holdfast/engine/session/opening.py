@@ -53,7 +53,7 @@ def find_session(
     """The session with exactly that id, else a new one; without a name, the newest.
 
     Only sessions of `owner` are considered: `ANY_OWNER` is for an operator's tools, and a session
-    that is made for it belongs to nobody. Labels are never looked at: users set them.
+    that is made for it has no owner. Labels are never looked at: users set them.
     """
     check_optional_text("name", name)
     check_text("label", label)

@@ -85,8 +85,8 @@ class Session(ClosedOnExit, SessionBase):
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
         `target`, `window` and `send`. It is contacted only when a turn starts. An `owner` is
         written into a new session, and a session of another owner is refused; without one, every
-        session that has an owner is. `ANY_OWNER` is for an operator: it opens a session whoever
-        owns it. A label never opens a session. `store` is an address, such as a path, or an open
+        session that has an owner is. `ANY_OWNER` is for an operator: it opens a session of
+        any owner. A label never opens a session. `store` is an address, such as a path, or an open
         store. All other keyword arguments are fields of `SessionOptions`.
         """
         whose = parts.owner_argument(owner)
@@ -259,8 +259,8 @@ class Session(ClosedOnExit, SessionBase):
         """Return a fresh session that starts from this one's checkpoint. It takes over the store
         and the model, so this one can be closed. With `at_once`, a running turn is not waited for:
         the checkpoint is of the log as it is, and the turn ends in the session that is left.
-        With `moves_name`, whoever opens this session by its name is led to the fresh one. One that
-        `carries` nothing knows nothing of this one."""
+        With `moves_name`, opening this session by its name leads to the fresh one.
+        One that `carries` nothing knows nothing of this one."""
         parts.check_flag("at_once", at_once)
         flow = parts.reset(self._state, label, moves_name=moves_name, carries=carries)
         fresh = type(self)(

@@ -89,7 +89,7 @@ class SessionLog:
 
     def read(self, window: Window, *, is_known: bool = False) -> tuple[Record, ...]:
         """The records that a window of this size looks at, as they are now; where it `is_known`
-        that nobody wrote meanwhile, the store is not asked for its head."""
+        that no one wrote meanwhile, the store is not asked for its head."""
         with self._mutex:
             has_all = bool(self._head) and window == self._window
             if not has_all or not (is_known or self._is_current()):
@@ -240,7 +240,7 @@ def _read_payload(blobs: BlobStore, ref: OutputRef) -> bytes:
 
 
 def _drop_before_cut(records: list[Record], added: Sequence[Record], window: WindowFilter) -> None:
-    """Drop what is before a cut among records that came last: a log that is opened anew does not
+    """Drop what is before a cut among records that came last: a log that is opened again does not
     read it either."""
     boundaries = Boundaries(window)
     cut = next((rec for rec in reversed(added) if boundaries.is_one(rec)), None)

@@ -2,7 +2,7 @@
 
 It is a queue of the store, so that it is listed by owner and page without opening a session. The
 log alone says what became of a call: an entry is put up before the record that parks its call, and
-taken down by whoever finds it decided.
+taken down by anyone who finds it decided.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def list_waiting(
 
 
 def take_down(store: SideStores, entry: QueuedMessage) -> None:
-    """Take a call off the list: a person decided, or nobody may any more."""
+    """Take a call off the list: a person decided, or no one may any more."""
     store.queues.drop(entry.id, DECIDED)
 
 
 def find_entry(store: SideStores, owner: OwnerFilter, call: str) -> QueuedMessage:
-    """Return the entry of a call, also of one that was decided lately. Raises `UsageError`."""
+    """Return the entry of a call, also of one that was decided recently. Raises `UsageError`."""
     found = search_entry(store, owner, lambda entry: entry.key == call)
     if found is None:
         raise UsageError(
@@ -82,7 +82,7 @@ def find_entry(store: SideStores, owner: OwnerFilter, call: str) -> QueuedMessag
 def search_entry(
     store: SideStores, owner: OwnerFilter, is_it: Callable[[QueuedMessage], bool]
 ) -> QueuedMessage | None:
-    """Return the newest entry that is the one, also of a call that was decided lately."""
+    """Return the newest entry that is the one, also of a call that was decided recently."""
     before: int | None = None
     while True:
         page = store.queues.messages(WAITING, owner=owner, before=before, limit=_PAGE)

@@ -177,7 +177,7 @@ class KeepTurns(msgspec.Struct, frozen=True):
 
 
 class TrimTokens(msgspec.Struct, frozen=True):
-    """Send the newest messages that fit, at every call anew."""
+    """Send the newest messages that fit, at every call again."""
 
     name: str = "token trim"
     """The name of the policy in a table."""
@@ -412,7 +412,7 @@ def size_sent(request: PolicyRequest, terms: Terms) -> int:
 def report_usage(records: Sequence[Record], prompt: int) -> list[Record]:
     """The records that came after a request; the reply, which is the first, reports its size.
 
-    A `prompt` of 0 is a request that nobody measured.
+    A `prompt` of 0 is a request that no one measured.
     """
     found = list(records)
     if prompt and found and isinstance(found[0], Assistant):
@@ -465,7 +465,7 @@ def _tail(transcript: Transcript, units: Sequence[ContextUnit], room: int) -> in
 
 
 def _is_valid(units: Sequence[ContextUnit], call: ReplayCall, *, has_opening: bool = False) -> bool:
-    """Return whether a provider would take units that nobody repaired."""
+    """Return whether a provider would take units that no one repaired."""
     if not units or not (has_opening or units[0].is_user):
         return False
     if not call.broken:

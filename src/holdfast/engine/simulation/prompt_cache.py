@@ -62,7 +62,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 class SimulatedPromptCache:
     """The cache of one session. Positions are numbers of blocks, the static part being the first.
 
-    Between two changes a conversation only grows, so a prefix is known by its length; whoever
+    Between two changes a conversation only grows, so a prefix is known by its length; anyone who
     changes something in the middle says from where on.
     """
 

@@ -73,7 +73,7 @@ class WorkspaceContext:
         return self._terms_of(key.agent) if self._settings.model is None else None
 
     def request(self, key: SessionKey) -> ProjectionRequest | None:
-        """Return the next request as a turn would make it; None where nobody chose the terms.
+        """Return the next request as a turn would make it; None where no one chose the terms.
 
         For a caller who was let in already: not decided and not audited.
         """

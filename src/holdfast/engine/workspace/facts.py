@@ -51,7 +51,7 @@ class TurnTerms(msgspec.Struct, frozen=True):
     floor: int
     """The smallest window to accept."""
     is_stated: bool = True
-    """False where nobody chose them for this agent: another program may run its sessions."""
+    """False where no one chose them for this agent: another program may run its sessions."""
 
 
 def default_dialect(model: str) -> str:

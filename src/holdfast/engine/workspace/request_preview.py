@@ -44,7 +44,7 @@ class RequestTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of a request that are not in the log."""
 
     window: Window | None = None
-    """The context window, as somebody states it; None for the model's."""
+    """The context window, as someone states it; None for the model's."""
     model: str = ""
     provider: str = ""
     dialect: str = ""
@@ -144,7 +144,7 @@ def terms_of_session(
 ) -> RequestTerms:
     """Return the terms of the next request, as the log of a session tells them.
 
-    `turns` are the terms of its agent in this program, where nobody chose them for that agent.
+    `turns` are the terms of its agent in this program, where no one chose them for that agent.
     """
     records = list(store.last(key, NEAR_RECORDS))
     provider, model = model_in(records)

@@ -388,7 +388,7 @@ class Draft:
         )
 
     def add_system(self, content: Content) -> None:
-        """Add a message to the system prompt; what is no text is counted."""
+        """Add a message to the system prompt; what is not text is counted."""
         if isinstance(content, list):
             lost = [block for block in content if block.get("type") != "text"]
             for block in lost:
@@ -512,7 +512,7 @@ def describe_fields(value: Json) -> str:
 
 
 def _note_unknown(draft: Draft, content: Content | None) -> None:
-    """Count the blocks that nobody knows how to read."""
+    """Count the blocks that no one knows how to read."""
     why = "kept as it is, but not understood"
     for block in content if isinstance(content, list) else ():
         kind = block.get("type")

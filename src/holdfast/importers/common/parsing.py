@@ -42,7 +42,7 @@ _START_BYTES: Final = 240
 _START_CHARS: Final = 60
 _CHARACTER_BYTES_MAX: Final = 4
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
-"""The first bytes of a database, which is no transcript."""
+"""The first bytes of a database, which is not a transcript."""
 
 
 def unpack(data: bytes, name: str, flaws: Counter[tuple[str, str]]) -> bytes:
@@ -110,7 +110,7 @@ def _too_large(name: str, packed: int, limit: int) -> UsageError:
 
 
 def has_words(data: bytes) -> bool:
-    """False where the first bytes are no text, as in a program, a picture or an archive."""
+    """False where the first bytes are not text, as in a program, a picture or an archive."""
     start = data[:_START_BYTES]
     words = start.decode(errors="ignore")
     is_whole = len(words.encode()) > len(start) - _CHARACTER_BYTES_MAX
@@ -127,7 +127,7 @@ def describe_start(data: bytes) -> str:
 
 
 NOT_JSON: Final = object()
-"""The value that `parse` returns for text that is no JSON; `None` is a JSON value."""
+"""The value that `parse` returns for text that is not JSON; `None` is a JSON value."""
 
 _LEVELS_MAX: Final = 2 * NESTING_MAX
 """The depth up to which only the deepest part is left out; anything deeper is no conversation."""
@@ -186,7 +186,7 @@ def split_lines(data: bytes) -> Iterator[bytes]:
 
 
 def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> Iterator[Line]:
-    """Yield the objects of a JSON Lines text; what is no object is counted in `flaws`."""
+    """Yield the objects of a JSON Lines text; what is not an object is counted in `flaws`."""
     for number, raw in enumerate(split_lines(data), start=1):
         if not raw.strip():
             continue

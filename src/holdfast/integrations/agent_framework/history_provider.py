@@ -157,7 +157,7 @@ class HistoryProviderMethods(StoreAdapter):
         del state, more
         from agent_framework import Message
 
-        # Out of text each time: a message belongs to whoever asked for it.
+        # Out of text each time: a message belongs to the one who asked for it.
         spelled = await read_in_thread(lambda: self._read(session_id))
         return [Message.from_dict(message) for message in json.loads(spelled)]
 

@@ -324,7 +324,7 @@ def _is_of(hit: Hit, session: object, store: SessionStore) -> bool:
     """Return whether a hit was said in a session of the SDK, or by one of its subagents."""
     agent, _, name = (hit.session or "").partition("/")
     if hit.path is not None or not name:
-        return False  # a note is no part of the conversation, even if it was taken there
+        return False  # a note is not part of the conversation, even if it was taken there
     try:
         found = read_name(store.header(SessionKey(agent, name)))
     except NoSuchSession:

@@ -59,7 +59,7 @@ NAME_FIELD: Final = "peer_name"
 _WORDS_CHARS: Final = 40
 """Of a name in the id that is made from it; the digest alone makes it unique."""
 _DIGEST_CHARS: Final = 32
-"""128 bits: no two names that anybody will ever have share a digest."""
+"""128 bits: no two names that anyone will ever have share a digest."""
 _MADE: Final = lazy_pattern(rf".*-[0-9a-f]{{{_DIGEST_CHARS}}}")
 
 
@@ -263,7 +263,7 @@ class PeerHome:
         self._closed = threading.Event()
         """Of this home and of those that `at` makes."""
         self._examined: set[SessionKey] = set()
-        """Sessions that were looked at for damage; whoever uses one is told once."""
+        """Sessions that were looked at for damage; anyone who uses one is told once."""
         self._heads: RecentValues[tuple[SessionKey, Owner], str] = RecentValues(_HEADS_MAX)
         """Heads that were written here, by session and owner."""
 

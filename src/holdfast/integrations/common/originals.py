@@ -3,7 +3,7 @@
 A record is what every reader of Holdfast understands. Where the framework's item cannot be made
 from it again, to the last byte of its JSON, the record keeps that JSON too. A resume hands out the
 framework's own items. Of most lines, these are all that it needs: so the other fields of a line are
-skipped, and its record is decoded where somebody asks for it. A log with branches, damage or
+skipped, and its record is decoded where someone asks for it. A log with branches, damage or
 repeated ids is read by the rules of the log, record by record.
 """
 
@@ -169,7 +169,7 @@ _HEADER_TYPE: Final = str(Header.__struct_config__.tag)
 _CALL_TYPE: Final = str(ToolUse.__struct_config__.tag)
 _RESULT_TYPE: Final = str(ToolResult.__struct_config__.tag)
 SPOKEN: Final = frozenset((*MESSAGES, _CALL_TYPE))
-"""The types of records that are messages in a framework, whoever wrote them."""
+"""The types of records that are messages in a framework, no matter who wrote them."""
 
 
 class StoredItem(NamedTuple):
@@ -213,7 +213,7 @@ def read_items(
         data = _whole(log)
         lines = _plain_lines(data, ItemLine, is_everything=is_everything)
         sources = data.split(b"\n")
-        if lines is None or len(lines) != len(sources) - 1:  # a blank line is no record
+        if lines is None or len(lines) != len(sources) - 1:  # a blank line is not a record
             if on_rules is not None:
                 on_rules()
             yield from items_of(_read_records(log, is_everything=is_everything), form)

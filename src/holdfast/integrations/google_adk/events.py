@@ -38,7 +38,7 @@ def records_from_event(event: Json, spelled: str) -> list[Record]:
     if content.get("parts"):
         role = content.get("role") or (_USER if author == _USER else "model")
         if any(part.get("function_response") for part in content["parts"]):
-            role = _USER  # a result is no reply, whoever is said to have written it
+            role = _USER  # a result is not a reply, no matter who is said to have written it
         about = {
             "ts": ts,
             "extra": {"author": author} if role == "model" else {},
@@ -111,7 +111,7 @@ def event_json(record: Record) -> str | None:
 
 
 def _event_from_record(record: Record, author: str, names: dict[str, str]) -> Json | None:
-    """Return the event that a record's own fields amount to; None where it is no message."""
+    """Return the event that a record's own fields amount to; None where it is not a message."""
     role, parts = "model", []
     match record:
         case User():

@@ -88,7 +88,7 @@ class MiddlewareMethods(BoundedMessages):
         system = getattr(request.system_message, "text", None)
         return self.fit(
             request.messages,
-            system=str(system) if isinstance(system, str) else "",  # a text of theirs is no JSON
+            system=str(system) if isinstance(system, str) else "",  # a text of theirs is not JSON
             tools=_tools(request.tools or ()),
             at_most=at_most,
             model=_name_of(request.model),

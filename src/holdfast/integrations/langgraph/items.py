@@ -86,7 +86,7 @@ def _encode(item: NotedItem) -> bytes:
 
 
 def _decode(path: str, data: bytes) -> NotedItem | None:
-    """Return the item of a file; None for a file that has none, which somebody else wrote."""
+    """Return the item of a file; None for a file that has none, which another wrote."""
     text = data.decode(errors="replace")
     start = text.rfind(_OPEN)
     if start < 0:

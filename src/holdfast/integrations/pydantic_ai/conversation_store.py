@@ -360,7 +360,7 @@ class Conversations:
         while True:
             state = self._check_revision(conversation_id, expected)
             assert state is not None
-            # From here on, whoever saves what was loaded before is told that it changed.
+            # From here on, a save of what was loaded before is told that it changed.
             marked = replace(state.record, revision=f"{state.record.revision}-deleted")
             if self._append(key, [_write_state(marked)], state.log_head):
                 break

@@ -121,7 +121,7 @@ def _response_block(part: Any) -> Json | None:
 
 
 def _record_from_part(part: Any) -> Record | None:
-    """Return the record of a part of a request; None for one that is no message."""
+    """Return the record of a part of a request; None for one that is not a message."""
     match part.part_kind:
         case "user-prompt":
             return User(content=_content(part.content))
@@ -157,7 +157,7 @@ def _content(content: Any) -> Content:
 
 
 def _user_block(item: Any) -> Json:
-    """Return the block of a piece of a user's prompt; what is no text or picture is named."""
+    """Return the block of a piece of a user's prompt; what is not a text or picture is named."""
     if isinstance(item, str):
         return blocks.text(item)
     kind = item.kind

@@ -96,7 +96,7 @@ def _reply_block(part: Json) -> Json | None:
 
 
 def _user_block(part: Json) -> Json | None:
-    """Return the block of a piece of a user's message; what is no text or picture is named."""
+    """Return the block of a piece of a user's message; what is not a text or picture is named."""
     if isinstance(part.get("text"), str):
         return blocks.text(part["text"])
     if "json" in part:

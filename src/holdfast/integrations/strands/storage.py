@@ -172,7 +172,7 @@ class _Path(msgspec.Struct, dict=True):
 
     @cached_property
     def messages(self) -> list[bytes]:
-        """The JSON of each message, as the SDK writes it: for whoever compares it."""
+        """The JSON of each message, as the SDK writes it: for anyone who compares it."""
         return [value if isinstance(value, bytes) else spell(value) for value in self.values]
 
     def snapshot(self) -> bytes | None:

@@ -30,8 +30,8 @@ class BackendGone(Exception):
 
 
 class WindowFull(BackendGone):
-    """The backend's context window is full, whoever says so. What a turn did before is lost with
-    its session, but every later turn would fail in it, too."""
+    """The backend's context window is full, no matter who says so. What a turn did before is lost
+    with its session, but every later turn would fail in it, too."""
 
     def __init__(self) -> None:
         super().__init__("its context window is full")

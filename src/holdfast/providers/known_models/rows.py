@@ -137,7 +137,7 @@ class KnownProvider(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     match: NameTest | None = None
     """Recognises other names of the provider."""
     models: NameTest | None = None
-    """Recognises models that are its own, where nobody names the provider."""
+    """Recognises models that are its own, where no one names the provider."""
     others: tuple[str, ...] = ()
     """Providers whose models it offers as well, at their prices."""
 

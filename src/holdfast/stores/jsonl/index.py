@@ -15,7 +15,7 @@ takes no more of a minute in a larger root.
 
 What has words is scrambled, each row by a key of its own, and names that a listing asks for are
 digests: an erasure overwrites keys, and writes no page for what others have. Ids of records are
-asked for by their beginning and stored as they are: where there were any, the file is written anew.
+asked for by their beginning and stored as they are: where there were any, the file is rewritten.
 """
 
 from __future__ import annotations
@@ -608,7 +608,7 @@ class Index:
         look: _Look | None = None,
         instead_of: _Look | None = None,
     ) -> bool:
-        """Make the rows of these sessions anew; False where a log cannot be read."""
+        """Make the rows of these sessions again; False where a log cannot be read."""
         keys = list(keys)
         files = look_at(keys)
         fresh, gone = [], [place_of(key) for key in keys if key not in files]
@@ -706,7 +706,7 @@ class Index:
             try:
                 rows = self._cache.connect().execute(statement, values).fetchall()
                 found = [read(row) for row in rows]
-                return None if attempt else found  # one that was just begun anew knows nothing
+                return None if attempt else found  # one that was just begun again knows nothing
             except (OSError, PathRejected):
                 return None  # no root yet, or something else in the place of the index
             except UnicodeEncodeError:

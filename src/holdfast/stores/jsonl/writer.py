@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK_BYTES: Final = 4_096
-"""The size of the file, always written as a whole: nobody sees half of a change."""
+"""The size of the file, always written as a whole: no one sees half of a change."""
 _QUEUE_BYTES: Final = 2_600
 """Of it for those who wait; where many do, the last take their chances."""
 _HOLDER_CHARS: Final = 200
@@ -273,7 +273,7 @@ def forget_lease(folder: int, session: str) -> None:
 
 
 def _queue(lease: _Lease | None) -> tuple[_Waiting, ...]:
-    """Those who wait and asked lately, since this start of this machine."""
+    """Those who wait and asked recently, since this start of this machine."""
     if lease is None or lease.boot != this_boot():
         return ()
     now = awake_time()

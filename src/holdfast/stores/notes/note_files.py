@@ -64,7 +64,7 @@ TRASH: Final = ".trash"
 
 
 class OpenNotes(Protocol):
-    """The files of one agent or owner, while nobody else changes them."""
+    """The files of one agent or owner, while no one else changes them."""
 
     def tree(self) -> list[NoteFile]:
         """Return files and folders, each folder before what is in it. Ours are left out."""
@@ -137,7 +137,7 @@ def keep_owner(notes: NoteFolder, folder: int, owner: NamedOwner) -> None:
 def read_owner(root: str, parts: Sequence[str]) -> NamedOwner | UnknownOwner:
     """Return the owner that a folder of notes names; unknown where no name can be read.
 
-    Anybody can copy a folder: the caller compares what the name stands for.
+    Anyone can copy a folder: the caller compares what the name stands for.
     """
     with explaining_read(os.path.join(*parts, OWNER_FILE)):
         try:
@@ -156,7 +156,7 @@ def read_owner(root: str, parts: Sequence[str]) -> NamedOwner | UnknownOwner:
 
 
 def _read(folder: int) -> bytes:
-    """Return the content of the file; empty where it is no plain file."""
+    """Return the content of the file; empty where it is not a plain file."""
     try:
         fd = open_file(folder, OWNER_FILE, os.O_RDONLY)
     except PathRejected:

@@ -118,7 +118,7 @@ class GroupCommit:
     def _wait(self, mine: _Waiting) -> None:
         try:
             mine.wake.acquire()
-        except BaseException:  # interrupted: nobody waits for a leader that has gone
+        except BaseException:  # interrupted: no one waits for a leader that has gone
             with self._mutex:
                 if mine in self._queue:
                     self._queue.remove(mine)

@@ -225,7 +225,7 @@ def read_address(address: str) -> Address:
     """Split an address. Raises `UsageError` where it cannot be one; no message quotes it."""
     try:
         parts = urlsplit(address)
-        _port = parts.port  # raises where it is no number
+        _port = parts.port  # raises where it is not a number
     except ValueError:
         raise _bad_address() from None
     if parts.scheme not in KINDS:

@@ -114,7 +114,7 @@ class Doorbell:
                 self._watches.pop(id(heard), None)
 
     def _listen(self, closing: threading.Event) -> None:
-        """Hear bells until nobody follows any more."""
+        """Hear bells until no one follows any more."""
         import psycopg
 
         while self._is_wanted(closing):
@@ -136,7 +136,7 @@ class Doorbell:
     def _hear(self, connection: Connection, closing: threading.Event) -> None:
         self.is_heard = False
         connection.execute(f'LISTEN "{self._channel}"'.encode())
-        self._wake(None)  # what was appended before rang for nobody
+        self._wake(None)  # what was appended before rang for no one
         while self._watches and not closing.is_set():
             for bell in connection.notifies(timeout=_SLICE_SECONDS):
                 self.is_heard = True
@@ -150,7 +150,7 @@ class Doorbell:
                 heard.rung.set()
 
     def close(self) -> None:
-        """Ring for the last appends, and end the threads. Whoever follows goes on looking."""
+        """Ring for the last appends, and end the threads. Anyone who follows goes on looking."""
         if self._pid != os.getpid():
             return
         with self._mutex:

@@ -2,8 +2,8 @@
 
 The driver prepares statements under names of its own, which mean another statement in another
 process: behind a pooler that hands out connections by the transaction, the wrong one would run.
-Here the name is a hash of the text, so whoever finds the name on a connection finds this statement.
-Where it is not there, it is prepared; where somebody else has prepared it, it is used.
+Here the name is a hash of the text, so anyone who finds the name on a connection finds this
+statement. Where it is not there, it is prepared; where another has prepared it, it is used.
 """
 
 from __future__ import annotations

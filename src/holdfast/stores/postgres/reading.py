@@ -146,7 +146,7 @@ def _cut_last(lines: list[bytes], excess: int) -> None:
         lines[-1] = lines[-1][: len(lines[-1]) - excess - 1] + b"\n"
 
 
-assert LINE_BYTES_MAX > _PAGE_MAX  # a page may hold one line only, and that is no error
+assert LINE_BYTES_MAX > _PAGE_MAX  # a page may hold one line only, and that is not an error
 
 
 _SUGGESTED_MAX: Final = 1_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEYS_TABLE: Final = "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY, key BLOB NOT NULL)"
 _KEY_BYTES: Final = 16
 _NONCE_BYTES: Final = 8
-"""128 bits of a key, and 64 that tell what was stored under it apart: nobody meets two alike."""
+"""128 bits of a key, and 64 that tell what was stored under it apart: no one meets two alike."""
 _SHREDDED: Final = bytes(_KEY_BYTES)
 
 

@@ -241,7 +241,7 @@ class SourceRows(ABC):
 
     @abstractmethod
     def lock(self, groups: Collection[bytes], places: Collection[bytes]) -> None:
-        """Let nobody else change these groups, nor sources of these names, until the end."""
+        """Let no one else change these groups, nor sources of these names, until the end."""
 
     @abstractmethod
     def state(self) -> object:

@@ -46,7 +46,7 @@ class App:
 
     @property
     def owner_of_new(self) -> Owner:
-        """The owner of what is made; an operator makes what belongs to nobody."""
+        """The owner of what is made; an operator makes what has no owner."""
         return NO_OWNER if isinstance(self.owner, AnyOwner) else self.owner
 
     def session(self, name: str) -> SessionKey:

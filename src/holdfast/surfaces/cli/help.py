@@ -450,7 +450,7 @@ def _common_options() -> list[str]:
 
 
 def _zsh(words: Mapping[str, CommandWords]) -> str:
-    """zsh runs completions of bash; what somebody's .zshrc has loaded is not loaded again."""
+    """zsh runs completions of bash; what someone's .zshrc has loaded is not loaded again."""
     return (
         "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit }\n"
         "(( $+functions[complete] )) || { autoload -U +X bashcompinit && bashcompinit }\n"

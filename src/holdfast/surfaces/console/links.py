@@ -69,7 +69,7 @@ class _Seen(NamedTuple):
     workspace: CallerWorkspace
 
     def over(self, now: float) -> str:
-        """Return why nobody can decide by it any more; empty while a person can."""
+        """Return why no one can decide by it any more; empty while a person can."""
         if self.call is None:
             return _OVER.get(self.link.state, _GONE)
         outcome = call_outcome(self.call, now)

@@ -92,7 +92,7 @@ async def edit_notes(call: HttpCall) -> HttpAnswer:
 
 def _source(call: HttpCall, agent: str, path: str) -> str | None:
     """Return a file of notes as it is, for an editor. None where it cannot be edited: it is no such
-    file, it is no text, or it holds a secret, which is not shown and would be lost."""
+    file, it is not text, or it holds a secret, which is not shown and would be lost."""
     notes = call.workspace.notes(agent)
     if path not in {file.path for file in notes.files()}:
         return None

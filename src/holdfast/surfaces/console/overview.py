@@ -135,7 +135,7 @@ def _draw_days(days: Sequence[BillLine]) -> _Days:
 
 
 def _count_ahead(call: HttpCall) -> list[tuple[str, str]]:
-    """Return what waits for somebody: its words and its page."""
+    """Return what waits for someone: its words and its page."""
     queues, owner = call.store.queues, call.owner
     inbox = queues.counts(INBOX, owner=owner)
     calls, timers = (

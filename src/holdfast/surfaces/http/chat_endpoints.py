@@ -208,7 +208,7 @@ class ChatEndpoints:
         )
         try:
             return not asked.model.startswith(AGENT_PREFIX)
-        except ProxyProblem:  # the upstream judges what is no JSON
+        except ProxyProblem:  # the upstream judges what is not JSON
             return True
 
     def _list_models(self, dialect: Dialect, request: Request) -> Response:
@@ -247,7 +247,7 @@ class ChatEndpoints:
         agent = find_agent(asked.model, self._named.names)
         if not agent:
             raise self._no_model(asked.model)
-        asked.new_items  # noqa: B018 - raises for what is no request of this dialect
+        asked.new_items  # noqa: B018 - raises for what is not a request of this dialect
         ignored = check_fields(fields, dialect.agent)
         check_instructions(asked.system)
         is_retry = headers.get(_RETRY_HEADER, "0") not in ("", "0")

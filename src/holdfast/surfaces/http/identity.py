@@ -43,7 +43,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 LOCAL: Final = Client("local", ANY_OWNER, "admin")
-"""Whoever can reach the loopback address of a server without tokens: a user of the machine."""
+"""Anyone who can reach the loopback address of a server without tokens: a user of the machine."""
 
 
 def read_cookie(headers: Mapping[str, str]) -> str:

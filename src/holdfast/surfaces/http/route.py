@@ -135,7 +135,7 @@ class Route:
     body: type[JsonBody] | None = None
     status: int = 200
     other_status: int | None = None
-    """Another status of an answer that is no error."""
+    """Another status of an answer that is not an error."""
     action: Action | None = None
     """The word for the audit log; None where the workspace records the access itself."""
     in_headers: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Route:
     """The operation that it is made from."""
     problem_page: ProblemPage | None = None
     """Shows a problem to a person. A route that has it is a page: it takes forms instead of JSON,
-    and is no part of the API."""
+    and is not part of the API."""
 
     @property
     def is_page(self) -> bool:

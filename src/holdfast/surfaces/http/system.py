@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpCall
 
 _LOOK_SECONDS: Final = 1.0
-"""For which the store's last answer counts: anybody may ask whether the server is ready."""
+"""For which the store's last answer counts: anyone may ask whether the server is ready."""
 _log: Final = logging.getLogger(__name__)
 
 

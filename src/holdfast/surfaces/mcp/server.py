@@ -67,7 +67,7 @@ class McpClient(msgspec.Struct, frozen=True):
 
 ClientOf = Callable[[Any], McpClient]
 """Returns who sent a request, from the HTTP request (Starlette's), or from None over stdio. Raises
-`holdfast.errors.AccessDenied` for somebody unknown."""
+`holdfast.errors.AccessDenied` for an unknown caller."""
 WorkspaceOf = Callable[[Caller], CallerWorkspace]
 
 
@@ -80,7 +80,7 @@ def build_server(client_of: ClientOf, workspace_of: WorkspaceOf) -> Server[Any]:
         title="Holdfast",
         description="Durable sessions and a bounded context for LLM agents",
         instructions=_INSTRUCTIONS,
-        # Lists depend on who asks, and sessions change: nothing may be reused for somebody else.
+        # Lists depend on who asks, and sessions change: nothing may be reused for another.
         cache_hints={
             "tools/list": CacheHint(60_000, "private"),
             "prompts/list": CacheHint(60_000, "private"),

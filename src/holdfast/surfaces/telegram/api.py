@@ -139,7 +139,7 @@ class BotApi:
 
     async def acknowledge(self, press: str, text: str = "") -> None:
         """Tell that the press of a button arrived. The app shows that it waits until then, and the
-        text, if there is one, to whoever pressed it."""
+        text, if there is one, to the one who pressed it."""
         asked: Json = {"callback_query_id": press}
         asked |= {"text": text, "show_alert": True} if text else {}
         await self._call("answerCallbackQuery", asked, _PRESS_SECONDS)

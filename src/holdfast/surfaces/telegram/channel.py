@@ -222,7 +222,7 @@ class TelegramChannel:
                     if about.get("bot") == self._settings.bot
                 }
                 for chat, thread in chats:
-                    with suppress(TelegramError):  # nobody needs it
+                    with suppress(TelegramError):  # no one needs it
                         await self._api.show_typing(chat, thread)
             has_message.clear()
             with suppress(TimeoutError):

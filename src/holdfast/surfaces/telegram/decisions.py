@@ -1,7 +1,7 @@
 """Presses of the buttons below a call that waits: decisions by the people of the settings.
 
-A press goes through the operation of every other door, in the name of whoever pressed. The first
-decision counts, so that a press may be dealt with again after a kill.
+A press goes through the operation of every other door, in the name of the one who pressed. The
+first decision counts, so that a press may be dealt with again after a kill.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from holdfast.surfaces.telegram.updates import IncomingUpdate
 
 _ANSWER_MAX: Final = 90
-"""Characters, of up to two UTF-16 units: Telegram shows 200 to whoever pressed a button."""
+"""Characters, of up to two UTF-16 units: Telegram shows 200 to the one who pressed a button."""
 _NOT_NAMED: Final = "You are not among those who may decide here. Nothing was done."
 _UNKNOWN: Final = "This call no longer waits. Nothing was done."
 
 
 class PressOutcome(NamedTuple):
-    """The answer to whoever pressed a button, and the text of its message from then on."""
+    """The answer to the one who pressed a button, and the text of its message from then on."""
 
     answer: str
     text: str = ""

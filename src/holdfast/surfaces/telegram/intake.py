@@ -44,7 +44,7 @@ _WORKERS_MAX: Final = 32
 _CLAIM_SECONDS: Final = 3_600.0
 """For a command; a compaction may take long. A restart takes updates over at once."""
 _POLL_SECONDS: Final = 1.0
-"""Between two looks for updates that nobody told of."""
+"""Between two looks for updates that no one told of."""
 _STOP_SECONDS: Final = 5.0
 """For a command that runs when the bot stops."""
 _REFUSALS_MAX: Final = 5

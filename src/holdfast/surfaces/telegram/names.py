@@ -39,7 +39,8 @@ def session_name(place: ChatPlace, scope: DmScope) -> str:
 
 
 def session_owner(place: ChatPlace, scope: DmScope) -> Owner:
-    """Return the owner of the session. The one that all share belongs to whoever runs the bot."""
+    """Return the owner of the session. The one that all share belongs to the one who runs the
+    bot."""
     if scope == "main" and place.is_private:
         return NO_OWNER
     return owner_of_user(place)

@@ -18,7 +18,7 @@ _ARGUMENTS_MAX: Final = 1_500
 _REASON_MAX: Final = 300
 """Characters, of up to two UTF-16 units: a question and its outcome are one message."""
 _DIGEST_CHARS: Final = 32
-"""Of a key, in hexadecimal: 128 bits, which nobody finds by trying."""
+"""Of a key, in hexadecimal: 128 bits, which no one finds by trying."""
 _DECISION: Final = lazy_pattern(rf"(?P<word>approve|deny):(?P<digest>[0-9a-f]{{{_DIGEST_CHARS}}})")
 _TOO_LONG: Final = (
     "It cannot be approved here: its arguments are longer than a message. The console and "

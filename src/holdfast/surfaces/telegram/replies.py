@@ -123,4 +123,4 @@ class TelegramReplies:
                 self._store.queues.put(message)
 
     def wake(self) -> None:
-        """Tell whoever sends, where that is this process."""
+        """Tell anyone who sends, where that is this process."""

@@ -26,7 +26,7 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
     """From @BotFather. It is never shown, logged or stored."""
     allow: frozenset[int] = frozenset()
     """Ids of people, who are answered in private, and of groups, in which everybody is answered.
-    Nobody, where it is empty."""
+    No one, where it is empty."""
     approvers: dict[int, str] = {}
     """Names of the people who may decide about calls that wait in the chats of the bot, by id."""
     dm_scope: DmScope = "per-channel-peer"

@@ -151,7 +151,7 @@ def read_update(
 def _read_press(
     number: int, press: _Press, bot: BotIdentity, settings: TelegramSettings
 ) -> IncomingUpdate | None:
-    """Return the command of a button, which whoever presses it runs in their own session, or the
+    """Return the command of a button, which anyone who presses it runs in their own session, or the
     decision about a call."""
     message = press.message
     decides = is_decision(press.data)

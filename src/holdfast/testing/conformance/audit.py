@@ -33,7 +33,7 @@ def the_newest_accesses_are_the_end_of_all(audit: Audit) -> None:
 
 
 def texts_in_an_audit_log_are_bounded(audit: Audit) -> None:
-    """However long a name somebody asks for, the log grows by a bounded line, on one line."""
+    """However long a name someone asks for, the log grows by a bounded line, on one line."""
     name = "so long\n a name\ud800" * 100_000
     audit.note(msgspec.structs.replace(_access(1), target=name, reason=name, owner=name))
     (access,) = audit.entries().accesses

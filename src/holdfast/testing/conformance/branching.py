@@ -93,7 +93,7 @@ def branches_are_listed_with_their_leaves(store: SessionStore) -> None:
 
 
 def a_branch_is_titled_by_words_of_a_user(store: SessionStore) -> None:
-    """Text that a program put in the user's mouth is no title."""
+    """Text that a program put in the user's mouth is not a title."""
     store.create(KEY)
     reminder = User(content="a reminder of a program", extra={META: True})
     store.append(KEY, [message("what I want"), reminder], expect=ANY_HEAD)
@@ -146,7 +146,7 @@ def a_fork_has_a_label_of_its_own(store: SessionStore) -> None:
 
 
 def a_fork_belongs_to_whom_the_session_belongs_to(store: SessionStore) -> None:
-    """A copy keeps the owner, so that copying a session gives nobody else a right to read it."""
+    """A copy keeps the owner, so that copying a session gives no one else a right to read it."""
     store.create(KEY, owner=NamedOwner("ann"))
     store.append(KEY, [message("a")], expect=ANY_HEAD)
     store.fork(KEY, OTHER, at=None)
@@ -276,7 +276,7 @@ def an_undone_compaction_is_no_boundary(store: SessionStore) -> None:
 
 
 def a_rewind_to_before_a_compaction_undoes_it(store: SessionStore) -> None:
-    """A compaction on an abandoned branch is no boundary."""
+    """A compaction on an abandoned branch is not a boundary."""
     store.create(KEY)
     _a, b, _compaction, _c = store.append_each(
         KEY, [message("a"), message("b"), Compaction(summary="s"), message("c")]

@@ -34,7 +34,7 @@ def a_lease_has_one_holder(store: SessionStore) -> None:
 
 
 def leases_have_one_place(store: SessionStore) -> None:
-    """Whoever asks the store for its leases twice can tell that they are the same."""
+    """Anyone who asks the store for its leases twice can tell that they are the same."""
     assert store.leases.place
     assert store.leases.place == store.leases.place
 
@@ -73,7 +73,7 @@ def a_lease_is_renewed_until_another_takes_it(store: SessionStore) -> None:
 
 
 def the_queue_of_a_lease_keeps_its_order(store: SessionStore) -> None:
-    """A lease goes to whoever asked first, not to whoever asks at the right moment."""
+    """A lease goes to the one who asked first, not to the one who asks at the right moment."""
     store.create(KEY)
 
     def ask(holder: str, queue_seconds: float = _LONG) -> int:
@@ -105,7 +105,7 @@ def the_queue_of_a_lease_keeps_its_order(store: SessionStore) -> None:
 
 
 def a_place_in_the_queue_runs_out(store: SessionStore) -> None:
-    """A place in the queue ends with its time: nobody waits for a holder that is gone."""
+    """A place in the queue ends with its time: no one waits for a holder that is gone."""
     store.create(KEY)
     token = store.leases.acquire(KEY, "ann", _LONG)
     for name, seconds in (("gone", 0.001), ("bob", _LONG)):

@@ -92,7 +92,7 @@ def notes_of_others_are_not_seen(store: SessionStore) -> None:
     assert store.note_scopes("nobody") == {}
     _notes(store, "other").erase(None)
     _notes(store, "other", "ann").discard(_notes(store, "other", "ann").files()[0].path)
-    assert store.note_scopes("other") == {}, "what was erased or thrown away is no note"
+    assert store.note_scopes("other") == {}, "what was erased or thrown away is not a note"
 
 
 def a_file_is_written_only_over_what_was_read(store: SessionStore) -> None:

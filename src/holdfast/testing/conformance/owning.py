@@ -1,5 +1,5 @@
-"""Nobody sees what is another's: whoever asks gets their own, nobody's things are of nobody alone,
-and everything is for whoever asks for every owner.
+"""No caller sees what is another's: each gets their own, what has no owner is for a caller without
+one, and everything is for a caller that asks for every owner.
 
 `ASKS` has every operation of a store that asks whose. A test compares it with the ports, so that a
 new one is walked as well.
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionStore
 
 PEOPLE: Final[tuple[Owner, ...]] = (NamedOwner("ann"), NamedOwner("an"), NO_OWNER)
-"""Two people, one of whose names begins with the other's, and nobody."""
+"""Two people, one of whose names begins with the other's, and no one."""
 _QUEUE: Final = "inbox"
 _MESSAGES: Final = (1, 2, 4)
 """Numbers of messages, by which a count tells whose they are."""
 
 
 def whoever_asks_gets_their_own(store: SessionStore) -> None:
-    """Every operation that asks whose: no other owner's things are seen, found or taken, and what
-    is nobody's is no more everybody's than what is everybody's is nobody's."""
+    """Every operation that asks whose: no other owner's things are seen, found or taken, also not
+    those without an owner."""
     _fill(store, PEOPLE)
     everybody: set[FoundOwner] = set(PEOPLE)
     for name, ask in ASKS.items():
@@ -73,7 +73,7 @@ def copies_of_a_session_are_found(store: SessionStore) -> None:
 
 
 def messages_of_one_owner_are_erased_alone(store: SessionStore) -> None:
-    """Messages of the others stay, also those of nobody."""
+    """Messages of the others stay, also those without an owner."""
     _fill(store, PEOPLE)
     for person in PEOPLE[:2]:
         assert isinstance(person, NamedOwner)

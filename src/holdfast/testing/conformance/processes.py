@@ -172,7 +172,7 @@ def calls_of_several_processes_are_counted_once(open_store: _OpenStore) -> None:
 
 
 def notes_of_several_processes_are_kept_once(open_store: _OpenStore) -> None:
-    """Each note is there once, whoever adds it at the same time, and none is missing."""
+    """Each note is there once, no matter who adds it at the same time, and none is missing."""
     with open_store() as store:
         with _start(_WRITERS, _add_notes, open_store) as (_workers, pipes):
             for _turn in range(_TURNS):  # all at once, again and again

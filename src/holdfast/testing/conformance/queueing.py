@@ -136,7 +136,7 @@ def a_claim_that_ran_out_is_taken_over(store: SessionStore) -> None:
 
 
 def a_claim_is_renewed(store: SessionStore) -> None:
-    """A renewed claim lasts; one that ran out can be renewed while nobody took it over."""
+    """A renewed claim lasts; one that ran out can be renewed while no one took it over."""
     store.queues.put(_new("k1"))
     (held,) = store.queues.claim("inbox", "w", 0.0)
     assert store.queues.renew(held, _LONG)

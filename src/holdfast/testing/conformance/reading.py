@@ -41,7 +41,7 @@ def every_type_of_record_comes_back(store: SessionStore) -> None:
 
 
 def unknown_types_and_fields_are_carried(store: SessionStore) -> None:
-    """A record of a type nobody here knows is kept, counted and copied like any other."""
+    """A record of a type no one here knows is kept, counted and copied like any other."""
     store.create(KEY)
     stranger = Unknown(type="telepathy", extra={"strength": 3, "to": ["you", None]})
     known = User(content="hi", extra={"mood": {"is": "good"}})

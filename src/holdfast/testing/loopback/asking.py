@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Shown only where the request asks for it, as with the providers. A model that thinks
     unasked has thinking where this is empty, too."""
     stop: Stop | None = None
-    """Why it ends; where nobody says, `tools` with calls and `end` without."""
+    """Why it ends; where no one says, `tools` with calls and `end` without."""
     delay: float = 0.0
     """Seconds before the reply begins."""
     pause: float = 0.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     """Method, path, headers with small names, body → reply."""
 
 JOIN_SECONDS: Final = 5.0
-"""A thread that serves a connection ends with it; nobody waits longer for one that hangs."""
+"""A thread that serves a connection ends with it; no one waits longer for one that hangs."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
@@ -86,7 +86,7 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
-        # A client that goes away is no error of ours.
+        # A client that goes away is not an error of ours.
 
 
 class Handler(BaseHTTPRequestHandler):

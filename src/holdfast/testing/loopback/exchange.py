@@ -72,13 +72,13 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """From 1, in the order of arrival."""
     dialect: str | None
-    """None for an address that nobody serves."""
+    """None for an address that no one serves."""
     path: str
     """The path of the address."""
     headers: dict[str, str]
     """With small names."""
     body: Json
-    """Empty where it was no JSON object."""
+    """Empty where it was not a JSON object."""
     bytes: int
     """The size of the body."""
     model: str = ""
@@ -293,7 +293,7 @@ class Exchange:
             self._break("body-bytes", f"{len(self.raw)} > {limit} bytes")
             raise Refused(self.wire.too_large())
         if not isinstance(body, dict):
-            raise Refused(self._break("request-shape", "the body is no object"))
+            raise Refused(self._break("request-shape", "the body is not an object"))
         return self.heard
 
     def _json(self) -> object:
@@ -553,4 +553,4 @@ def _with_stage(answer: Answer, fault: Fault, asked: Asked) -> Answer:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

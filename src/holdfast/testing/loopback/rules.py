@@ -31,7 +31,7 @@ When: TypeAlias = Callable[[Asked], bool]
 
 
 class Rules(msgspec.Struct, kw_only=True):
-    """Limits and manners. They may be changed between two requests."""
+    """Limits and quirks. They may be changed between two requests."""
 
     limit: int
     limits: dict[str, int] = {}

@@ -69,7 +69,7 @@ class Loopback:
         models. `output_max`: the most a reply may ask for; 0 is no limit. `reserves_output`:
         whether the room for the reply must be there in advance; without, only input over the
         window is refused and a reply that meets its end says so, as newer models do. `body_bytes`:
-        instead of the dialect's own; 0 is no limit. `variants`: whose manners a dialect has, such
+        instead of the dialect's own; 0 is no limit. `variants`: whose quirks a dialect has, such
         as `{"openai-chat": "mistral"}`. `counter` and `factor`: how it counts; with 1.3, it finds
         30 % more tokens than the counter does. `cache`: which prefixes Anthropic's cache keeps and
         how far it looks back; `clock`: by which they grow old. `api_key`: the only one it takes,

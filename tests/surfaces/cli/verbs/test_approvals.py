@@ -47,7 +47,7 @@ def test_what_cannot_be_decided_says_why(cli: Cli) -> None:
         (("approve", key), "it waits for `ann`"),
         (("approve", key, "--by", "bob"), "may not decide"),
         (("approve", "0-0-0"), "waits here"),
-        (("approve", key, "--by", "ann", "--arguments", "40"), "object of JSON"),
+        (("approve", key, "--by", "ann", "--arguments", "40"), "JSON object"),
     ):
         done = cli("approvals", *words)
         assert done.status != 0, words

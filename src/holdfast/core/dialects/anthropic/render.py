@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, and Bedrock's manners with it."""
+"""Anthropic's Messages API, and Bedrock's quirks with it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _may_think(prompt: Prompt, target: Target) -> bool:
 
 
 def without_reasoning(item: Json) -> Json | None:
-    """A message without its thinking, which is no part of the prefix that thinking is bound to."""
+    """A message without its thinking, which is not part of the prefix that thinking is bound to."""
     content = item["content"]
     kept = [block for block in content if block["type"] not in _UNMARKABLE]
     return item if len(kept) == len(content) else {**item, "content": kept}

@@ -71,7 +71,7 @@ def _reads_as(text: str, arguments: Json) -> bool:
 
 
 def shorten_content(content: Any, pieces: Sequence[Block | Piece], text_type: str) -> Any:
-    """The content of a message or a result with other texts; what is no text stays as it was."""
+    """The content of a message or a result with other texts; what is not text stays as it was."""
     texts = [piece.text for piece in pieces if isinstance(piece, Text)]
     if not isinstance(content, list):
         return "\n".join(texts)

@@ -29,7 +29,7 @@ class Atom(msgspec.Struct, frozen=True, gc=False):
     item: int
     """The index of the message, or the item, that says it."""
     block: int | None = None
-    """The index of the block in it; None where the item is no list of blocks."""
+    """The index of the block in it; None where the item is not a list of blocks."""
 
 
 def start_chain(scope: str = "") -> bytes:

@@ -95,7 +95,7 @@ def arguments(given: object) -> Any:
 
 
 def is_whole(given: object) -> bool:
-    """Return whether arguments are complete; half of an object is no JSON."""
+    """Return whether arguments are complete; half of an object is not JSON."""
     return not isinstance(given, str) or not given.strip() or _parse_arguments(given) is not _BROKEN
 
 

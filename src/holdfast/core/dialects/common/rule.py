@@ -1,6 +1,6 @@
 """The words of the validators: a rule, a violation of it, and looking into foreign JSON.
 
-A validator judges a raw request, ours or anybody's, as the provider would. It never raises: what
+A validator judges a raw request, ours or anyone's, as the provider would. It never raises: what
 is not shaped like a request is a violation too.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import DialectVariant
 
 RECALLED: Final = "recalled"
-"""The source of a rule that nobody's report shows: known, not seen."""
+"""The source of a rule that no one's report shows: known, not seen."""
 
 _SHOWN_CHARS: Final = 120
 """Of a value in a quote: a whole id, and the start of a text."""

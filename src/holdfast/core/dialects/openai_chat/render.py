@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, and the manners of the hosts that imitate it."""
+"""OpenAI's Chat Completions, and the quirks of the hosts that imitate it."""
 
 from __future__ import annotations
 

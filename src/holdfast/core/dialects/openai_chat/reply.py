@@ -91,7 +91,7 @@ def _thinking(message: Json) -> list[Json]:
 
 
 def _other_fields(message: Json) -> list[Json]:
-    """The fields that nobody here knows, as a block; those without a value say nothing."""
+    """The unknown fields, as a block; those without a value say nothing."""
     others = {name: value for name, value in message.items() if name not in _KNOWN and value}
     return [{"type": MESSAGE_FIELDS, "fields": others}] if others else []
 
@@ -245,7 +245,7 @@ class ChatStream:
     def body(self) -> Json:
         calls = [call.json() for call in self._calls]
         if not self._reason and calls:
-            calls = calls[:-1]  # nobody said that it was all of it
+            calls = calls[:-1]  # no one said that it was all of it
         words: Json = {name: "".join(pieces) for name, pieces in self._words.items()}
         if self._parts:
             said = words.get("content", "")

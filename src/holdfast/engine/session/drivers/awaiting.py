@@ -289,7 +289,7 @@ async def _end(task: asyncio.Future[Any]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([task], timeout=left)
     if task.done() and not task.cancelled():
-        task.exception()  # else asyncio reports that nobody asked for it
+        task.exception()  # else asyncio reports that no one asked for it
 
 
 async def _undisturbed(work: Coroutine[Any, Any, T]) -> T:
@@ -316,7 +316,7 @@ async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwa
         except asyncio.CancelledError as raised:
             cancelled = raised
     if cancelled is not None:
-        task.exception()  # else asyncio reports that nobody asked for it
+        task.exception()  # else asyncio reports that no one asked for it
         raise cancelled
     return task.result()
 

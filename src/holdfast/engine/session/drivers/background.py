@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Writing(msgspec.Struct):
-    """A summary that is being written: its own world, in which nobody waits for its plans."""
+    """A summary that is being written: its own world, in which no one waits for its plans."""
 
     world: World
     scope: TurnScope

@@ -70,7 +70,7 @@ class TurnScope:
         self.token: int | None = None
         """The token that the appends of this run carry."""
         self.is_log_known = False
-        """Nobody else can have written since the log was last read or written to."""
+        """No one else can have written since the log was last read or written to."""
 
     @property
     def has_turn(self) -> bool:

@@ -145,7 +145,7 @@ if hasattr(os, "register_at_fork"):
 
 
 QUEUE_SECONDS: Final = 2.0
-"""A turn that has not asked for so long is passed over: whoever ran it may have dropped it."""
+"""A turn that has not asked for so long is passed over: its process may have dropped it."""
 
 
 class Waiter(msgspec.Struct, eq=False):

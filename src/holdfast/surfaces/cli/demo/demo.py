@@ -94,7 +94,7 @@ Another recording: python -m holdfast.testing.recorder --help"""
 
 @contextmanager
 def _place(keep: str | None, *, is_kept: bool) -> Iterator[tuple[str, str]]:
-    """Yield the address of the session, and a folder for what is no part of it."""
+    """Yield the address of the session, and a folder for what is not part of it."""
     if keep and address_kind(keep) != FOLDER:
         _check_free(keep)
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:

@@ -51,7 +51,7 @@ _RELEASE_WINDOW: Final = 24_000
 """As that of the other sessions of its agent."""
 _RELEASE_HOURS: Final = 150.0
 _CACHE_SECONDS: Final = 3_600.0
-"""A provider forgets a prefix that nobody asked for in that time."""
+"""A provider forgets a prefix that no one asked for in that time."""
 _CALL_SECONDS: Final = 9.0
 """The time that a reply takes on the clock of the demo."""
 _FAILED: Final = "Is it the pool again? Checkout is slow."

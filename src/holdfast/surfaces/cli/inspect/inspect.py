@@ -118,8 +118,8 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
     def _with_savings(
         self, reports: list[InspectReport], found: list[Conversation], app: App
     ) -> list[InspectReport]:
-        """Return the reports; those of the dearest conversations with what Holdfast would have
-        made of them."""
+        """Return the reports; those of the most expensive conversations with what Holdfast would
+        have made of them."""
         dearest = {id(each) for each in by_cost(reports)[: self.replay]}
         done = []
         with app.out.progress("replaying", len(dearest)) as advance:

@@ -1,4 +1,5 @@
-"""Many conversations at a glance: a line for each, the dearest first, and what they cost by day."""
+"""Many conversations at a glance: a line for each, the most expensive first, and what they cost by
+day."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _NAME_CHARS: Final = 18
 
 
 def by_cost(reports: Sequence[InspectReport]) -> list[InspectReport]:
-    """Sort conversations: the dearest first, then the largest."""
+    """Sort conversations: the most expensive first, then the largest."""
     return sorted(
         reports,
         key=lambda report: (-(report.inspection.spent.cost or 0.0), -report.inspection.tokens),
@@ -60,7 +61,7 @@ def cost_cell(report: InspectReport) -> str:
 
 
 def waste_cell(report: InspectReport) -> str:
-    """Return the dearest thing that could be spared: its price, or else its tokens."""
+    """Return the most expensive thing that could be spared: its price, or else its tokens."""
     waste = report.waste
     if waste is None:
         return ""

@@ -79,7 +79,7 @@ class InspectReport(msgspec.Struct, frozen=True):
 
     @property
     def waste(self) -> Habit | None:
-        """Return the dearest thing that could be spared."""
+        """Return the most expensive thing that could be spared."""
         return next((each for each in self.inspection.habits if each.kind != "head"), None)
 
 

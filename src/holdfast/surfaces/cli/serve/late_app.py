@@ -1,4 +1,4 @@
-"""An application that is made when somebody asks for it: a server starts without what it needs."""
+"""An application that is made when someone asks for it: a server starts without what it needs."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class SettingsService:
 
     def _on_hangup(self) -> None:
         if self._has_terminal and not _has_terminal():
-            os.kill(os.getpid(), signal.SIGTERM)  # it was closed: nobody asked for a reload
+            os.kill(os.getpid(), signal.SIGTERM)  # it was closed: no one asked for a reload
             return
         task = asyncio.create_task(self._reload_and_log(), name="holdfast-reload")
         self._tasks.add(task)
@@ -167,7 +167,7 @@ class SettingsService:
 
 
 def _has_terminal() -> bool:
-    """Return whether somebody sits at this process."""
+    """Return whether someone sits at this process."""
     try:
         return os.isatty(0) and os.tcgetpgrp(0) > 0
     except OSError:

@@ -26,7 +26,7 @@ log: Final = logging.getLogger("holdfast.systemd")
 
 
 class ServiceManager:
-    """Sends a service manager the state of this process. A manager that is gone hurts nobody."""
+    """Sends a service manager the state of this process. A manager that is gone hurts no one."""
 
     def __init__(self, address: str) -> None:
         """`address` is the path of its socket, or `@` and an abstract name."""

@@ -144,7 +144,7 @@ class _Link(Command, frozen=True, kw_only=True):
         with app.out.binary() as stream:  # it is shown once; masked, it would open nothing
             stream.write(line + b"\n")
         until = local_time(found.expires)
-        app.out.note(f"whoever has it decides as {found.by}, once, until {until}")
+        app.out.note(f"anyone who has it decides as {found.by}, once, until {until}")
         if found.link.startswith(LINK_PATH):
             app.out.note("write the address of `holdfast serve` before it, or pass --address")
 

@@ -1,4 +1,4 @@
-"""`retention`: sessions that nobody used for long, or that take too much room, go to the trash."""
+"""`retention`: sessions that no one used for long, or that take too much room, go to the trash."""
 
 from __future__ import annotations
 

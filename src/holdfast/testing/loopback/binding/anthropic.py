@@ -560,7 +560,7 @@ class _Check:
 
 
 def head_digest(body: Json) -> str:
-    """System and tools. The order of tools is no part of it; unused deferred tools are not."""
+    """System and tools. The order of tools is not part of it; unused deferred tools are not."""
     system = as_blocks(body.get("system"))
     called = {
         as_text(block.get("name"))

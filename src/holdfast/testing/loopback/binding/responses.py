@@ -65,7 +65,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class ResponsesBinding:
-    """Encrypted reasoning, and compaction with items that nobody else can read."""
+    """Encrypted reasoning, and compaction with items that no one else can read."""
 
     judges = frozenset({"call-has-reasoning", "message-has-reasoning"})
 
@@ -110,7 +110,7 @@ class ResponsesBinding:
         model, asked = gpt(request.model), as_dict(request.body.get("reasoning"))
         reasons = model is not None and model.reasons
         if model is None:
-            # A name that nobody knows: it reasons where it is asked to.
+            # A name that no one knows: it reasons where it is asked to.
             reasons = bool(asked) or ENCRYPTED in as_list(request.body.get("include"))
         if not reasons or asked.get("effort") == "none" or request.path.endswith(COMPACT):
             return Thought()
