@@ -12,7 +12,7 @@ from scripts import house
 
 CROWDED_MODULES: dict[str, int] = {
     "core/flow/events.py": 30,
-    "core/log/records.py": 31,
+    "core/log/records.py": 32,
     "errors.py": 39,
 }
 """Modules with more than 400 lines, and how many they have; words of fields do not count."""
@@ -22,11 +22,12 @@ WIDE_CLASSES: dict[str, int] = {
     "engine/memory/search.py:Memory": 17,
     "core/turn/run.py:RunState": 16,
     "core/log/tree.py:Outline": 18,
-    "core/projection/draft.py:ViewDraft": 31,
+    "core/projection/draft.py:ViewDraft": 32,
     "core/projection/steps.py:Thread": 25,
     "importers/common/base.py:Draft": 17,
     "engine/session/async_session.py:AsyncSession": 22,
     "engine/session/session.py:Session": 23,
+    "stores/search/tables.py:TablesIndex": 16,
     "testing/loopback/exchange.py:Exchange": 30,
     "testing/loopback/faults.py:Fault": 30,
     "testing/loopback/server.py:Loopback": 20,

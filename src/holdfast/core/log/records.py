@@ -607,7 +607,7 @@ def to_json(record: Record) -> Json:
     return parsed
 
 
-def said_by(record: Unknown) -> str:
+def words_of_unknown(record: Unknown) -> str:
     """Return what a record of another type says of itself in words; empty where it says nothing."""
     words = record.extra.get(WORDS_FIELD)
     return words if isinstance(words, str) else ""

@@ -71,7 +71,7 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
 
     Only facts that the query asks about are looked at.
     """
-    asked = asked_of(query)
+    asked = words_to_find(query)
     ordered = sorted(statements, key=lambda statement: (statement.ts, statement.id))
     read = [_facts(statement.text, asked) for statement in ordered]
     found: dict[int, int] = {}
@@ -88,7 +88,7 @@ def find_superseded(statements: Iterable[DatedStatement], query: str) -> dict[in
     return found
 
 
-def asked_of(query: str) -> frozenset[str]:
+def words_to_find(query: str) -> frozenset[str]:
     """The words of a query that a statement has to be about."""
     return frozenset(term for term in terms(query) if not is_common(term) and not is_pair(term))
 

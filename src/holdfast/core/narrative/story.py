@@ -345,7 +345,7 @@ def tell(
 def _tell_all(
     lines: list[StoryLine], room: int, rest: int, counter: Counter, texts: ReadTexts
 ) -> dict[int, str]:
-    """What is told of each line, without its mark."""
+    """Return the words of each line, without its mark."""
     users = {at: line for at, line in enumerate(lines) if line.kind in ("user", "refusal")}
     others = [at for at in range(len(lines)) if at not in users]
     sizes = {at: _size(line, line.text, counter) for at, line in users.items()}

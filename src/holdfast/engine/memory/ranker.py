@@ -33,7 +33,7 @@ from holdfast.core.memory.ranking import (
 )
 from holdfast.core.memory.search_terms import MARK, is_common, terms
 from holdfast.core.memory.standing import Uptake, find_standing
-from holdfast.core.memory.superseded import DatedStatement, asked_of, find_superseded, is_about
+from holdfast.core.memory.superseded import DatedStatement, find_superseded, is_about, words_to_find
 from holdfast.core.text.cut import cut
 from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
 from holdfast.ports.side_stores import source_of
@@ -77,8 +77,8 @@ def read_texts(
     """The passages with their texts, read some at a time; those that are gone are left out."""
     left = iter(ranked)
     while some := list(islice(left, first)):
-        rows = {row.id: row for row in index.passages([one.id for one in some])}
-        yield from ((one, rows[one.id]) for one in some if one.id in rows)
+        rows = {row.id: row for row in index.passages([each.id for each in some])}
+        yield from ((each, rows[each.id]) for each in some if each.id in rows)
 
 
 def find_replaced(
@@ -89,7 +89,7 @@ def find_replaced(
     Only where there may be any, the speakers are looked up: what one person said of their own is
     not replaced by what another did.
     """
-    asked = asked_of(query)
+    asked = words_to_find(query)
     said = [
         (row, row.ts)
         for row in rows
@@ -137,7 +137,7 @@ def standing_hits(
 ) -> list[Hit]:
     """The standing instructions of some sessions, as hits: they need not answer the query."""
     replies = index.matches({MARK: 1.0}, [], allowed).best if allowed else []
-    ids = {id_ for one in replies[:STANDING_EXCHANGES_MAX] for id_ in (one.id - 1, one.id)}
+    ids = {id_ for each in replies[:STANDING_EXCHANGES_MAX] for id_ in (each.id - 1, each.id)}
     rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}
     uptakes = [
         Uptake(said.id, redactor.text(said.text), reply.text)

@@ -78,8 +78,8 @@ class CreateToken(LiveOperation[NewToken], frozen=True):
     owner: Annotated[
         str,
         Meta(
-            description="The owner whose sessions it opens; `*` for every owner, empty for sessions "
-            "without an owner.",
+            description="The owner whose sessions it opens; `*` for every owner, empty for "
+            "sessions without an owner.",
             max_length=200,
         ),
     ] = ""

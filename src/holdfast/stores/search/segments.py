@@ -119,7 +119,7 @@ def lists_of(passages: Iterable[IndexPassage]) -> Lists:
 
 def facts_of(passages: Iterable[IndexPassage]) -> list[PassageFacts]:
     """Return the facts of passages."""
-    return [PassageFacts(len(one.terms), one.role, one.ts) for one in passages]
+    return [PassageFacts(len(each.terms), each.role, each.ts) for each in passages]
 
 
 def build(ids: Sequence[int], lists: Lists, facts: Sequence[PassageFacts]) -> Built:
@@ -173,9 +173,9 @@ def _from_bytes(kind: Any, data: bytes) -> array[Any]:
 
 
 def _encode_facts(facts: Sequence[PassageFacts]) -> bytes:
-    lengths = array("H", (min(one.length, _LENGTH_MAX) for one in facts))
-    times = array("d", (math.nan if one.ts is None else one.ts for one in facts))
-    roles = bytes(_ROLES.index(one.role) for one in facts)
+    lengths = array("H", (min(each.length, _LENGTH_MAX) for each in facts))
+    times = array("d", (math.nan if each.ts is None else each.ts for each in facts))
+    roles = bytes(_ROLES.index(each.role) for each in facts)
     return _to_bytes(times) + _to_bytes(lengths) + roles
 
 
@@ -383,8 +383,8 @@ class SegmentPlaces:
         """Return the facts of passages; those that are in no segment have none."""
         left = sorted(ids)
         spans = [
-            (one, bisect_left(left, one.first), bisect_right(left, one.last))
-            for one in self._segments
+            (each, bisect_left(left, each.first), bisect_right(left, each.last))
+            for each in self._segments
         ]
         wanted = [(segment, segment.facts_block) for segment, at, end in spans if at < end]
         blocks = self._read(wanted)
@@ -406,8 +406,8 @@ class SegmentPlaces:
             if (chunk := segment.chunk_of(term)) >= 0
         ]
         wanted = {
-            (one.id, chunk // _CHUNKS_OF_BLOCK): (one, chunk // _CHUNKS_OF_BLOCK)
-            for one, chunk, _term in places
+            (each.id, chunk // _CHUNKS_OF_BLOCK): (each, chunk // _CHUNKS_OF_BLOCK)
+            for each, chunk, _term in places
         }
         blocks = self._read(list(wanted.values()))
         self._known |= {term: [] for term in new}

@@ -617,11 +617,11 @@ def _places(cache: _Cache, tables: SearchTables, groups: Collection[bytes]) -> S
     def read(wanted: Sequence[tuple[Segment, int]]) -> Mapping[Block, Any]:
         owners = {(segment.id, number): segment for segment, number in wanted}
 
-        def unpacked(blocks: Collection[Block]) -> dict[Block, Any]:
+        def unpack(blocks: Collection[Block]) -> dict[Block, Any]:
             stored = tables.segments.blocks(blocks)
             return {block: owners[block].open(block[1], stored[block]) for block in blocks}
 
-        return cache.get_all(owners, unpacked)
+        return cache.get_all(owners, unpack)
 
     def read_terms(ids: Sequence[int]) -> Mapping[int, str]:
         return {row.id: row.words for row in _read_texts(tables, ids)}

@@ -87,7 +87,7 @@ class _Line(NamedTuple):
 
 
 def show_overview(call: HttpCall) -> HttpAnswer:
-    """What the newest sessions cost, by day, model and so on, with their habits; what waits."""
+    """Show the cost of the newest sessions, by day, model and so on, and what waits."""
     found = FindSessions(cursor=call.query.cursor, limit=_SESSIONS).answer(call.workspace).value
     lines = _inspect(call, found.sessions)
     counted = [

@@ -126,7 +126,7 @@ class RecordView:
             case kinds.Header(reason=reason, parent_session=parent):
                 yield Part(text="began" + self._mask(f" as a {reason} of {parent}" * bool(parent)))
             case kinds.Unknown():
-                words = kinds.said_by(record)
+                words = kinds.words_of_unknown(record)
                 known = "a kind of record that this version does not know"
                 yield Part(text=self._gist(words) if words else known)
             case _:

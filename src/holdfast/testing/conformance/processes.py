@@ -194,7 +194,7 @@ def passages_of_several_processes_are_indexed_once(open_store: _OpenStore) -> No
         (source,) = index.sources()
         assert (source.passages, source.head) == (_TURNS, str(_TURNS))
         matches = index.matches({"word": 1.0}, ["word"], {source.id: source})
-        texts = sorted(row.text for row in index.passages([one.id for one in matches.best]))
+        texts = sorted(row.text for row in index.passages([each.id for each in matches.best]))
         assert texts == sorted(f"word {number}" for number in range(_TURNS))
 
 

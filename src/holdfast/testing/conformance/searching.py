@@ -79,7 +79,7 @@ def only_allowed_sources_answer(store: SessionStore) -> None:
     }
     matches = store.search_index.matches(query_terms("apples"), terms("apples"), allowed)
     (term,) = query_terms("apples")
-    assert _texts(store, [one.id for one in matches.best]) == ["about apples"]
+    assert _texts(store, [each.id for each in matches.best]) == ["about apples"]
     assert matches.holding[term] == 1
     assert set(matches.sources[term]) == set(allowed)
     assert store.search_index.holding([term, "nothing"], allowed) == {term: 4, "nothing": 0}
@@ -117,7 +117,7 @@ def segments_are_merged(store: SessionStore) -> None:
     matches = index.matches({apple: 1.0}, [apple], sources)
     assert matches.holding[apple] == 100
     assert [len(places) for places in matches.sources.values()] == [1]
-    found = index.passages([one.id for one in matches.best])
+    found = index.passages([each.id for each in matches.best])
     assert sorted(row.text for row in found) == sorted(f"about apples {n}" for n in range(100))
     assert [list(row.terms) for row in found] == [terms(row.text) for row in found]
     assert _texts(store, _search(store, "pear")) == ["a pear 99"]
@@ -267,7 +267,7 @@ def _sources(index: SearchIndex) -> Mapping[int, IndexSource]:
 def _search(store: SessionStore, query: str) -> list[int]:
     index = store.search_index
     found = index.matches(query_terms(query), terms(query), _sources(index)).best
-    return [one.id for one in found]
+    return [each.id for each in found]
 
 
 def _texts(store: SessionStore, ids: list[int]) -> list[str]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _ROWS: Final = 6
+"""Lines of the chart: it fits beside the text in a terminal of 24."""
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 

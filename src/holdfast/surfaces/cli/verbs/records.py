@@ -26,10 +26,10 @@ from holdfast.core.log.records import (
     Unknown,
     User,
     encode,
-    said_by,
     text_of,
     to_json,
     tool_calls,
+    words_of_unknown,
 )
 from holdfast.core.log.views import LogEntry
 from holdfast.core.parameters import NewHead, RecordToRead, TurnCount
@@ -87,7 +87,7 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
             return title_of(model)
         case CallFailure(cause=cause):
             return title_of(f"no reply: {cause}")
-        case Unknown() if words := said_by(record):
+        case Unknown() if words := words_of_unknown(record):
             return title_of(words)
         case _:  # the rest, and unknown records, are shown as their fields
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
