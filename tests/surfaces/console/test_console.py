@@ -34,6 +34,7 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
+from holdfast.engine.operations.links import LINK_PATH
 from holdfast.engine.operations.memory import version_of
 from holdfast.engine.workspace.facts import last_call
 from holdfast.engine.workspace.request_preview import RequestTerms, read_request
@@ -45,7 +46,6 @@ from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.charts import categories, draw_window
 from holdfast.surfaces.console.console import console_pages
-from holdfast.surfaces.console.links import LINK_PATH
 from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.serve_settings import AgentSettings, HttpSettings, ServeSettings
 

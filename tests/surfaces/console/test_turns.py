@@ -8,11 +8,11 @@ from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.surfaces.console.session_pages.turns import _collect
 
 if TYPE_CHECKING:
-    from holdfast.core.log.records import Record
+    from holdfast.core.log.records import Json, Record
 
 
 def asks(ts: float, *names: str, text: str = "") -> Assistant:
-    content = [{"type": "text", "text": text}] if text else []
+    content: list[Json] = [{"type": "text", "text": text}] if text else []
     content += [{"type": "tool_use", "id": name, "name": name, "input": {"q": 1}} for name in names]
     usage = {"input_tokens": 1_000, "output_tokens": 10}
     return Assistant(
