@@ -159,7 +159,7 @@ class _Spans:
                 pass
 
     def _note_prefix(self) -> dict[str, bool]:
-        """Whether this call keeps the prefix of the last one, where there was one."""
+        """Return whether this call keeps the prefix of the last one, where there was one."""
         kept, self._keeps_prefix = self._keeps_prefix, True
         return {} if kept is None else {"holdfast.prefix.kept": kept}
 

@@ -40,6 +40,7 @@ READS_JSON = {
         "cli/proxy.py",
     ),
     *(
+        "slash_commands/command.py",  # an argument that a person writes
         "cli/verbs/approvals.py",
         "cli/verbs/classify.py",
         "cli/verbs/memory.py",

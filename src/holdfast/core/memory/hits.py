@@ -69,7 +69,8 @@ _HEAD_CHARS: Final = 45
 """Of the line above a hit, about."""
 _SHORT_CHARS: Final = 150
 _ROOM_POWER: Final = 0.4
-"""How much the room of a hit counts against its score; a shorter one than that counts as much."""
+"""The power of a hit's room by which its score is divided; a shorter hit counts as one of that
+length."""
 _DISTANCES: Final = ("the turn", "two turns")
 assert len(_DISTANCES) == RECALL_TURNS_MAX
 _CITATION: Final = lazy_pattern(r"(?P<place>[^#]+)(?:#(?P<part>.+))?")

@@ -35,6 +35,7 @@ _TURNS: Final = 25
 _RECORDS: Final = 2_000
 """Records that are read for them."""
 _WORDS: Final = 140
+"""Characters of what was said, which fill a line of the page."""
 
 
 class TurnsQuery(HttpQuery, frozen=True):
@@ -65,7 +66,7 @@ class StepNode(msgspec.Struct):
     about: str
     """Its tokens and its cost."""
     marks: list[str]
-    """What was cut before it."""
+    """The cuts before it."""
     tools: list[ToolNode] = []
 
 
