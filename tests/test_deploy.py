@@ -129,7 +129,7 @@ def test_the_steps_of_the_page_lead_to_a_service(tmp_path: Path) -> None:
     assert len(before) == 5
     environ = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-test"}
     done = subprocess.run(
-        ["bash", "-euc", "\n".join(before).replace("anthropic:claude-sonnet-4-5", "offline")],
+        ["bash", "-euc", "\n".join(before).replace("anthropic:claude-sonnet-5-5", "offline")],
         env=environ,
         capture_output=True,
         text=True,
