@@ -39,6 +39,9 @@ OWNER_EDGES = {
     "engine/operations/timers.py:TimerRow.owner": WIRE,
     "engine/retention.py:RetiredSession.owner": WIRE,
     "core/retention.py:Retention.owners": "a table of a settings file",
+    "core/spending/budgets.py:Budgets.owners": "a table of a settings file",
+    "engine/spending/counts.py:CallLabels.owner": "a label of a metric",
+    "surfaces/cli/demo/home.py:_Talk.owner": "a table of the demo's script",
     "core/approval_rules.py:ApprovalRule.owners": "patterns in a table of a settings file",
     "testing/conformance/notes.py:_notes(owner)": "shortens the checks below it",
     "integrations/": ADAPTER,
@@ -59,6 +62,7 @@ WINDOW_EDGES = {
     "engine/simulation/evaluate.py:EvaluationSettings.window": WIRE,
     "surfaces/console/session_pages/reports.py:EvaluateQuery.window": WIRE,
     "surfaces/serve_settings.py:AgentSettings.window": WIRE,
+    "surfaces/cli/demo/home.py:_Talk.window": "a table of the demo's script",
 }
 """A place, or a folder that ends with `/`, and why it holds text or a number. Parameters of
 operations are `WindowTokens`, which is the type of the wire."""

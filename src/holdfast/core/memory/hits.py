@@ -114,12 +114,12 @@ class Hit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     turns_after: tuple[NeighbourTurn, ...] = ()
     """The turns after it, the nearest first; notes have none."""
     superseded_by: str | None = None
-    """The citation of a later hit that states the same fact anew."""
+    """The citation of a later hit that states the same fact again."""
     focus: int = 0
     """The place in the text where the sentences begin that hold the most words of the query: a
     prompt shows these."""
     is_standing: bool = False
-    """It was laid down and taken up: it need not answer the query to apply."""
+    """It was stated and taken up: it need not answer the query to apply."""
 
 
 class NoteCitation(msgspec.Struct, frozen=True):

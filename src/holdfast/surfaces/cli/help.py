@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import shutil
-import sys
 import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, NoReturn
@@ -177,9 +176,10 @@ def _add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> Non
 
 class _ShowVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_given: Any) -> NoReturn:
+        from holdfast.surfaces.cli.terminal import Output
         from holdfast.surfaces.cli.version import version_line
 
-        sys.stdout.write(f"{version_line()}\n")
+        Output(is_json=False).line(version_line())
         parser.exit()
 
 

@@ -132,9 +132,9 @@ def refund(order: int, amount: int, reason: str) -> str:
 class _WrittenAgent:
     """Says what is written down, for the price of the model whose name it has."""
 
-    def __init__(self, name: str, window: int, replies: Iterator[list[Json]]) -> None:
+    def __init__(self, name: str, tokens: int, replies: Iterator[list[Json]]) -> None:
         self.target = known_model(name).target
-        self.window = Window(window, "stated for the demo")
+        self.window = Window(tokens, "stated for the demo")
         self.price = price_of(self.target.model)
         self._replies = replies
         self.forget_cache()
@@ -335,7 +335,6 @@ def _replay(store: SessionStore, recording: Recording, clock: _Clock) -> None:
     agent = _WrittenAgent(
         _RELEASE_MODEL, _RELEASE_WINDOW, (list(each) for each in (*recording.replies, last))
     )
-    agent.window = Window(_RELEASE_WINDOW, "stated for the demo")
     with Session.open(
         key.session,
         agent=key.agent,
