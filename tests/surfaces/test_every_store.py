@@ -88,6 +88,7 @@ def without_chance(text: str) -> str:
     text = re.sub(r"20\d\d-\d\d-\d\d[T ][\d:.+Z-]+", "TIME", text)
     text = re.sub(r"ckpt_\d+_(\w+)_[0-9a-f]{8}", r"ckpt_\1", text)
     text = re.sub(r'"name":"main\.[^"]*"', '"name":"IN TRASH"', text)
+    text = re.sub(r"\bholdfast_[\w-]{43}", "TOKEN", text)
     text = re.sub(r"\b1[7-9]\d{8}\.\d+", "SECONDS", text)
     text = re.sub(r"\b127\.0\.0\.1:\d+", "A FREE PORT", text)
     return re.sub(r"\b[0-9a-f]{12}\b", "ID", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from holdfast.surfaces.cli.command import Command, ResultCommand, option, place,
 from holdfast.surfaces.formatting import local_time
 
 if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
     from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.cli.app import App
 
@@ -60,16 +61,19 @@ class _NewToken(Command, frozen=True, kw_only=True):
                 for name, value in msgspec.to_builtins(known).items()
                 if value is not None
             }
-            _print_once(app, secret, {"token": secret, "settings": kept})
+            _print_once(app, secret, {"settings": kept})
             app.out.note("for the settings:\n[[tokens]]")
             for name, value in kept.items():
                 app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
             return
         found = _call(asked, app)
-        _print_once(app, found.token, found)
+        about = msgspec.to_builtins(found)
+        _print_once(app, about.pop("token"), about)
 
 
-def _print_once(app: App, secret: str, found: Any) -> None:
+def _print_once(app: App, secret: str, about: Json) -> None:
+    """Print a token as it is; what is said about it is masked as everywhere."""
+    found: Json = {"token": secret, **cast("Json", app.out.mask_value(about))}
     line = msgspec.json.encode(found) if app.out.is_json else secret.encode()
     with app.out.binary() as stream:  # the one place where a token is shown, once
         stream.write(line + b"\n")

@@ -83,7 +83,7 @@ class TurnNode(msgspec.Struct):
     @property
     def about(self) -> str:
         tools = sum(len(step.tools) for step in self.steps)
-        parts = [count(len(self.steps), "call"), count(tools, "tool") if tools else ""]
+        parts = [count(len(self.steps), "step"), count(tools, "tool") if tools else ""]
         parts += [_seconds(self.end - self.ts), money(self.cost) if self.cost else ""]
         return " · ".join(filter(None, parts))
 
