@@ -203,7 +203,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
             *(["list"], ["add", "work", "R/PT1H", VALUE, "--name", "look"], ["cancel", VALUE]),
             *(["add", "work", VALUE, "hello"], ["change", "look", "--text", VALUE]),
         ],
-        "token": [["list"], ["revoke", VALUE], ["new", VALUE]],
+        "token": [["list"], ["revoke", VALUE]],
         "approvals": [
             *(["list"], ["list", "--session", VALUE], ["deny", VALUE, VALUE]),
             *(["approve", VALUE, "--by", VALUE], ["approve", VALUE, "--arguments", VALUE]),

@@ -51,3 +51,15 @@ def test_a_token_for_the_settings_is_not_stored(
     assert made.json["settings"]["sha256"] == hash_token(made.json["token"])
     assert made.json["settings"]["owner"] == "ann"
     assert run_in_process(["token", "list", *root], capfd).json == {"tokens": []}
+
+
+def test_only_the_token_is_shown(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of it is masked: its name may hold a registered secret."""
+    monkeypatch.setenv("HOLDFAST_SECRETS", "PLANTED")
+    monkeypatch.setenv("PLANTED", "correct-horse-battery-77")
+    asked = ["token", "new", "correct-horse-battery-77", "--root", str(tmp_path), "--json"]
+    made = run_in_process(asked, capfd)
+    assert made.json["token"].startswith("holdfast_")
+    assert "correct-horse" not in made.out
