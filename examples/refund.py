@@ -31,6 +31,8 @@ CARL, chat = sha256(b"carls-token").hexdigest(), list[str]()
 
 
 class Telegram(BaseHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None: ...
+
     def do_POST(self) -> None:
         given = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
         method = self.path.rpartition("/")[2]

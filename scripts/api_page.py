@@ -30,7 +30,8 @@ MODULES = (
 HEAD = """# Reference
 
 Every public name, by the module that users import it from. Everything else is private and may
-change without notice. `make api` writes this page from the docstrings.
+change without notice. All of it is new in 0.2.0, the first published release; what a later release
+adds says so in its docstring ("New in 0.3."). `make api` writes this page from the docstrings.
 """
 
 

@@ -12,7 +12,7 @@ Everything else is private.
 
 from holdfast import _public
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MOVED = {
     **dict.fromkeys(("Deny", "Event"), "events"),
