@@ -134,7 +134,7 @@ def test_after_a_restart_a_handle_is_an_error_for_the_tool(bench: Bench) -> None
     assert ran == []
     (finished,) = bench.of(ToolFinished)
     assert finished.is_error
-    assert f"nobody has the value of `{handle[0]}`" in texts(model.requests[1])
+    assert f"no process has the value of `{handle[0]}`" in texts(model.requests[1])
     with pytest.raises(SecretLost):
         second.own_loop.resolve({"command": handle[0]}, "run")
 

@@ -219,7 +219,8 @@ async def _compare_readers(store: MemoryStore, key: SessionKey) -> None:
         assert shown["tokens"]["system"] == plan.tokens.system
         assert shown["tokens"]["tools"] == plan.tokens.tools
         of_window = f"of {own.window.tokens:,} tok"
-        rows = ["/"] if shown["ledger"][50:] == [] else []  # a list looks at the newest records
+        # A list looks at the newest records alone.
+        rows = [] if shown["ledger"][50:] else ["/sessions"]
         for page in (*rows, f"/s/{key}", f"/s/{key}/context"):
             assert of_window in (await client.get(page)).text, page
         what_if = (await client.get(f"/s/{key}/context/what-if")).text
