@@ -18,9 +18,10 @@ from holdfast import AsyncSession, History, Memory, Session
 from holdfast.core.history.access import Caller
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Label, Mode, User
-from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
+from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, NoOwner, owner_of, owner_text
 from holdfast.engine.session.opening import find_session, session_id_of
 from holdfast.engine.session.options import SessionOptions
+from holdfast.engine.timers import SessionTimers, Timers
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchSession, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
@@ -58,6 +59,7 @@ NO_LOOKUPS = {
     "restore": "an operator's: the trash has no owners",
     "find_trashed": "an operator's: the trash has no owners",
     "take": "a session that is open",
+    "holdfast.gateway.SessionTimers.__init__": "a session that is open",
 }
 """Callables with such a parameter that look no session up for a user, by path or by name."""
 
@@ -164,6 +166,39 @@ def find_in_chat(store: MemoryStore, name: str, owner: str) -> str:
     return words(store, chat.find(name))
 
 
+def timers_of(store: MemoryStore, name: str, owner: str, *, has_own: bool) -> SessionTimers:
+    """Timers of the session that a name opens, where every session of another owner has a timer of
+    that name, and with `has_own` this session too."""
+    session = Session.open(name, model=model(), store=store, agent="main", owner=owner)
+    own = owner_of(owner)
+    for key in list(store.keys()):
+        whose = owner_of(store.header(key).owner)
+        assert isinstance(whose, NamedOwner | NoOwner)
+        if whose != own or (has_own and key == session.key):
+            with suppress(UsageError):  # another session of that owner has the timer
+                Timers(store).set(key, "1h", f"of [{owner_text(whose)}]", owner=whose, name=name)
+    return SessionTimers(session)
+
+
+def set_timer(store: MemoryStore, name: str, owner: str) -> str:
+    timers = timers_of(store, name, owner, has_own=False)
+    try:
+        made = timers.wake_at("1h", f"of [{owner}]", name=name)
+    except UsageError as error:
+        raise AssertionError("a timer of another owner takes the name") from error
+    return f"{made} {timers.ahead()}"
+
+
+def change_timer(store: MemoryStore, name: str, owner: str) -> str:
+    timers = timers_of(store, name, owner, has_own=True)
+    return f"{timers.change(name, when='2h')} {timers.ahead()}"
+
+
+def cancel_timer(store: MemoryStore, name: str, owner: str) -> str:
+    timers = timers_of(store, name, owner, has_own=True)
+    return f"{timers.cancel(name)} {timers.ahead()}"
+
+
 PROBES: dict[str, Callable[[MemoryStore, str, str], str]] = {
     "holdfast.Session.open": open_session,
     "holdfast.AsyncSession.open": open_async,
@@ -171,6 +206,9 @@ PROBES: dict[str, Callable[[MemoryStore, str, str], str]] = {
     "holdfast.History.text": history_text,
     "holdfast.Memory.get": read_memory,
     "holdfast.commands.ChatContext.find": find_in_chat,
+    "holdfast.gateway.SessionTimers.wake_at": set_timer,
+    "holdfast.gateway.SessionTimers.change": change_timer,
+    "holdfast.gateway.SessionTimers.cancel": cancel_timer,
 }
 """A way to see whose words each lookup leads to."""
 

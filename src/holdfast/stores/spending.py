@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core.spending.amounts import Amount
 from holdfast.core.spending.budgets import Account, Sums
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import Settlement
 from holdfast.stores.files import explaining_read, open_root
@@ -66,7 +67,8 @@ def encode_accounts(accounts: Iterable[Account]) -> bytes:
 
 def decode_accounts(data: bytes) -> tuple[Account, ...]:
     """Return the accounts of a call."""
-    return msgspec.json.decode(data, type=tuple[Account, ...])
+    found: tuple[Account, ...] = decode_typed(data, tuple[Account, ...])
+    return found
 
 
 def change_of(state: int | None, bound: Amount, taken: Amount) -> tuple[Sums, Amount] | None:

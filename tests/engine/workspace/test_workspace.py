@@ -19,7 +19,7 @@ from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.erasing import erase_owner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.ranker import Neighbours
-from holdfast.engine.operations import approvals, context, inbox, own_loop, sessions
+from holdfast.engine.operations import approvals, context, inbox, links, own_loop, sessions
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
 from holdfast.engine.operations.registry import OPERATIONS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.engine.operations.operation import Operation
     from holdfast.ports import SessionStore
 
-CHANGING = {"CompactContext", "StoreCheckpoint", "SetTimer"}
+CHANGING = {"AppendRecords", "CompactContext", "RemoveSession", "SetTimer", "StoreCheckpoint"}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ ABOUT_SESSIONS = {
     for operation in OPERATIONS
     if "session_key" in operation.__struct_fields__
     and operation.__module__
-    not in {part.__name__ for part in (sessions, inbox, approvals, own_loop)}
+    not in {part.__name__ for part in (sessions, inbox, approvals, links, own_loop)}
 }
 """Those of persons alone are walked over HTTP (`tests/surfaces/http/test_owners`)."""
 
@@ -57,10 +57,21 @@ ABOUT_SESSIONS = {
 def ask_about(
     operation: type[Operation[Any]], workspace: CallerWorkspace, session: str, ref: str
 ) -> Any:
-    """Call an operation about a session, with a ref, words or a status where it wants one."""
-    given = {"session_key": session, "ref": ref, "query": "hello", "when": "1h", "text": "hello"}
+    """Call an operation about a session, with a ref, words or records where it wants them. What it
+    removes is restored."""
+    given = {
+        "session_key": session,
+        "ref": ref,
+        "query": "hello",
+        "when": "1h",
+        "text": "hello",
+        "records": [{"type": "user", "content": f"hello {NEEDLE}"}],
+    }
     known = {name: given[name] for name in operation.__struct_fields__ if name in given}
-    return answer_of(operation(**known).call, workspace)
+    reply = answer_of(operation(**known).call, workspace)
+    for removed in workspace.store.trash():
+        workspace.store.restore(removed.name)
+    return reply
 
 
 def test_the_operations_are_found() -> None:

@@ -15,9 +15,11 @@ from tests.support.cases import check_all
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
-from holdfast.core.owners import ANY_OWNER
+from holdfast.core.owners import ANY_OWNER, NamedOwner
+from holdfast.core.spending.amounts import Amount
+from holdfast.core.spending.budgets import Account
 from holdfast.errors import HoldfastError, NotDurable, StoreError, StoreUnavailable, UsageError
-from holdfast.ports import ANY_HEAD
+from holdfast.ports import ANY_HEAD, HeldCall, SpendingLedger
 from holdfast.stores.postgres import appending, connections, schema
 from holdfast.stores.postgres.connections import read_address
 from holdfast.stores.postgres.prepared import PreparedStatement
@@ -397,20 +399,35 @@ SIDE_STORES: dict[str, Callable[[Any], object]] = {
     "search_index": lambda index: index.sources(),
     "summaries": lambda summaries: summaries.load(KEY),
 }
+CALL = HeldCall("call", (Account("owner", "ann", "2026-11"),), Amount(1, 1), 1.0)
+SPENDING: dict[str, tuple[Any, ...]] = {
+    "spending.hold": (CALL, lambda _sums: None),
+    "spending.settle": (CALL, Amount(1, 1)),
+    "spending.sums": (CALL.accounts,),
+    "spending.accounts": (["2026-11"],),
+    "spending.expire": (2.0,),
+    "spending.forget": (2.0, 2.0),
+    "spending.erase": (NamedOwner("ann"),),
+}
 QUIET = {"summaries"}
 """A cache, which is missing where it cannot be read."""
 
 
 def _methods() -> list[str]:
-    return [
+    found = [
         name
         for name, member in inspect.getmembers(PostgresStore)
         if not name.startswith("_") and name not in STEPS | SILENT
         if callable(member) or isinstance(member, property)
     ]
+    found.remove("spending")
+    return [*found, *(f"spending.{name}" for name in vars(SpendingLedger) if name[0] != "_")]
 
 
 def _use(store: PostgresStore, method: str) -> None:
+    if method.startswith("spending."):
+        getattr(store.spending, method.removeprefix("spending."))(*SPENDING[method])
+        return
     found = getattr(store, method)
     if method in SIDE_STORES:
         SIDE_STORES[method](found("main") if callable(found) else found)

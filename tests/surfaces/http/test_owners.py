@@ -219,7 +219,8 @@ def sample_requests(
 
 def _order(route: Route) -> tuple[int, bool]:
     """What only looks comes first, what takes a session away last."""
-    return ("GET", "PUT", "PATCH", "POST", "DELETE").index(route.method), "erase" in route.path
+    takes_away = route.path.endswith(("/erase", "/{session}"))
+    return ("GET", "PUT", "PATCH", "POST", "DELETE").index(route.method), takes_away
 
 
 def normal(text: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.typed import convert_typed
 from holdfast.errors import BadItem, NoSuchNote, NoteChanged, StoreUnavailable
 from holdfast.importers.common.blocks import as_text
 from holdfast.integrations.common.home import session_id_for
@@ -93,7 +94,7 @@ def _decode(path: str, data: bytes) -> NotedItem | None:
         return None
     spelled = text[start + len(_OPEN) :].rstrip().removesuffix(_CLOSE)
     try:
-        item = msgspec.convert(json.loads(spelled), NotedItem)
+        item = convert_typed(json.loads(spelled), NotedItem)
     except (ValueError, RecursionError) as error:
         raise BadItem(
             f"cannot read the item in the note `{path}`: {error}",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.history.access import RIGHTS
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.operations.server import CreateToken, ListTokens, NewToken, RevokeToken
 from holdfast.surfaces.console.layout import form_route, page_route, show
 from holdfast.surfaces.http.operations import operate
@@ -38,7 +39,7 @@ async def _create(call: HttpCall) -> HttpAnswer:
     try:
         days = float(form.days) if form.days.strip() else None
         asked = {"name": form.name, "owner": form.owner, "scope": form.scope, "days": days}
-        given = msgspec.convert(asked, CreateToken)
+        given = convert_typed(asked, CreateToken)
     except ValueError as error:
         raise Problem(
             400, f"no such token can be made: {error}", hint="nothing was made"

@@ -57,7 +57,8 @@ def document(routes: Sequence[Route]) -> Json:
         _describe(components[kind.__name__].get("properties", {}), kind)
     for kind in _structs_in([each for route in routes for each in _answers_of(route)]):
         _require_all(components[kind.__name__], kind)
-    _type_records(components)
+    if LoggedRecord.__name__ in components:
+        _type_records(components)
     paths: Json = {}
     for route in routes:
         path = _PATH_ITEM.sub(r"{\1}", route.path)

@@ -168,5 +168,5 @@ ASKS: Final[dict[str, Callable[[SessionStore, OwnerFilter], set[FoundOwner]]]] =
 """The owners that an operation shows, for each that asks whose."""
 NARROW: Final = frozenset({"SessionCatalogue.create", "Queues.find", "SideStores.notes"})
 """Those that are about one owner, and cannot be asked for all of them."""
-ERASES: Final = frozenset({"SessionEraser.begin_erasure", "Queues.erase"})
+ERASES: Final = frozenset({"SessionEraser.begin_erasure", "Queues.erase", "SpendingLedger.erase"})
 """Those that take something away; each has a check of its own."""

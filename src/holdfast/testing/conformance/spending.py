@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.owners import NamedOwner
 from holdfast.core.spending.amounts import Amount
-from holdfast.core.spending.budgets import Account, Sums
+from holdfast.core.spending.budgets import PAYER_KINDS, Account, Sums
 from holdfast.errors import BudgetSpent
 from holdfast.ports import HeldCall, Settlement
 from holdfast.testing.conformance.samples import raises
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _DAY = Account("owner", "ann \u2603", "2026-11-19")
 _MONTH = Account("owner", "ann \u2603", "2026-11")
 _AGENT = Account("agent", "main", "2026-11")
+_NAMES = ("ann", "", "an", "anna")
 _NOW = 1_795_000_000.0
 """In November 2026."""
 
@@ -133,3 +134,21 @@ def the_sums_of_an_erased_owner_are_gone(store: SessionStore) -> None:
     assert ledger.sums([_DAY, _AGENT]) == {_DAY: Sums(), _AGENT: Sums(1, 0, 0, 100, 1_000)}
     ledger.settle(_call("a"), Amount(7, 70))
     assert ledger.sums([_DAY, _AGENT]) == {_DAY: Sums(), _AGENT: Sums(1, 7, 70)}
+
+
+def the_sums_of_other_owners_stay(store: SessionStore) -> None:
+    """Erasing an owner leaves those whose names are nearly the same, the sums of nobody, and what
+    bears the name but is no owner, also in a call that all of them share."""
+    ledger = store.spending
+    gone = Account("owner", "ann", "2026-11")
+    every = [Account(kind, name, "2026-11") for kind in PAYER_KINDS for name in _NAMES]
+    other = tuple(account for account in every if account != gone)
+    for name in ("settled", "held"):
+        ledger.hold(HeldCall(name, (gone, *other), Amount(9, 90), _NOW), _admit)
+    ledger.settle(HeldCall("settled", (gone, *other), Amount(9, 90), _NOW), Amount(7, 70))
+    ledger.erase(NamedOwner("ann"))
+    kept = dict.fromkeys(other, Sums(2, 7, 70, 9, 90))
+    assert ledger.sums([gone, *other]) == {gone: Sums(), **kept}
+    ledger.settle(HeldCall("held", (gone, *other), Amount(9, 90), _NOW), Amount(1, 10))
+    kept = dict.fromkeys(other, Sums(2, 8, 80))
+    assert ledger.sums([gone, *other]) == {gone: Sums(), **kept}
