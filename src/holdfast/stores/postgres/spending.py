@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.core.spending.amounts import Amount
 from holdfast.core.spending.budgets import Account, Sums
+from holdfast.core.text.cut import scrub
 from holdfast.ports import Settlement
 from holdfast.stores.postgres.rows import to_bytes, to_text
 from holdfast.stores.spending import (
@@ -122,15 +123,17 @@ class PostgresSpending:
         self._change("forget calls", work)
 
     def erase(self, owner: NamedOwner) -> None:
+        whose = scrub(owner.name)
+
         def work(tables: _Tables) -> None:
             query = "SELECT name, accounts FROM {s}.spending_calls WHERE state <> %s FOR UPDATE"
             for name, data in tables.rows(query, SETTLED):
                 found = decode_accounts(bytes(data))
-                kept = [account for account in found if account[:2] != ("owner", owner.name)]
+                kept = [account for account in found if account[:2] != ("owner", whose)]
                 change = "UPDATE {s}.spending_calls SET accounts = %s WHERE name = %s"
                 tables.run(change, encode_accounts(kept), name)
             query = "DELETE FROM {s}.spending_accounts WHERE kind = 'owner' AND name = %s"
-            tables.run(query, to_bytes(owner.name))
+            tables.run(query, to_bytes(whose))
 
         self._change("erase the sums of an owner", work)
 

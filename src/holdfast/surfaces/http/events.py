@@ -259,6 +259,7 @@ ROUTES: Final = (
             "delta": Delta,
             "message": MessageChanged,
             "turn": TurnEvent,
+            "budget": BudgetNear,
             "idle": StreamIdle,
             "error": StreamFailed,
         },

@@ -136,6 +136,19 @@ def the_sums_of_an_erased_owner_are_gone(store: SessionStore) -> None:
     assert ledger.sums([_DAY, _AGENT]) == {_DAY: Sums(), _AGENT: Sums(1, 7, 70)}
 
 
+def an_owner_of_any_name_is_erased(store: SessionStore) -> None:
+    """Also one whose name no file or database can hold as it is."""
+    ledger = store.spending
+    for number, name in enumerate(("a\ud800", "b\x00", "c%_")):
+        account = Account("owner", name, "2026-11")
+        call = HeldCall(f"call-{number}", (account,), Amount(9, 90), _NOW)
+        ledger.hold(call, _admit)
+        assert ledger.sums([account])[account].requests == 1
+        ledger.erase(NamedOwner(name))
+        ledger.settle(call, Amount(7, 70))
+        assert ledger.sums([account]) == {account: Sums()}
+
+
 def the_sums_of_other_owners_stay(store: SessionStore) -> None:
     """Erasing an owner leaves those whose names are nearly the same, the sums of nobody, and what
     bears the name but is no owner, also in a call that all of them share."""
