@@ -522,14 +522,14 @@ export interface paths {
          * Make a link to decide about a call
          * @description Make a link to a page where a person without a token decides about a call that waits, once.
          *
-         *     Whoever has the link decides in the name of that person.
+         *     Anyone who has the link decides in the name of that person.
          *
          *     Scope: `admin`.
          */
         post: operations["post_sessions_agent_session_approvals_key_links"];
         /**
          * Revoke the links to a call
-         * @description Revoke every link to a call that nobody has used.
+         * @description Revoke every link to a call that no one has used.
          *
          *     Scope: `write`.
          */
@@ -1330,6 +1330,28 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * BudgetNear
+         * @description Four fifths of a budget are spent. It is told once for each day or month.
+         */
+        BudgetNear: {
+            /** @description The limit. */
+            limit: number;
+            /** @description Its name. */
+            name: string;
+            /** @description `token`, `owner` or `agent`. */
+            payer: string;
+            /** @description The moment at which it begins again, in seconds since 1970. */
+            resets: number;
+            /** @description The session whose call took it there, `agent/id`. */
+            session: string;
+            /** @description `day` or `month`. */
+            span: string;
+            /** @description The part that is spent. */
+            spent: number;
+            /** @description `dollars`, `tokens` or `requests`. */
+            unit: string;
+        };
+        /**
          * CallFailed
          * @description A model call failed; `next` is the step that follows.
          */
@@ -1460,7 +1482,7 @@ export interface components {
          */
         CallStateRecord: {
             /**
-             * @description The names of those who may decide; empty for whoever may use the session.
+             * @description The names of those who may decide; empty for anyone who may use the session.
              * @default []
              */
             approvers?: string[];
@@ -1510,7 +1532,7 @@ export interface components {
             reason?: string;
             /** @description The record of the reply that made it. */
             reply: string;
-            /** @description `parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: nobody did in time. `withdrawn`: the session went on elsewhere. `started`: it was run, and its outcome is unknown until a result follows. `allowed`: from here on the tool needs no approval for the same reason. */
+            /** @description `parked`: it waits for a person. `approved`, `denied`: a person decided. `expired`: no one did in time. `withdrawn`: the session went on elsewhere. `started`: it was run, and its outcome is unknown until a result follows. `allowed`: from here on the tool needs no approval for the same reason. */
             state: string;
             /**
              * @description Seconds since 1970; 0 means: now.
@@ -1523,7 +1545,7 @@ export interface components {
              */
             type: "call";
             /**
-             * @description The time after which nobody may decide, in seconds since 1970.
+             * @description The time after which no one may decide, in seconds since 1970.
              * @default null
              */
             until?: number | null;
@@ -1887,7 +1909,7 @@ export interface components {
             /** @description The name of the token. */
             name: string;
             /**
-             * @description The owner whose sessions it opens; `*` for every owner, empty for those of nobody.
+             * @description The owner whose sessions it opens; `*` for every owner, empty for sessions without an owner.
              * @default
              */
             owner?: string;
@@ -2288,6 +2310,7 @@ export interface components {
         };
         /** @description The data of each event of the stream, by its name. */
         get_sessions_agent_session_events_stream: {
+            budget: components["schemas"]["BudgetNear"];
             delta: components["schemas"]["Delta"];
             error: components["schemas"]["StreamFailed"];
             idle: components["schemas"]["StreamIdle"];
@@ -2463,7 +2486,7 @@ export interface components {
              */
             focus?: number;
             /**
-             * @description It was laid down and taken up: it need not answer the query to apply.
+             * @description It was stated and taken up: it need not answer the query to apply.
              * @default false
              */
             isStanding?: boolean;
@@ -2492,7 +2515,7 @@ export interface components {
              */
             session?: string | null;
             /**
-             * @description The citation of a later hit that states the same fact anew.
+             * @description The citation of a later hit that states the same fact again.
              * @default null
              */
             supersededBy?: string | null;
@@ -2966,7 +2989,7 @@ export interface components {
          */
         ModeRecord: {
             /**
-             * @description The session that goes on from here, for whoever opens this one by its name.
+             * @description The session that goes on from here, for anyone who opens this one by its name.
              * @default null
              */
             continued_in?: string | null;
@@ -3074,7 +3097,7 @@ export interface components {
              * @default false
              */
             truncated: boolean;
-            /** @description To be sent with a change; empty where the file holds a secret or is no text. */
+            /** @description To be sent with a change; empty where the file holds a secret or is not text. */
             version: string;
         };
         /**
@@ -4244,7 +4267,7 @@ export interface components {
             sent: number;
             /** @description The session that gets the message, as `agent/id`. */
             session: string;
-            /** @description The agent may have nothing to say, and then nobody gets an answer. */
+            /** @description The agent may have nothing to say, and then no one gets an answer. */
             silent: boolean;
             /** @description The words of the message. */
             text: string;
@@ -4274,7 +4297,7 @@ export interface components {
             isExpired: boolean;
             /** @description Unique among the tokens of the store. */
             name: string;
-            /** @description The owner whose sessions it opens; `*` for every owner, empty for those of nobody. */
+            /** @description The owner whose sessions it opens; `*` for every owner, empty for sessions without an owner. */
             owner: string;
             /**
              * @description `read` looks, `write` also sends and changes, `admin` also erases and sees the server.
@@ -4387,7 +4410,7 @@ export interface components {
              */
             is_error?: boolean;
             /**
-             * @description The key of the call, in a result that came after a request had gone out without it. It is told as news and takes nobody's place.
+             * @description The key of the call, in a result that came after a request had gone out without it. It is told as news and takes no one's place.
              * @default null
              */
             key?: string | null;
@@ -4703,7 +4726,7 @@ export interface components {
          * @description A tool call that waits for a person, or was decided about.
          */
         WaitingCall: {
-            /** @description The names of those who may decide; empty for whoever may use the session. */
+            /** @description The names of those who may decide; empty for anyone who may use the session. */
             approvers: string[];
             /** @description Its arguments, in full. */
             arguments: Record<string, unknown>;
@@ -4726,7 +4749,7 @@ export interface components {
             state: string;
             /** @description The name of the tool. */
             tool: string;
-            /** @description The time after which nobody may decide; null for never. */
+            /** @description The time after which no one may decide; null for never. */
             until: number | null;
         };
         /**

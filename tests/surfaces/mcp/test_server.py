@@ -403,7 +403,7 @@ def test_unknown_names_are_protocol_errors(store: MemoryStore) -> None:
         with pytest.raises(MCPError, match="takes one argument"):
             await client.get_prompt("resume_session", {})
         for uri in ("nothing://x", "session://", "x", "session:main/work"):
-            with pytest.raises(MCPError, match="no resource of this server"):
+            with pytest.raises(MCPError, match="not a resource of this server"):
                 await client.read_resource(uri)
 
     ask(server_for(store, "alice"), talk)
