@@ -40,7 +40,8 @@ OURS: dict[str, dict[str, Any]] = {
 }
 """What the suite calls by names of its own, and what of ours does the same."""
 NOT_OFFERED = re.compile(
-    "there is no tool of that name|there is no prompt of that name|is not a resource of this server|"
+    "there is no tool of that name|there is no prompt of that name|"
+    "is not a resource of this server|"
     "Method not found|Not testable: server does not list|Expected InputRequiredResult|"
     "could not get initial InputRequiredResult|instead of re-requesting via InputRequiredResult|"
     "did not provide session ID"
