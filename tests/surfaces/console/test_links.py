@@ -201,12 +201,15 @@ def test_a_link_that_was_used_stays_used_after_a_rewind(store: MemoryStore) -> N
     (key,) = park(store)
     token = link(store, key)
 
+    def rewind() -> None:
+        with Session.open("a", model="offline", store=store, owner="ann") as session:
+            session.rewind(states(store)[0].id)
+            assert [call.key for call in session.calls.waiting()] == [key]
+
     async def scenario() -> None:
         async with serving(store) as client:
             assert await decide(client, token, "deny", words="no") == 200
-            with Session.open("a", model="offline", store=store, owner="ann") as session:
-                session.rewind(states(store)[0].id)
-                assert [call.key for call in session.calls.waiting()] == [key]
+            await asyncio.to_thread(rewind)  # it waits for the turn that the server runs
             assert await decide(client, token) == 410
 
     run(scenario)
