@@ -608,29 +608,30 @@ def test_a_session_can_be_named(store: MemoryStore) -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancelled_turn_is_said_and_tried_again(store: MemoryStore) -> None:
-    """The message is kept: the same request has it tried once more, as the same message."""
-    may_answer = threading.Event()
+def test_a_cancelled_turn_is_said(store: MemoryStore) -> None:
+    """The message is kept, and what came of its answer, which no request gets as a whole one."""
+    is_asked, may_answer = threading.Event(), threading.Event()
 
     def brain(asked: Asked) -> Answer:
-        may_answer.wait(20)
+        is_asked.set()
+        assert may_answer.wait(20)
         return numbered(asked)
 
     async def scenario() -> None:
-        async with agents(store, brain=brain) as (http, provider):
+        async with agents(store, brain=brain) as (http, _provider):
             chat = Chat(http, DIALECTS[0])
             chat.client.say("one")
             named = {"x_holdfast_session": "named"}
             sent = asyncio.create_task(chat.send(**named))
-            while not provider.requests:
-                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(is_asked.wait, 20)
             assert (await http.post("/v1/sessions/main/named/cancel")).json()["cancelled"]
             answer = await sent
             assert answer.status_code == 409
             assert "cancelled" in answer.text
             assert answer.headers["x-should-retry"] == "false"
             may_answer.set()
-            assert (await chat.ask(**named)).startswith("Answer")
+            again = await chat.send(**named)
+            assert (again.status_code, "before its answer was whole" in again.text) == (409, True)
             assert len(store.queues.messages("inbox", owner=ANY_OWNER)) == 1
             said = store.read(SessionKey("main", "named"))
             assert len([record for record in said if isinstance(record, User)]) == 1

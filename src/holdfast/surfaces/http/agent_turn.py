@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.core.dialects.common.reading import TokenCounts
+from holdfast.core.dialects.common.reading import INTERRUPTED, TokenCounts
 from holdfast.core.flow import events as flow_events
 from holdfast.core.log.records import text_of
 from holdfast.core.models.replies import Delta
@@ -129,6 +129,13 @@ class AgentTurn:
         if self.message.state != "answered":
             raise _not_answered(self.message, self._chats.show(self.message.reason))
         replies = self._replies()
+        if replies and replies[-1].stop_reason == INTERRUPTED:
+            raise ProxyProblem(
+                409,
+                "the turn was cancelled before its answer was whole",
+                "send another message: what came of the answer stays in the session",
+                code="cancelled",
+            )
         show = self._chats.show
         texts = [show(text_of(record.content)) for record in replies]
         return replace(
