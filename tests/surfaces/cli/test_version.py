@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import __version__
 from holdfast.surfaces.cli import main, version
-from holdfast.surfaces.cli.version import version_line
+from holdfast.surfaces.cli.version import checkout_of, version_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,18 @@ def test_a_checkout_names_its_commit_and_date(checkout: Path) -> None:
 
     (checkout / "src" / "a.py").write_text("2")
     assert version_line() == f"holdfast {__version__} ({commit}, changed since)"
+
+
+@pytest.mark.parametrize(
+    ("package", "checkout"),
+    [
+        ("/a/src/holdfast", "/a"),
+        ("/project/vendor/holdfast", ""),
+        ("/project/.venv/lib/python3.11/site-packages/holdfast", ""),
+    ],
+)
+def test_the_commit_of_another_project_is_not_ours(package: str, checkout: str) -> None:
+    assert checkout_of(f"{package}/surfaces/cli/version.py") == checkout
 
 
 def test_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,22 @@ import os
 
 from holdfast import __version__
 
-_CHECKOUT = os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)
+
+def checkout_of(file: str) -> str:
+    """Return the folder of the checkout that this file would be of; empty where the package lies
+    elsewhere, as in a folder of another project, whose commit is not ours."""
+    source = os.path.abspath(os.path.join(os.path.dirname(file), *[os.pardir] * 3))
+    return os.path.dirname(source) if os.path.basename(source) == "src" else ""
+
+
+_CHECKOUT = checkout_of(__file__)
 
 
 def version_line() -> str:
     """Return `holdfast VERSION`; in a checkout also its commit, with the date, and whether files
     were changed since."""
-    about = _describe_checkout() if os.path.exists(os.path.join(_CHECKOUT, ".git")) else ""
+    is_checkout = _CHECKOUT and os.path.exists(os.path.join(_CHECKOUT, ".git"))
+    about = _describe_checkout() if is_checkout else ""
     return f"holdfast {__version__}{about}"
 
 
