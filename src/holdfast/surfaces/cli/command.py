@@ -27,7 +27,9 @@ import msgspec
 from holdfast.core.window import WINDOW, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from msgspec.structs import FieldInfo
 
     from holdfast.surfaces.cli.app import App
 
@@ -55,9 +57,19 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Takes(msgspec.Struct, frozen=True):
-    """The parameters that a command takes from a struct."""
+    """The parameters that a command takes from a struct, and how it spells some of them."""
 
-    arguments: dict[str, Argument]
+    names: tuple[str, ...]
+    spelled: dict[str, Argument]
+
+    def of(self, fields: Iterable[FieldInfo]) -> Iterator[tuple[FieldInfo, Argument]]:
+        """Yield each field that is taken with its argument; one without a default is a place."""
+        known = {field.name: field for field in fields}
+        for name in dict.fromkeys((*self.names, *self.spelled)):
+            field, is_session = known[name], name == "session_key"
+            metavar = {int: "N", float: "N", str: name.upper()}.get(_unwrap(field.type)[0])
+            derived = SESSION if is_session else Argument(metavar=metavar, is_place=field.required)
+            yield field, self.spelled.get(name, derived)
 
 
 def option(help_: str = "", metavar: str | None = None, *names: str, **more: Any) -> Argument:
@@ -70,9 +82,9 @@ def place(help_: str = "", metavar: str | None = None, **more: Any) -> Argument:
     return Argument(help_, metavar, is_place=True, **more)
 
 
-def takes(**arguments: Argument) -> Takes:
+def takes(*names: str, **spelled: Argument) -> Takes:
     """Take these parameters from a struct, with its help, bounds and defaults."""
-    return Takes(arguments)
+    return Takes(names, spelled)
 
 
 SESSION: Final = place("its id, its label, or a unique start of one", "SESSION")
@@ -275,12 +287,11 @@ def _fields_of(kind: type[msgspec.Struct]) -> Iterator[tuple[str, _Field]]:
         if taken is None:
             yield "", _field_of(field, next(each for each in said if isinstance(each, Argument)))
             continue
-        known = {each.name: each for each in msgspec.structs.fields(inner)}
-        for name, argument in taken.arguments.items():
-            yield field.name, _field_of(known[name], argument)
+        for each, argument in taken.of(msgspec.structs.fields(inner)):
+            yield field.name, _field_of(each, argument)
 
 
-def _field_of(field: msgspec.structs.FieldInfo, argument: Argument) -> _Field:
+def _field_of(field: FieldInfo, argument: Argument) -> _Field:
     inner, said = _unwrap(field.type)
     bounds: dict[str, Any] = {"ge": 0} if inner in (int, float) else {}
     for each in said:

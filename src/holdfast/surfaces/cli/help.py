@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
+import re
 import shutil
 import textwrap
 from importlib import import_module
@@ -285,6 +287,7 @@ _OFFERED_MAX: Final = 200
 """Sessions that are offered: the most recently active, so that a key press reads one page."""
 _ACTIVE: Final = frozenset("$`\\!")
 """Characters that bash does not quote when it inserts a name; `$(…)` in a label would be run."""
+_SCRIPTS: Final = os.path.join(os.path.dirname(__file__), "completion")
 _PLACES: Final = ("--root", "--owner", "--agent")
 """Options that decide which sessions there are; the scripts pass them on."""
 
@@ -370,63 +373,24 @@ def _bash(words: Mapping[str, CommandWords]) -> str:
         f"    {name}) words='{' '.join(found.options)}' valued=' {' '.join(found.values)} ' ;;"
         for name, found in words.items()
     )
-    first = " ".join([*sorted([*words, "help"]), *_common_options()])
-    return rf"""_holdfast_files() {{
-  while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen -f -- "$word")
-}}
-_holdfast() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} words='' valued='' kind=files command='' before='' each
-  local -a places
-  places=()
-  COMPREPLY=()
-  for each in "${{COMP_WORDS[@]:1:$((COMP_CWORD - 1))}}"; do
-    [ "$each" = = ] && continue
-    case $before in
-      {"|".join(_PLACES)}) places+=("$before" "${{each/#\~/$HOME}}") ;;
-      *) case $each in
-        {"|".join(f"{name}=*" for name in _PLACES)}) places+=("$each") ;;
-        -*) ;;
-        *) [ -z "$command" ] && command=$each ;;
-      esac ;;
-    esac
-    before=$each
-  done
-  if [ -z "$command" ]; then
-    case $before in
-      {"|".join(_PLACES)}) _holdfast_files ;;
-      *) COMPREPLY=($(compgen -W '{first}' -- "$word")) ;;
-    esac
-    return
-  fi
-  case $command in
-    help) words='{" ".join(sorted(words))}' ;;
-{tables}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-  case "$command $word" in
-    help*|*" "-*) return ;;
-  esac
-  case $valued in
-    *" $before "*) case "$command $before" in
-      {_either(_options_of(words, "sessions"))}) kind=sessions ;;
-      {_either(_options_of(words, "both"))}) kind=both ;;
-    esac ;;
-    *) case $command in
-      {_either([name for name in words if words[name].word == "sessions"])}) kind=sessions ;;
-      {_either([name for name in words if words[name].word == "both"])}) kind=both ;;
-    esac ;;
-  esac
-  [ $kind = files ] || COMPREPLY=()
-  [ $kind = sessions ] || _holdfast_files
-  [ $kind = files ] && return
-  word=${{word//\\/}}
-  case $word in \"*|\'*) word=${{word:1}} ;; esac
-  while IFS=$'\t' read -r each before; do
-    [ "${{each:0:${{#word}}}}" = "$word" ] && COMPREPLY+=("$each")
-  done < <(holdfast completion sessions ${{places[@]+"${{places[@]}}"}} 2>/dev/null)
-}}
-complete -o filenames -F _holdfast holdfast
-"""
+    return _fill(
+        "holdfast.bash",
+        places="|".join(_PLACES),
+        given_places="|".join(f"{name}=*" for name in _PLACES),
+        first=" ".join([*sorted([*words, "help"]), *_long(build_parser(None)._actions)]),
+        commands=" ".join(sorted(words)),
+        tables=tables,
+        session_options=_either(_options_of(words, "sessions")),
+        both_options=_either(_options_of(words, "both")),
+        session_commands=_either([name for name in words if words[name].word == "sessions"]),
+        both_commands=_either([name for name in words if words[name].word == "both"]),
+    )
+
+
+def _fill(script: str, **values: str) -> str:
+    """Return a script for a shell, with the words of the commands in it."""
+    with open(os.path.join(_SCRIPTS, script), encoding="utf-8") as file:
+        return re.sub(r"@\{(\w+)\}", lambda place: values[place[1]], file.read())
 
 
 def _either(patterns: list[str]) -> str:
@@ -444,11 +408,6 @@ def _options_of(words: Mapping[str, CommandWords], kind: Kind) -> list[str]:
     ]
 
 
-def _common_options() -> list[str]:
-    """Return the long options that are accepted before a command."""
-    return [*_long(build_parser(None)._actions)]
-
-
 def _zsh(words: Mapping[str, CommandWords]) -> str:
     """zsh runs completions of bash; what someone's .zshrc has loaded is not loaded again."""
     return (
@@ -461,8 +420,9 @@ def _zsh(words: Mapping[str, CommandWords]) -> str:
 def _fish(words: Mapping[str, CommandWords]) -> str:
     helps = {name: entry.help for name, entry in COMMANDS.items()}
     helps["help"] = "Show the help of a command"
+    given = " ".join(f"'{name}=*'" for name in _PLACES)
     lines = [
-        _FISH_SESSIONS,
+        _fill("holdfast.fish", places=" ".join(_PLACES), given_places=given).rstrip("\n"),
         *(
             f"complete -c holdfast -n __fish_use_subcommand -f -a {name} -d '{_quote(helps[name])}'"
             for name in sorted(helps)
@@ -493,21 +453,6 @@ _FISH_OFFERS: Final[dict[Kind, str]] = {
     "sessions": "-f -k -a '(__holdfast_sessions)'",
     "both": "-F -k -a '(__holdfast_sessions)'",
 }
-_FISH_SESSIONS: Final = f"""function __holdfast_sessions
-  command -q holdfast; or return
-  set -l places
-  set -l before
-  for each in (commandline -opc)
-    switch $each
-      case {" ".join(f"'{name}=*'" for name in _PLACES)}
-        set -a places $each
-      case '*'
-        contains -- "$before" {" ".join(_PLACES)}; and set -a places $before $each
-    end
-    set before $each
-  end
-  holdfast completion sessions $places 2>/dev/null
-end"""
 
 
 def _quote(text: str) -> str:

@@ -21,7 +21,7 @@ from holdfast.engine.operations.server import (
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import Command, ResultCommand, option, place, takes
+from holdfast.surfaces.cli.command import Command, ResultCommand, option, takes
 from holdfast.surfaces.formatting import local_time
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ def _call(operation: Operation[R], app: App) -> R:
 class _NewToken(Command, frozen=True, kw_only=True):
     """Make a token, for --owner; it is shown once."""
 
-    token: Annotated[
-        CreateToken, takes(name=place("", "NAME"), scope=option(), days=option("", "DAYS"))
-    ]
+    token: Annotated[CreateToken, takes("name", "scope", days=option("", "DAYS"))]
     for_settings: Annotated[
         bool, option("print it for the settings of a server, and do not store its hash")
     ] = False
@@ -115,7 +113,7 @@ def _end_of(row: TokenRow) -> str:
 class _RevokeToken(ResultCommand, frozen=True, kw_only=True):
     """Revoke a token: it is refused at once, and its streams end."""
 
-    token: Annotated[RevokeToken, takes(name=place("", "NAME"))]
+    token: Annotated[RevokeToken, takes("name")]
 
     def run(self, app: App) -> TokenRow:
         return _call(self.token, app)

@@ -55,9 +55,8 @@ class _List(ResultCommand, frozen=True, kw_only=True):
     asked: Annotated[
         ListWaitingCalls,
         takes(
+            *("session_key", "limit", "before"),
             session_key=option("", "SESSION", "--session"),
-            limit=option("", "N"),
-            before=option("", "N"),
         ),
     ]
 
@@ -104,9 +103,8 @@ class _Approve(_Decide, frozen=True, kw_only=True):
     asked: Annotated[
         ApproveCall,
         takes(
-            key=place("", "KEY"),
+            *("key", "arguments", "always"),
             arguments=option("", "JSON", read=_read_arguments),
-            always=option(),
         ),
     ]
 
@@ -117,7 +115,7 @@ class _Approve(_Decide, frozen=True, kw_only=True):
 class _Deny(_Decide, frozen=True, kw_only=True):
     """Deny a call, with words for the model; the first decision counts."""
 
-    asked: Annotated[DenyCall, takes(key=place("", "KEY"), words=place("", "WORDS"))]
+    asked: Annotated[DenyCall, takes("key", words=place("", "WORDS"))]
 
     def run(self, app: App) -> WaitingCall:
         return self.settle(self.asked, app)
@@ -129,10 +127,8 @@ class _Link(Command, frozen=True, kw_only=True):
     asked: Annotated[
         LinkCall,
         takes(
-            key=place("", "KEY"),
+            *("key", "by", "allows", "seconds", "address"),
             by=option("", "NAME"),
-            allows=option(),
-            seconds=option("", "N"),
             address=option("", "URL"),
         ),
     ]
@@ -152,7 +148,7 @@ class _Link(Command, frozen=True, kw_only=True):
 class _Revoke(ResultCommand, frozen=True, kw_only=True):
     """Revoke the links to a call."""
 
-    asked: Annotated[RevokeLinks, takes(key=place("", "KEY"))]
+    asked: Annotated[RevokeLinks, takes("key")]
 
     def run(self, app: App) -> RevokedLinks:
         entry = find_entry(app.store, app.owner, self.asked.key)

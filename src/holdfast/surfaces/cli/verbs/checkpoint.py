@@ -15,7 +15,6 @@ from holdfast.engine.operations.context import ReadCheckpoint
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
 from holdfast.surfaces.cli.command import (
-    SESSION,
     RawOption,
     ResultCommand,
     SessionPlace,
@@ -43,7 +42,7 @@ class _Shown(msgspec.Struct, frozen=True):
 class CheckpointCommand(ResultCommand, frozen=True, kw_only=True):
     """Shows and stores checkpoints."""
 
-    asked: Annotated[ReadCheckpoint, takes(session_key=SESSION, max_chars=option("", "N"))]
+    asked: Annotated[ReadCheckpoint, takes("session_key", "max_chars")]
     is_raw: RawOption = False
     model: Annotated[str | None, option("let a model complete the checkpoint", "NAME")] = None
     save: Annotated[bool, option("write it to the session's log", group="action")] = False

@@ -21,7 +21,7 @@ from holdfast.engine.redactor import redactor
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell
-from holdfast.surfaces.cli.command import SESSION, Command, ResultCommand, option, takes
+from holdfast.surfaces.cli.command import Command, ResultCommand, option, takes
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
@@ -47,11 +47,8 @@ class HistoryCommand(Command, frozen=True, kw_only=True):
     asked: Annotated[
         ReadMessages,
         takes(
-            session_key=SESSION,
-            limit=option("", "N"),
-            include_tools=option(),
+            *("session_key", "limit", "include_tools", "query", "cursor"),
             query=option("", "WORDS"),
-            cursor=option("", "CURSOR"),
             around=option("", "RECORD"),
         ),
     ]

@@ -219,7 +219,7 @@ class _SearchMemory(_OverMemory, frozen=True, kw_only=True):
 class _GetPassage(_OverMemory, frozen=True, kw_only=True):
     """Print the text at a citation."""
 
-    asked: Annotated[ReadPassage, takes(citation=place("", "CITATION"))]
+    asked: Annotated[ReadPassage, takes("citation")]
 
     def run(self, app: App) -> dict[str, str]:
         with self.open(app) as memory:

@@ -12,7 +12,7 @@ from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.redactor import redactor
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
-from holdfast.surfaces.cli.command import RawOption, ResultCommand, option, place, takes
+from holdfast.surfaces.cli.command import RawOption, ResultCommand, option, takes
 from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ class OutputCommand(ResultCommand, frozen=True, kw_only=True):
     asked: Annotated[
         ReadOutput,
         takes(
-            ref=place("", "REF"),
+            *("ref", "search", "lines", "offset", "max_chars"),
             search=option("", "PATTERN", "--grep"),
             lines=option("", "A:B"),
-            offset=option("", "N"),
-            max_chars=option("", "N"),
         ),
     ]
     session: Annotated[str | None, option("search only this session", "SESSION", "-s")] = None

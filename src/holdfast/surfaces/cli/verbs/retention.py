@@ -27,7 +27,7 @@ class RetentionCommand(ResultCommand, frozen=True, kw_only=True):
   holdfast retention --bytes 500m --owner alice"""
     rule: Annotated[
         RetireSessions,
-        takes(days=option("", "DAYS"), bytes=option("", "BYTES"), dry_run=option()),
+        takes("days", "bytes", "dry_run", days=option("", "DAYS"), bytes=option("", "BYTES")),
     ]
 
     def run(self, app: App) -> Retired:

@@ -17,8 +17,6 @@ from holdfast.surfaces.cli.command import (
     Command,
     ResultCommand,
     SessionPlace,
-    option,
-    place,
     takes,
 )
 from holdfast.surfaces.formatting import local_time
@@ -41,16 +39,7 @@ class _SetTimer(_OneTimer, frozen=True, kw_only=True):
     session: SessionPlace
     timer: Annotated[
         SetTimer,
-        takes(
-            when=place("", "WHEN"),
-            text=place("", "TEXT"),
-            zone=option("", "ZONE"),
-            name=option("", "NAME"),
-            hours=option("", "HOURS"),
-            missed=option(),
-            jitter=option("", "N"),
-            silent=option(),
-        ),
+        takes("when", "text", "zone", "name", "hours", "missed", "jitter", "silent"),
     ]
 
     def run(self, app: App) -> TimerRow:
@@ -89,9 +78,7 @@ class _ListTimers(ResultCommand, frozen=True, kw_only=True):
 class _ChangeTimer(_OneTimer, frozen=True, kw_only=True):
     """Give a timer another time, other words, or both."""
 
-    timer: Annotated[
-        ChangeTimer, takes(name=place("", "NAME"), when=option("", "WHEN"), text=option("", "TEXT"))
-    ]
+    timer: Annotated[ChangeTimer, takes("name", "when", "text")]
 
     def run(self, app: App) -> TimerRow:
         return self.timer.change(app.store, app.owner)
@@ -100,7 +87,7 @@ class _ChangeTimer(_OneTimer, frozen=True, kw_only=True):
 class _CancelTimer(ResultCommand, frozen=True, kw_only=True):
     """Cancel a timer."""
 
-    timer: Annotated[CancelTimer, takes(name=place("", "NAME"))]
+    timer: Annotated[CancelTimer, takes("name")]
 
     def run(self, app: App) -> TimerRow:
         return self.timer.cancel(app.store, app.owner)
