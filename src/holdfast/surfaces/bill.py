@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.inspection.bill import Calendar, add_bill
+from holdfast.core.inspection.bill import BillLine, Calendar, add_bill
 from holdfast.surfaces.answers import Cell, StyledTable
 from holdfast.surfaces.formatting import bar, count, money, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.inspection.bill import Bill, BilledSession, BillLine
+    from holdfast.core.inspection.bill import Bill, BilledSession
     from holdfast.core.inspection.habits import Habit, HabitKind
     from holdfast.engine.simulation.savings import Saving
 
@@ -78,12 +79,27 @@ def breaks_text(bill: Bill) -> str:
 def parts_of(bill: Bill) -> list[tuple[str, Sequence[BillLine]]]:
     """Return the parts of a bill that have more than one line."""
     parts = (
+        ("month", _by_month(bill.by_day)[-_LINES_MAX:]),
         ("model", bill.by_model),
         ("project", bill.by_project),
         ("agent", bill.by_agent),
         ("owner", bill.by_owner),
     )
     return [(noun, lines[:_LINES_MAX]) for noun, lines in parts if len(lines) > 1]
+
+
+def _by_month(days: Sequence[BillLine]) -> Sequence[BillLine]:
+    """Return the months of days, those without a call, too; of fewer days than are shown, none."""
+    if len(days) <= _DAYS_SHOWN:
+        return ()
+    months = groupby(days, lambda day: day.name[: len("2026-11")])
+    return [_sum_lines(name, list(lines)) for name, lines in months]
+
+
+def _sum_lines(name: str, lines: Sequence[BillLine]) -> BillLine:
+    cost = sum(line.cost for line in lines)
+    calls, prompt = sum(line.calls for line in lines), sum(line.prompt for line in lines)
+    return BillLine(name, cost, calls, prompt, sum(line.output for line in lines))
 
 
 def part_table(noun: str, lines: Sequence[BillLine]) -> StyledTable:
