@@ -80,7 +80,7 @@ def measure_saving(
         )
 
     try:
-        before, after = play(RecordedCuts()), play(Holdfast(POLICIES["balanced"]))
+        before, after = play(RecordedCuts()), play(Holdfast(POLICIES["balanced"], is_judged=False))
     except CannotFit:
         return None
     return Saving(
