@@ -75,8 +75,15 @@ class ProxyExchange:
             return self._request.as_sent
         return self._fitting.body
 
+    @property
+    def holds_long(self) -> bool:
+        """True where `hold` blocks, or reads a body."""
+        return self.call.is_budgeted or self.is_changed
+
     def hold(self) -> None:
         """Hold the call that is about to be made. Raises `ProxyProblem` where a budget is spent."""
+        if not self.call.is_counted:
+            return
         body = msgspec.json.decode(self.body) if self.is_changed else self._request.fields
         session = "" if self._log is None else str(self._log.session.key)
         self.call.hold(self._target, body if isinstance(body, dict) else {}, session)

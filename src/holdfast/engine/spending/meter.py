@@ -322,7 +322,8 @@ class MeteredCall:
         self._meter = meter
         self._began = time.monotonic()
         self._first: float | None = None
-        self._is_ended = False
+        self.is_ended = False
+        """It was counted."""
 
     def note_first(self) -> None:
         """Note that a part of the reply is there."""
@@ -363,9 +364,9 @@ class MeteredCall:
         self._end("broken_off", [usage_so_far(partial, self.prompt, self.output)])
 
     def _end(self, state: str, usages: list[Usage]) -> None:
-        if self._is_ended:
+        if self.is_ended:
             return
-        self._is_ended = True
+        self.is_ended = True
         taken = amount_of(usages, self.price)
         seconds = time.monotonic() - self._began
         self._meter.counts.add(self.labels, state, usages, taken, seconds, self._first)

@@ -27,11 +27,25 @@ class PassedCalls:
         self._spender = spender
         self._call: MeteredCall | None = None
 
+    @property
+    def is_counted(self) -> bool:
+        """Calls are counted."""
+        return self._meter is not None
+
+    @property
+    def is_budgeted(self) -> bool:
+        """Calls are held to budgets, which are stored."""
+        return self._meter is not None and self._meter.budgets is not None
+
+    @property
+    def is_open(self) -> bool:
+        """A call is under way that is not counted yet."""
+        return self._call is not None and not self._call.is_ended
+
     def hold(self, target: Target, body: Json, session: str) -> None:
         """Hold a call that is about to be made. Raises `ProxyProblem` where a budget is spent."""
         meter = self._meter
-        if meter is None:
-            return
+        assert meter is not None, "nothing is counted"
         spender = self._spender._replace(session=session)
         try:
             self._call = meter.open(spender, target, body, copies=_count_copies(body))

@@ -15,6 +15,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http.guard import read_headers
 from holdfast.surfaces.http.identity import LOCAL, client_of, read_token
+from holdfast.surfaces.http.outgoing import answer_in
 from holdfast.surfaces.http.problems import no_token, send_problem
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from holdfast.engine.access_tokens import AccessToken
     from holdfast.engine.gateway.open_sessions import LiveFeed
     from holdfast.ports import Clock, SideStores
-    from holdfast.surfaces.http.guard import App, Message, Receive, Scope, Send
+    from holdfast.surfaces.http.guard import App, Receive, Scope, Send
     from holdfast.surfaces.http.identity import Client
+    from holdfast.surfaces.http.outgoing import OutgoingAnswer
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks at the tokens of open streams, and whether a store without tokens has one."""
@@ -107,12 +109,10 @@ class TokenRegister:
 class _Held:
     """A request that goes on for as long as its token is valid."""
 
-    def __init__(self, task: asyncio.Task[Any], sha256: str) -> None:
-        self.task, self.sha256 = task, sha256
+    def __init__(self, task: asyncio.Task[Any], sha256: str, answer: OutgoingAnswer) -> None:
+        self.task, self.sha256, self.answer = task, sha256, answer
         self.looks = 0
         """The looks that found its token valid."""
-        self.has_begun = False
-        """Part of its answer was sent."""
         self.is_ended = False
 
     def end(self) -> None:
@@ -124,7 +124,8 @@ class Admission:
     """Puts the client of each request into its scope, and ends requests whose token ends."""
 
     def __init__(self, app: App, register: TokenRegister) -> None:
-        self.router: Any = getattr(app, "router", None)
+        self.router: Any = None
+        """The routes, whose lifespan is that of the server."""
         self._app = app
         self._register = register
         self._held: set[_Held] = set()
@@ -148,20 +149,16 @@ class Admission:
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
-        held = _Held(task, sha256)
-
-        async def send_noted(message: Message) -> None:
-            held.has_begun = True
-            await send(message)
+        held = _Held(task, sha256, answer_in(scope))
 
         self._held.add(held)
         try:
-            await self._app(scope, receive, send_noted)
+            await self._app(scope, receive, send)
         except asyncio.CancelledError:
             if not held.is_ended:
                 raise
             task.uncancel()
-            if held.has_begun:
+            if held.answer.has_begun:
                 raise ResponseEnded from None
             await send_problem(no_token(), send)
         finally:
@@ -183,6 +180,6 @@ class Admission:
                 _log.warning("cannot look at the tokens of open streams: %s", error)
                 return
             for held in [each for each in self._held if each.sha256 == sha256]:
-                if known is None and (held.has_begun or held.looks):
+                if known is None and (held.answer.has_begun or held.looks):
                     held.end()
                 held.looks += 1  # what has just begun may be the revocation itself

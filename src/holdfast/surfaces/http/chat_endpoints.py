@@ -45,6 +45,7 @@ from holdfast.surfaces.http.agent_turn import AgentTurn, drain
 from holdfast.surfaces.http.events import MEDIA_TYPE
 from holdfast.surfaces.http.guard import read_headers
 from holdfast.surfaces.http.identity import LOCAL
+from holdfast.surfaces.http.outgoing import answer_in
 from holdfast.surfaces.http.problems import Problem, no_token, problem_of
 from holdfast.surfaces.http.route import refusal
 
@@ -150,14 +151,20 @@ class ChatEndpoints:
         began = time.monotonic()
         request, headers = Request(scope, receive), read_headers(scope)
         names = self._upstreams.names if self._upstreams is not None else ()
-        endpoint = find_endpoint(request.url.path, headers, names)
+        endpoint = find_endpoint(scope["path"], headers, names)
         response = await self._answer(request, headers, endpoint)
         method, path, status = request.method, scope["route"].path, response.status_code
         seconds = time.monotonic() - began
         self._server.metrics.count(method, path, status, seconds)
         said = {"method": method, "route": path, "status": status, "seconds": round(seconds, 6)}
         _log.info("%s %s %d", method, path, status, extra=said)
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        except Exception as error:
+            if answer_in(scope).has_begun:
+                raise  # the connection is closed, and no whole answer made up
+            failed = _respond_failure(error, request, find_dialect(endpoint.dialect))
+            await failed(scope, receive, send)
 
     async def _answer(
         self, request: Request, headers: Mapping[str, str], endpoint: Endpoint

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.surfaces.http.outgoing import OutgoingAnswer
 from holdfast.surfaces.http.problems import Problem, no_token, problem_of, send_problem
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_READ_HEADERS: Final = "holdfast.headers"
+"""The headers of a request that were read, in its scope."""
 HEAD_SECONDS: Final = 20.0
 """For the address and the headers of a request to arrive."""
 HEADERS_MAX: Final = 200
@@ -90,18 +93,13 @@ class Guard:
             await self.inner(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                present = {name.lower() for name, _value in message.get("headers", ())}
-                extra = [pair for pair in _HEADERS if pair[0] not in present]
-                message["headers"] = [*message.get("headers", ()), *extra]
-            await send(message)
-
+        answer = OutgoingAnswer(scope, send)
+        answer.on_start(_add_headers)
         try:
             self.check(scope)
             body = await self.read(scope, receive)
         except Problem as problem:
-            await send_problem(problem, send_guarded)
+            await send_problem(problem, answer.send)
             return
         if body is None:
             return  # the client went away in the middle of its body
@@ -111,7 +109,7 @@ class Guard:
         async def receive_read() -> Message:
             return next(rest, None) or await receive()
 
-        await self.inner(scope, receive_read, send_guarded)
+        await self.inner(scope, receive_read, answer.send)
 
     def check(self, scope: Scope) -> None:
         """Raise for a request that must not get in: of another host, page, or too often."""
@@ -216,15 +214,24 @@ class Guard:
         return most
 
 
-def read_headers(scope: Scope) -> dict[str, str]:
+def read_headers(scope: Scope) -> Mapping[str, str]:
     """Return the headers by their names in small letters; of several with one name, the first.
 
-    It reads each pair once. `dict(request.headers)` searches all pairs for each name.
+    A request's are read once. `dict(request.headers)` searches all pairs for each name.
     """
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    found: dict[str, str] | None = scope.get(_READ_HEADERS)
+    if found is None:
+        found = scope[_READ_HEADERS] = {}
+        for name, value in scope["headers"]:
+            found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
     return found
+
+
+def _add_headers(message: Message) -> None:
+    """Add what every answer tells a browser."""
+    present = {name.lower() for name, _value in message.get("headers", ())}
+    extra = [pair for pair in _HEADERS if pair[0] not in present]
+    message["headers"] = [*message.get("headers", ()), *extra]
 
 
 def _is_link(method: str, headers: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ from holdfast.engine.spending.paying import Paying, paying
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http.admission import client_in
 from holdfast.surfaces.http.identity import LOCAL
+from holdfast.surfaces.http.outgoing import answer_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +29,14 @@ class PayingClients:
             await self._app(scope, receive, send)
             return
 
-        async def send_warned(message: Message) -> None:
-            if message["type"] == "http.response.start" and who.near is not None:
+        def warn(message: Message) -> None:
+            if who.near is not None:
                 named = (b"x-holdfast-budget", who.near.header.encode())
-                message = {**message, "headers": [*message.get("headers", ()), named]}
-            await send(message)
+                message["headers"] = [*message.get("headers", ()), named]
 
+        answer_in(scope).on_start(warn)
         with paying(Paying(_token_name(scope), is_waiting=True)) as who:
-            await self._app(scope, receive, send_warned)
+            await self._app(scope, receive, send)
 
 
 def _token_name(scope: Mapping[str, Any]) -> str:

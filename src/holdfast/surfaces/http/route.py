@@ -83,7 +83,7 @@ class HttpCall:
     path: dict[str, str]
     query: Any
     body: Any
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def store(self) -> SessionStore:

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from holdfast.core.owners import NO_OWNER
@@ -116,11 +116,8 @@ class HttpServer:
         paths: dict[str, dict[str, Route]] = {}
         for route in self._routes:
             paths.setdefault(route.path, {})[route.method] = route
-        # Routes are compared in order, and most requests are for the APIs of models.
-        fixed = [route for route in self._endpoints if _REST not in route.path]
         inner = Starlette(
-            routes=fixed
-            + [
+            routes=[
                 StarletteRoute(path, self._endpoint(methods), methods=_METHODS)
                 for path, methods in paths.items()
             ]
@@ -132,7 +129,6 @@ class HttpServer:
                 if isinstance(route, StarletteRoute)
             ],
             lifespan=self._lifespan,
-            middleware=[Middleware(PayingClients)],
             exception_handlers={
                 404: _not_found,
                 405: _no_method,
@@ -141,7 +137,9 @@ class HttpServer:
         )
         inner.router.redirect_slashes = False
         inner.state.server = self
-        self._admission = Admission(inner, self.tokens)
+        fixed = [route for route in self._endpoints if _REST not in route.path]
+        self._admission = Admission(PayingClients(_EndpointsFirst(fixed, inner)), self.tokens)
+        self._admission.router = inner.router
         self._door = Guard(self._admission, self._guard, self._is_known)
         return self._door
 
@@ -281,7 +279,7 @@ class HttpServer:
         return client
 
     async def _call(
-        self, request: Request, headers: dict[str, str], route: Route, client: Client
+        self, request: Request, headers: Mapping[str, str], route: Route, client: Client
     ) -> HttpCall:
         query = _read_query(request, route)
         body = await _read_body(request, route)
@@ -344,6 +342,24 @@ async def _no_method(request: Request, _error: Exception) -> Response:
 
 async def _on_mistake(_request: Request, _error: Exception) -> Response:
     return _respond_problem(_mistake())
+
+
+class _EndpointsFirst:
+    """Answers at the addresses of the APIs of models, where most requests go, before any other
+    route is compared and without what wraps the routes."""
+
+    def __init__(self, endpoints: Sequence[StarletteRoute], rest: ASGIApp) -> None:
+        self._endpoints = endpoints
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for route in self._endpoints if scope["type"] == "http" else ():
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found, route=route)
+                await route.handle(scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
 
 
 class _KnownOnly:

@@ -16,7 +16,7 @@ from holdfast.core.proxy.endpoints import (
     guess_client,
 )
 from holdfast.errors import BadSetting
-from holdfast.surfaces.http.guard import Guard, GuardSettings
+from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.proxy.passing import RequestPassing
 
@@ -81,10 +81,7 @@ class ProxyApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in scope["headers"]
-        }
+        headers = read_headers(scope)
         dialect = guess_client("", headers).name
         has_begun = False
 

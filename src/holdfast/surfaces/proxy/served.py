@@ -129,6 +129,11 @@ def key_headers() -> frozenset[str]:
     return frozenset(dialect.body.key_header for dialect in all_dialects())
 
 
+@cache
+def _client_headers() -> frozenset[bytes]:
+    return frozenset(name.encode() for name in (*key_headers(), _COOKIE))
+
+
 def can_be_read(headers: Mapping[str, str]) -> bool:
     """Return whether the body of a request is in encodings that can be read."""
     return not find_unreadable(read_encodings(headers.get("content-encoding", "")))
@@ -165,15 +170,11 @@ class _PassedAnswer(Response):
         self._asked = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        named = key_headers()
-        kept = [
-            (name, value)
-            for name, value in scope["headers"]
-            if name.decode("latin-1").lower() not in named | {_COOKIE}
-        ]
+        left_out = _client_headers()
+        kept = [pair for pair in scope["headers"] if pair[0].lower() not in left_out]
         own = [
             (name.encode(), self._asked[name].encode("latin-1", "replace"))
-            for name in sorted(named)
+            for name in sorted(key_headers())
             if name in self._asked
         ]
         scope = {**scope, "headers": [*kept, *own]}

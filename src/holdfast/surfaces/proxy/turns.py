@@ -96,7 +96,10 @@ class TurnRunner:
         try:
             is_answered = False
             while not is_answered:
-                await run_in_thread(exchange.hold)
+                if exchange.holds_long:
+                    await run_in_thread(exchange.hold)
+                else:
+                    exchange.hold()
                 headers = exchange.request_headers(passed)
                 reply = await self._client.send(
                     scope["method"], self._upstream, self._address, headers, exchange.body
@@ -112,8 +115,9 @@ class TurnRunner:
             await run_in_thread(exchange.break_off, problem.sentence)
             await self._tell(problem, exchange, send)
         finally:
-            reader = exchange.reader
-            await run_in_thread(exchange.call.settle, reader.reply() if reader else None)
+            if exchange.call.is_open:
+                reader = exchange.reader
+                await run_in_thread(exchange.call.settle, reader.reply() if reader else None)
 
     def _begin(self, request: ClientRequest) -> ProxyExchange:
         """Log a request, and what a compressed one holds."""
@@ -193,7 +197,8 @@ class TurnRunner:
 
     async def _end(self, exchange: ProxyExchange, held: list[bytes]) -> bool:
         """Store the reply that has ended; True where it goes on in that to another request."""
-        ending, goes_on = await run_in_thread(exchange.end_stream)
+        async with self._planning:
+            ending, goes_on = await run_in_thread(exchange.end_stream)
         held += ending
         return goes_on
 
