@@ -20,9 +20,9 @@ from holdfast import Assistant, JsonlStore, ToolResult, User
 from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.records import text_of
 from holdfast.stores import ANY_OWNER
-from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
 from holdfast.surfaces.proxy.running import ProxyThread
+from holdfast.surfaces.proxy.upstream import read_upstreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -169,11 +169,11 @@ ORDER: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "surfaces.console": (
-        *("layout", "charts", "plans", "records", "login", "links", "sessions", "session_pages"),
-        *("overview", "inbox", "waiting", "tokens", "memory", "verification", "health", "console"),
+        *("layout", "charts", "plans", "records", "links", "sessions", "session_pages"),
+        *("overview", "waiting", "tokens", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (
-        *("terminal", "masking", "app", "command", "conversations", "demo", "serve", "proxy"),
+        *("terminal", "app", "command", "conversations", "demo", "serve", "proxy"),
         *("chat", "inspect", "copy", "adopt", "doctor", "mcp", "models", "verbs"),
         *("evaluate", "telegram", "version", "help", "dispatch"),
     ),

@@ -26,10 +26,10 @@ from holdfast.surfaces.http.guard import (
     GuardSettings,
     check_address,
 )
-from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.settings import (
     API_BASE,
     TOKEN_VARIABLE,
+    DmScope,
     TelegramSettings,
     name_approvers,
 )

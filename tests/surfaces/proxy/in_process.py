@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
-from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply
+from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply, read_upstreams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, MutableMapping, Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import pytest
 
     from holdfast.engine.proxy.exchange import ProxyKeeper
-    from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.upstream import Upstream
 
 ADDRESS = b"127.0.0.1:8485"
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
 from holdfast.surfaces.proxy.running import ProxyThread
+from holdfast.surfaces.proxy.upstream import read_upstreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 from tests.surfaces.proxy.upstreams import RawUpstream
 
-from holdfast.surfaces.proxy.addresses import Upstream
 from holdfast.surfaces.proxy.connections import ConnectionPool
-from holdfast.surfaces.proxy.upstream import UpstreamClient
+from holdfast.surfaces.proxy.upstream import Upstream, UpstreamClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

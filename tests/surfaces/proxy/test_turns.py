@@ -363,9 +363,9 @@ def test_the_reply_is_stored_before_its_last_event_goes_out(
     upstream, proxy = raw
     upstream.packets, upstream.resets = [HEAD + STREAM], False
     seen: list[bool] = []
-    from holdfast.surfaces.proxy import streaming
+    from holdfast.surfaces.proxy import turns as proxy_turns
 
-    passed = streaming.send_chunk
+    passed = proxy_turns.send_chunk
 
     async def spy(send: Any, chunk: bytes) -> None:
         if b"message_stop" in chunk:

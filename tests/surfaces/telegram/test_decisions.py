@@ -22,7 +22,7 @@ from holdfast.engine.session.options import SessionOptions
 from holdfast.ports import NewMessage
 from holdfast.providers.models import async_model
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.telegram.names import ChatPlace
+from holdfast.surfaces.telegram.settings import ChatPlace
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 
 if TYPE_CHECKING:

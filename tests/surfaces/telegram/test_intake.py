@@ -17,7 +17,7 @@ from holdfast.engine.session.opening import find_session
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.telegram.names import ChatPlace
+from holdfast.surfaces.telegram.settings import ChatPlace
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 
 if TYPE_CHECKING:

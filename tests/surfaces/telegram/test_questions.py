@@ -18,8 +18,8 @@ from holdfast.surfaces.telegram.questions import (
     question_of,
     read_decision,
 )
+from holdfast.surfaces.telegram.replies import split_text
 from holdfast.surfaces.telegram.settings import TelegramSettings, read_approvers
-from holdfast.surfaces.telegram.splitting import split_text
 
 
 def waiting(key: str = "key", **fields: Any) -> WaitingCall:

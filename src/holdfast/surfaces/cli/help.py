@@ -54,7 +54,7 @@ more commands
   show       holdfast.surfaces.cli.verbs.records          Show one record in full
   fork       holdfast.surfaces.cli.verbs.sessions         Copy a session up to a record into a new one
   rm         holdfast.surfaces.cli.verbs.sessions         Move sessions to the trash, restore them, or empty the trash
-  retention  holdfast.surfaces.cli.verbs.retention        Move sessions that were not used for long, or take too much room, to the trash
+  retention  holdfast.surfaces.cli.verbs.maintenance        Move sessions that were not used for long, or take too much room, to the trash
   timer      holdfast.surfaces.cli.verbs.timer            Set, list, change and cancel timers: messages that a session gets at a time
   token      holdfast.surfaces.cli.serve.token            Make, list and revoke the access tokens of `serve`
   approvals  holdfast.surfaces.cli.verbs.approvals        List calls that wait for a person; approve or deny one
@@ -64,7 +64,7 @@ more commands
   reseed     holdfast.surfaces.cli.verbs.checkpoint       Print a session as text for a backend that lost its own
   history    holdfast.surfaces.cli.verbs.history          Show what others may read of a session: bounded, with secrets masked
   audit      holdfast.surfaces.cli.verbs.history          List who has read which session
-  evaluate   holdfast.surfaces.cli.evaluate.evaluate      Replay sessions, find what later replies lacked, compare with a baseline
+  evaluate   holdfast.surfaces.cli.evaluate               Replay sessions, find what later replies lacked, compare with a baseline
   models     holdfast.surfaces.cli.models                 Show the window, the price and the API of a model, and where each is from
   classify   holdfast.surfaces.cli.verbs.classify         Classify provider errors: JSON lines in, JSON lines out
   disk       holdfast.surfaces.cli.verbs.maintenance      Show how much room the store takes; with --clean delete leftovers

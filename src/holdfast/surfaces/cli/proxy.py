@@ -68,8 +68,8 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
         """
         check_packages("the proxy", "proxy", ("starlette", "uvicorn", "httpx2"))
         from holdfast.engine.proxy.exchange import ProxyKeeper
-        from holdfast.surfaces.proxy.addresses import read_upstreams
         from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
+        from holdfast.surfaces.proxy.upstream import read_upstreams
 
         keeper = ProxyKeeper(
             app.store,

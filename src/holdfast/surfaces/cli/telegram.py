@@ -10,10 +10,10 @@ from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.command import Command, WindowOption, option
 from holdfast.surfaces.cli.serve.log import check_packages
-from holdfast.surfaces.telegram.names import DmScope
 from holdfast.surfaces.telegram.settings import (
     API_BASE,
     TOKEN_VARIABLE,
+    DmScope,
     TelegramSettings,
     read_approvers,
     read_ids,

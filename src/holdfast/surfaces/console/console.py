@@ -5,12 +5,10 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.console import health, inbox, memory, overview, sessions, tokens, waiting
+from holdfast.surfaces.console import health, memory, overview, sessions, tokens, waiting
 from holdfast.surfaces.console.layout import page_route
 from holdfast.surfaces.console.links import link_routes
-from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.console.session_pages import (
-    branches,
     compaction,
     context,
     conversation,
@@ -20,6 +18,7 @@ from holdfast.surfaces.console.session_pages import (
     turns,
     what_if,
 )
+from holdfast.surfaces.console.tokens import login_routes
 from holdfast.surfaces.http.route import HttpAnswer, Route
 
 if TYPE_CHECKING:
@@ -50,9 +49,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *timeline.ROUTES,
         *turns.ROUTES,
         *compaction.ROUTES,
-        *branches.ROUTES,
         *reports.ROUTES,
-        *inbox.ROUTES,
         *waiting.ROUTES,
         *tokens.ROUTES,
         *memory.ROUTES,

@@ -1,12 +1,14 @@
-"""The pages of what is ahead: calls that wait for a person, and timers."""
+"""The pages of what waits: messages of the inbox, calls that wait for a person, and timers."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 
+from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.text.cut import cut
 from holdfast.engine.operations.approvals import (
     ApproveCall,
@@ -15,19 +17,22 @@ from holdfast.engine.operations.approvals import (
     session_of_call,
 )
 from holdfast.engine.operations.approvals import show_waiting as waiting_in
+from holdfast.engine.operations.inbox import DropMessage, ListInbox, ListOutbox, RetryMessage
 from holdfast.engine.operations.links import LINK_SECONDS, LINK_SECONDS_MIN, LinkCall, RevokeLinks
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.surfaces.console.inbox import key_in
+from holdfast.ports import MESSAGE_STATES
 from holdfast.surfaces.console.layout import form_route, page_route, see_other, show
 from holdfast.surfaces.http.operations import operate, query_of
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpAnswer, JsonBody
+from holdfast.surfaces.http.route import HttpAnswer, HttpQuery, JsonBody
 
 if TYPE_CHECKING:
-    from holdfast.core.log.ids import SessionKey
+    from collections.abc import Iterable
+
     from holdfast.core.log.records import Json
     from holdfast.engine.operations.approvals import WaitingCall
+    from holdfast.engine.operations.inbox import InboxMessage
     from holdfast.surfaces.http.route import HttpCall
 
 _CALLS: Final = 10
@@ -156,6 +161,61 @@ async def _change(call: HttpCall) -> HttpAnswer:
     return see_other("/timers")
 
 
+class InboxPageQuery(HttpQuery, frozen=True):
+    """The messages to show."""
+
+    state: Literal["", "waiting", "running", "answered", "failed", "dropped"] = ""
+    session: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
+
+
+def show_inbox(call: HttpCall) -> HttpAnswer:
+    """Messages and their states."""
+    query: InboxPageQuery = call.query
+    asked = ListInbox(state=query.state or None, session=query.session or None, before=query.before)
+    found = asked.answer(call.workspace).value
+    given = {"state": query.state, "session": query.session, "before": found.next_before}
+    older = urlencode({name: value for name, value in given.items() if value})
+    return show(
+        call,
+        "inbox.html",
+        "Inbox",
+        here="/inbox",
+        query=query,
+        states=("", *MESSAGE_STATES),
+        counts=found.counts,
+        lines=_message_lines(call, found.messages),
+        older=f"/inbox?{older}" if found.next_before else "",
+        # What a channel did not take, such as Telegram for a chat that blocked the bot.
+        outgoing=_message_lines(call, ListOutbox().answer(call.workspace).value.messages),
+    )
+
+
+class _MessageLine(NamedTuple):
+    message: InboxMessage
+    key: SessionKey | None
+    lease_holder: str
+    actions: list[str]
+
+
+def _message_lines(call: HttpCall, messages: Iterable[InboxMessage]) -> list[_MessageLine]:
+    return [_message_line(call, message) for message in messages]
+
+
+def _message_line(call: HttpCall, message: InboxMessage) -> _MessageLine:
+    key = key_in(message.session)
+    lease = call.store.leases.current(key) if message.holder and key is not None else None
+    actions = ["retry"] if message.state in ("failed", "dropped") else []
+    actions += ["drop"] if message.state in ("waiting", "failed", "running") else []
+    return _MessageLine(message, key, lease.holder if lease else "", actions)
+
+
+def key_in(name: str) -> SessionKey | None:
+    """Return the session that a message is about."""
+    agent, _, session = name.partition("/")
+    return SessionKey(agent, session) if is_name(agent) and is_name(session) else None
+
+
 ROUTES: Final = (
     page_route(
         "GET",
@@ -196,4 +256,7 @@ ROUTES: Final = (
         operation=ChangeTimer,
     ),
     form_route("/timers/{name}/cancel", CancelTimer, (), lambda _call: "/timers"),
+    page_route("GET", "/inbox", "Inbox", show_inbox, query=InboxPageQuery, action="list"),
+    form_route("/inbox/{message}/retry", RetryMessage, (), lambda _call: "/inbox"),
+    form_route("/inbox/{message}/drop", DropMessage, ("reason",), lambda _call: "/inbox"),
 )

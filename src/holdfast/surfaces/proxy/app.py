@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
-    from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.upstream import Upstream
 
 _log: Final = logging.getLogger(__name__)
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024

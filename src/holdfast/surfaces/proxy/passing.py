@@ -14,8 +14,7 @@ from holdfast.core.proxy.endpoints import (
     response_headers,
 )
 from holdfast.engine.proxy.encodings import find_unreadable, read_encodings
-from holdfast.surfaces.proxy.streaming import pass_on
-from holdfast.surfaces.proxy.turns import TurnRunner
+from holdfast.surfaces.proxy.turns import TurnRunner, pass_on
 from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
-    from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.upstream import Upstream
 
     ReadBody = Callable[[Scope, Receive], Awaitable[bytes | None]]
     """Reads a body within the limits; None where the client went away."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyKeeper
-    from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.upstream import Upstream
 
 _PASSED: Final = ("/models", "/count_tokens")
 """The ends of paths that pass unread."""

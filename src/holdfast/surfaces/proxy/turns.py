@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -18,16 +19,15 @@ from holdfast.core.proxy.endpoints import (
 from holdfast.engine.proxy.encodings import decode_body
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.surfaces.proxy.streaming import run_while_connected, send_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyExchange, ProxyKeeper
     from holdfast.surfaces.http.guard import Receive, Scope, Send
-    from holdfast.surfaces.proxy.addresses import Upstream
-    from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply
+    from holdfast.surfaces.proxy.upstream import Upstream, UpstreamClient, UpstreamReply
+
 
 _HOLD_SECONDS: Final = 1.0
 """The longest time that an event waits for the one that decides about it."""
@@ -266,3 +266,41 @@ def _pairs(reply: UpstreamReply) -> dict[str, str]:
     return {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
     }
+
+
+async def run_while_connected(work: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Run a coroutine, and cancel it when the client hangs up."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def pass_on(reply: UpstreamReply, receive: Receive | None, send: Send) -> None:
+    """Pass a body on, chunk by chunk. A body that breaks off breaks off for the client, too."""
+    if receive is None:
+        await _pass_chunks(reply, send)
+    else:
+        await run_while_connected(_pass_chunks(reply, send), receive)
+
+
+async def _pass_chunks(reply: UpstreamReply, send: Send) -> None:
+    while (chunk := await reply.next_chunk()) is not None:
+        await send_chunk(send, chunk)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def send_chunk(send: Send, chunk: bytes) -> None:
+    await send({"type": "http.response.body", "body": chunk, "more_body": True})

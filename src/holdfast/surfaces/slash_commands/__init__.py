@@ -26,7 +26,7 @@ from holdfast.surfaces.answers import (
     refuse,
 )
 from holdfast.surfaces.chat_context import size_text
-from holdfast.surfaces.slash_commands import approvals, context, memory, sessions, timers, turns
+from holdfast.surfaces.slash_commands import context, memory, sessions, timers, turns
 from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, for_guest
 
 if TYPE_CHECKING:
@@ -225,7 +225,6 @@ COMMANDS: Final = (
     *context.COMMANDS,
     *memory.COMMANDS,
     *timers.COMMANDS,
-    *approvals.COMMANDS,
     *turns.COMMANDS,
     _help,
     _quit,

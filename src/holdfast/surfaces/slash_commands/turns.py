@@ -1,4 +1,4 @@
-"""Slash commands about a turn, and what the others do while one runs."""
+"""Slash commands about a turn and its calls that wait, and what the others do while one runs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import TURN_WAIT_SECONDS
+from holdfast.engine.operations.approvals import ApproveCall, DenyCall, ListWaitingCalls
 from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.lease import wait_for_turn as wait_for_lease
 from holdfast.errors import TurnInProgress
-from holdfast.surfaces.answers import CommandAnswer, answer, dim, refuse
+from holdfast.surfaces.answers import Cell, CommandAnswer, answer, dim, line, refuse
 from holdfast.surfaces.formatting import local_time
-from holdfast.surfaces.slash_commands.command import SlashCommand, for_guest
+from holdfast.surfaces.slash_commands.command import AT_LENGTH, SlashCommand, for_guest, for_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.turn.calls import ParkedCall
     from holdfast.engine.session.session import Session
     from holdfast.ports import LeaseHolder
+    from holdfast.surfaces.answers import StyledLine
     from holdfast.surfaces.chat_context import ChatContext
 
 RESET_WAIT_SECONDS: Final = 5.0
@@ -121,7 +124,42 @@ def _continue(_chat: ChatContext, _argument: str) -> CommandAnswer:
     return CommandAnswer(then="resume")
 
 
-COMMANDS: Final = (
-    _continue,
-    _cancel,
-)
+_PERSON: Final = "chat"
+"""Who decided, where a chat does not say it."""
+
+
+@for_owner("approvals", ListWaitingCalls, "at once", surfaces=AT_LENGTH)
+def _approvals(chat: ChatContext, _asked: ListWaitingCalls) -> CommandAnswer:
+    waiting = chat.session.calls.waiting()
+    if not waiting:
+        return answer("No call waits for approval.")
+    return answer(*(row for call in waiting for row in _rows(call)))
+
+
+@for_owner("approve", ApproveCall, "at once", "key", "always", "arguments", surfaces=AT_LENGTH)
+def _approve(chat: ChatContext, asked: ApproveCall) -> CommandAnswer:
+    return _tell(asked.decide(chat.session.calls, _PERSON))
+
+
+@for_owner("deny", DenyCall, "at once", "key", "words", surfaces=AT_LENGTH)
+def _deny(chat: ChatContext, asked: DenyCall) -> CommandAnswer:
+    return _tell(asked.decide(chat.session.calls, _PERSON))
+
+
+def _rows(call: ParkedCall) -> list[StyledLine]:
+    until = f", until {local_time(call.until)}" if call.until is not None else ""
+    return [
+        line("  ", Cell(call.key, "name")),
+        line(f"    {call.name} {call.arguments}"),
+        line(Cell(f"    {call.reason}; since {local_time(call.since)}{until}", "dim")),
+    ]
+
+
+def _tell(call: ParkedCall) -> CommandAnswer:
+    return answer(
+        line("The call of ", Cell(call.name, "name"), f" is {call.state}."),
+        dim("/continue goes on with it"),
+    )
+
+
+COMMANDS: Final = (_approvals, _approve, _deny, _continue, _cancel)

@@ -25,7 +25,7 @@ from holdfast.core.owners import ANY_OWNER
 from holdfast.core.turn.options import Limits
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.answers import Cell, StyledTable, answer, line
-from holdfast.surfaces.cli.chat import spinner as chat_spinner
+from holdfast.surfaces.cli.chat import console as chat_console
 from holdfast.surfaces.cli.chat.input import history_file, meter_words
 from holdfast.surfaces.cli.chat.notices import notice
 from holdfast.surfaces.cli.chat.view import Screen
@@ -415,11 +415,11 @@ def test_spinner_shows_after_its_patience_and_leaves_no_trace(tmp_path: Path) ->
             return super().write(text)
 
     stream = Stream()
-    spinner = chat_spinner.Spinner(stream, patience_seconds=0.0)
+    spinner = chat_console.Spinner(stream, patience_seconds=0.0)
     spinner.show("thinking", seconds=30)
     assert drawn.wait(30)
     spinner.hide()
     text = stream.getvalue()
     assert "thinking" in text
     assert "s left; Ctrl-C stops it" in text
-    assert text.endswith(chat_spinner.ERASE_LINE)
+    assert text.endswith(chat_console.ERASE_LINE)

@@ -1,16 +1,17 @@
-"""Low-level output of a chat at a terminal or in a pipe: open lines, notices and a spinner."""
+"""Low-level output of a chat at a terminal or in a pipe: open lines, notices, a spinner."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.surfaces.answers import GAP, Cell, StyledLine, StyledTable, layout
-from holdfast.surfaces.cli.chat.spinner import Spinner
-from holdfast.surfaces.cli.chat.word_wrap import WordWrap
 from holdfast.surfaces.cli.terminal import keep_words, paint
+from holdfast.surfaces.formatting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,3 +135,122 @@ def _clean(cell: Cell | str, mask: Callable[[str], str]) -> Cell:
     """Return a cell without secrets, and without what could control the terminal."""
     found = cell if isinstance(cell, Cell) else Cell(cell)
     return Cell(_CONTROLS.sub(" ", mask(found.text)), found.tone)
+
+
+_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TICK_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 1.0
+"""Nothing moves for an answer that comes within a second; then it turns ten times a second."""
+ERASE_LINE: Final = "\r\x1b[2K"
+
+
+class Spinner:
+    """Draws on its own line and erases it before other output.
+
+    Write to the same terminal only between `hide` and the next `show`.
+    """
+
+    def __init__(self, stream: TextIO, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        self._stream = stream
+        self._patience = patience_seconds
+        self._mutex = threading.Lock()
+        self._text = ""
+        self._since = 0.0
+        self._until: float | None = None
+        self._is_drawn = False
+        self._thread: threading.Thread | None = None
+
+    def show(self, text: str, *, seconds: float | None = None) -> None:
+        """Show what is going on; with `seconds`, count down."""
+        now = time.monotonic()
+        with self._mutex:
+            self._text, self._since = text, now
+            self._until = None if seconds is None else now + seconds
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def hide(self) -> None:
+        with self._mutex:
+            self._text = ""
+            if self._is_drawn:
+                self._stream.write(ERASE_LINE)
+                self._stream.flush()
+                self._is_drawn = False
+
+    def _run(self) -> None:
+        frame = 0
+        while True:
+            time.sleep(_TICK_SECONDS)
+            frame += 1
+            with self._mutex:
+                if not self._text:
+                    self._thread = None
+                    return
+                waited = time.monotonic() - self._since
+                if self._until is None and waited < self._patience:
+                    continue
+                self._draw(_FRAMES[frame % len(_FRAMES)], waited)
+
+    def _draw(self, frame: str, waited: float) -> None:
+        left = None if self._until is None else max(0.0, self._until - time.monotonic())
+        clock = f"{waited:.0f} s" if left is None else f"{left:.0f} s left"
+        words = f"  {frame} {self._text} ({clock}; Ctrl-C stops it)"
+        columns = shutil.get_terminal_size().columns
+        self._stream.write(f"{ERASE_LINE}{paint(words[: columns - 1], 'dim', self._stream)}")
+        self._stream.flush()
+        self._is_drawn = True
+
+
+_WIDE: Final = "\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+"""Scripts without spaces between words: a row may end after any character."""
+_PIECES: Final = lazy_pattern(rf"\n|[^\S\n]|[{_WIDE}]|[^\s{_WIDE}]+")
+_TAB_COLUMNS: Final = 8
+"""Between the stops of a terminal."""
+
+
+class WordWrap:
+    """Writes a word when it is whole, on the row that it fits into.
+
+    The end of a row is filled with spaces, as elsewhere in the chat: a command that is copied from
+    several rows is still one line.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._at = 0
+
+    def start(self, columns_used: int) -> None:
+        """Begin a line, of which some columns are taken."""
+        self._held, self._at = "", columns_used
+
+    def feed(self, text: str, columns: int) -> str:
+        """Take the next piece of a reply; returns what can be written."""
+        pieces = _PIECES.findall(self._held + text)
+        last = pieces[-1] if pieces else ""
+        # A word may go on in the next piece; one that is longer than a row is broken anyway.
+        is_open = len(last) > 1 or (last != "" and not last.isspace() and cell_width(last) == 1)
+        self._held = pieces.pop() if is_open and cell_width(last) < columns else ""
+        return "".join(self._place(piece, columns) for piece in pieces)
+
+    def end(self, columns: int) -> str:
+        """Return what was held back."""
+        held, self._held = self._held, ""
+        return self._place(held, columns) if held else ""
+
+    def _place(self, piece: str, columns: int) -> str:
+        if piece == "\n":
+            self._at = 0
+            return piece
+        at = self._at
+        size = _TAB_COLUMNS - at % _TAB_COLUMNS if piece == "\t" else cell_width(piece)
+        is_over = at + size > columns
+        if is_over and piece.isspace():
+            self._at = columns
+            return " " * (columns - at)
+        fill = ""
+        if is_over and at > 0 and size <= columns:
+            fill, at = " " * (columns - at), 0
+        at += size
+        self._at = at if at <= columns else at % columns
+        return fill + piece

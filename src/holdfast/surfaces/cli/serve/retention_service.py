@@ -1,9 +1,10 @@
-"""Retention as a service of the gateway: the rules are applied when it starts, and each hour."""
+"""Services of the gateway: retention by its rules each hour, and the vectors of memory."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from holdfast.core.retention import Retention
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.memory.vectors import VectorWorker
 
 log = logging.getLogger("holdfast.retention")
 PAUSE_SECONDS: Final = 3_600.0
@@ -72,3 +74,33 @@ class RetentionService:
         while True:
             await self.look()
             await asyncio.sleep(PAUSE_SECONDS)
+
+
+class VectorService:
+    """Stops making vectors when the gateway stops, and says how many were made."""
+
+    def __init__(self, worker: VectorWorker) -> None:
+        self._worker = worker
+        self._since = time.time()
+        self._is_stopped = False
+
+    @property
+    def status(self) -> ServiceStatus:
+        """The state, now."""
+        if self._is_stopped:
+            return ServiceStatus("vectors", "stopped", since=self._since)
+        if self._worker.error:
+            return ServiceStatus("vectors", "failed", self._worker.error, self._since)
+        made = f"{self._worker.made:,} vectors made"
+        return ServiceStatus("vectors", "running", made, self._since)
+
+    async def start(self) -> None:
+        """Do nothing: the first search that lacks vectors starts it."""
+
+    async def stop(self) -> None:
+        """Make no more of them."""
+        self._is_stopped = True
+        await run_in_thread(self._worker.close)
+
+    async def close(self) -> None:
+        """Do nothing: everything that was made is stored."""

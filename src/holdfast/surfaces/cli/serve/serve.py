@@ -233,7 +233,7 @@ def build_server(
     from holdfast.engine.spending.meter import CallMeter
     from holdfast.engine.timers import TimerService
     from holdfast.engine.workspace.workspace import CallerWorkspace
-    from holdfast.surfaces.cli.serve.vector_service import VectorService
+    from holdfast.surfaces.cli.serve.retention_service import VectorService
     from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.chat_endpoints import ChatEndpoints, endpoint_paths
@@ -319,8 +319,8 @@ def _upstreams(
         return None
     check_packages("the table `upstreams`", "proxy", ("httpx2",))
     from holdfast.engine.proxy.exchange import ProxyKeeper
-    from holdfast.surfaces.proxy.addresses import read_upstreams
     from holdfast.surfaces.proxy.served import ServedUpstreams
+    from holdfast.surfaces.proxy.upstream import read_upstreams
 
     tables, proxy = settings.upstreams, settings.proxy
     stated = [f"{name}={table.url}" for name, table in tables.items() if table.url]

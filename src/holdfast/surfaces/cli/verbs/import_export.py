@@ -1,19 +1,23 @@
-"""`import` and `export`. The importers are loaded when they are used."""
+"""`import` and `export`, with secrets masked. The importers are loaded when they are used."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 
+from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import encode
+from holdfast.core.secrets.redaction import masks_in
 from holdfast.engine.adoption import SessionAdopter
+from holdfast.engine.redactor import redactor
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.adopt import first_turn_notice, show_skipped
@@ -25,10 +29,9 @@ from holdfast.surfaces.cli.command import (
     pick,
     place,
 )
-from holdfast.surfaces.cli.masking import Masking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from holdfast.core.log.records import Json, Record
     from holdfast.importers.common.base import Imported, Skipped
@@ -322,3 +325,72 @@ def _open_output(path: str | None, app: App) -> Iterator[BinaryIO]:
         ) from None
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+
+
+class Masking:
+    """Masks secrets and counts them."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self.count = 0
+        self._redactor = redactor(secrets)
+
+    def log(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Mask a log, given in chunks of any size, line by line."""
+        return map(self._line, _lines(chunks))
+
+    def value(self, value: Any) -> Any:
+        masked = self._redactor.value(value)
+        if masked is not value:
+            self.count += _masks(masked) - _masks(value)
+        return masked
+
+    def _line(self, line: bytes) -> bytes:
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._text_line(line)
+        masked = self.value(value)
+        if masked is value and not _has_duplicate_keys(line, value):
+            return line
+        return msgspec.json.encode(masked) + b"\n"[: line.endswith(b"\n")]
+
+    def _text_line(self, line: bytes) -> bytes:
+        """Mask a line that is not JSON as text; its other bytes stay the same."""
+        text = line.decode(errors="surrogateescape")
+        masked = self._redactor.text(text)
+        self.count += masks_in(masked) - masks_in(text)
+        return line if masked is text else masked.encode(errors="surrogateescape")
+
+
+def _masks(value: Any) -> int:
+    return masks_in(msgspec.json.encode(value).decode())
+
+
+def _has_duplicate_keys(line: bytes, value: Any) -> bool:
+    """Return True if a key occurs twice: decoding would hide the first value."""
+    if msgspec.json.encode(value) == line.rstrip():
+        return False
+    twice = False
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twice
+        twice = twice or len(dict(pairs)) < len(pairs)
+
+    json.loads(line, object_pairs_hook=check)
+    return twice
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a log; a line that is too long for a record comes in pieces."""
+    held = bytearray()
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield bytes(held + line + b"\n")
+            held.clear()
+        held += rest
+        if len(held) > LINE_BYTES_MAX:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)

@@ -1,4 +1,4 @@
-"""The page of turns: what was done for each message, as a tree with times and costs."""
+"""The pages of turns, with what was done for each message, and of branches, with their ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from holdfast.core.log.records import (
 from holdfast.core.models.totals import call_cost
 from holdfast.core.models.usage import read_usage
 from holdfast.core.narrative.calls import call_line
+from holdfast.engine.operations.sessions import RewindSession
 from holdfast.providers.known_models.lookup import price_of
-from holdfast.surfaces.console.layout import page_route
+from holdfast.surfaces.console.layout import form_route, page_route, session_path
 from holdfast.surfaces.console.plans import facts_of, show_session
 from holdfast.surfaces.formatting import count, money, one_line
 from holdfast.surfaces.http.route import HttpQuery
@@ -186,8 +187,26 @@ def _seconds(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
+_BRANCHES: Final = 100
+"""Branches on the page, the newest."""
+
+
+def show_branches(call: HttpCall) -> HttpAnswer:
+    """Every branch: where it left, what was said last on it, and a button to switch to it."""
+    key = call.session()
+    found = sorted(call.store.branches(key), key=lambda branch: -branch.position)
+    shown = found[:_BRANCHES]
+    return show_session(call, key, "/branches", "branches.html", branches=shown, whole=len(found))
+
+
+_SESSION: Final = "/s/{agent}/{session}"
 ROUTES: Final = (
-    page_route(
-        "GET", "/s/{agent}/{session}/turns", "Turns", show_turns, query=TurnsQuery, action="read"
+    page_route("GET", f"{_SESSION}/turns", "Turns", show_turns, query=TurnsQuery, action="read"),
+    page_route("GET", f"{_SESSION}/branches", "Branches", show_branches, action="read"),
+    form_route(
+        f"{_SESSION}/branches/switch",
+        RewindSession,
+        ("to",),
+        lambda call: session_path(call.session()),
     ),
 )

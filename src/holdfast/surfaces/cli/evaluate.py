@@ -21,10 +21,9 @@ from holdfast.engine.simulation.sessions import NAMED_POLICIES, SessionReplay
 from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.command import option, pick
-from holdfast.surfaces.cli.evaluate.page import evaluation_page
 from holdfast.surfaces.cli.verbs.simulate import ReplaysConversations
 from holdfast.surfaces.formatting import count
-from holdfast.surfaces.pages import page_file
+from holdfast.surfaces.pages import page_file, render_page
 
 if TYPE_CHECKING:
     from holdfast.core.evaluation.baseline import Comparison
@@ -208,3 +207,21 @@ def _show_uncompared(app: App, compared: Comparison) -> None:
         if names:
             shown = ", ".join(names[:5]) + (", …" if names[5:] else "")
             app.out.note(f"{count(len(names), 'session')} {why}: {shown}")
+
+
+_LOSSES_MAX: Final = 500
+"""Losses of a session on the page: more would make a page that no browser likes."""
+
+
+def evaluation_page(report: Evaluation, compared: Comparison | None = None) -> str:
+    """Return the page: the figures, the losses by kind, and each loss by session."""
+    return render_page(
+        "evaluation.html",
+        title="What later replies needed and no longer had",
+        maker="holdfast evaluate",
+        report=report,
+        compared=compared,
+        kinds=NEED_KINDS,
+        losses_max=_LOSSES_MAX,
+        describe_cut=describe_cut,
+    )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.surfaces.telegram.splitting import (
+from holdfast.surfaces.telegram.replies import (
     TEXT_UNITS_MAX,
     TelegramPart,
     split_text,

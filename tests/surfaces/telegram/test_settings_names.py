@@ -11,7 +11,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.ids import is_name
 from holdfast.core.owners import NamedOwner
-from holdfast.surfaces.telegram.names import ChatPlace, DmScope, session_name, session_owner
+from holdfast.surfaces.telegram.settings import ChatPlace, DmScope, session_name, session_owner
 
 SCOPES = get_args(DmScope)
 IDS = st.integers(1, 2**53) | st.integers(1, 12)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.secrets.planted_secrets import PRIVATE_KEY, TOKENS
 
-from holdfast.surfaces.cli.masking import Masking
+from holdfast.surfaces.cli.verbs.import_export import Masking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +130,7 @@ def test_line_that_is_too_long_for_a_record_is_masked_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing piles up in memory."""
-    monkeypatch.setattr("holdfast.surfaces.cli.masking.LINE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("holdfast.surfaces.cli.verbs.import_export.LINE_BYTES_MAX", 1_000)
     pieces = [b"x" * 600, b" " + TOKEN.encode() + b" " + b"y" * 600, b"z" * 10]
     shown = list(Masking({}).log(pieces))
     assert len(shown) == 2

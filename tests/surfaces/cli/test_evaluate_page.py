@@ -7,7 +7,7 @@ import re
 from tests.core.evaluation.test_baseline import BEFORE, a_loss, an_evaluation
 
 from holdfast.core.evaluation.baseline import compare, make_baseline
-from holdfast.surfaces.cli.evaluate.page import evaluation_page
+from holdfast.surfaces.cli.evaluate import evaluation_page
 
 
 def test_every_loss_has_its_record_its_cut_and_ways_back() -> None:

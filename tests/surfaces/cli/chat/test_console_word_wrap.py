@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.surfaces.cli.chat.word_wrap import WordWrap
+from holdfast.surfaces.cli.chat.console import WordWrap
 from holdfast.surfaces.formatting import cell_width
 
 WORDS = st.text(

@@ -1,1 +1,0 @@
-"""`holdfast evaluate`, and the page of an evaluation."""
