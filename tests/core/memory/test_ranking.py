@@ -78,16 +78,17 @@ def test_what_has_no_vector_stands_where_its_words_put_it(
     assert order == sorted(order, reverse=True)
 
 
-@given(CANDIDATES, SOURCES, NEAR, ALIKE, st.floats(0, 1))
+@given(CANDIDATES, SOURCES, NEAR, ALIKE, st.floats(0, 1), st.none() | st.floats(0.01, 1))
 def test_every_score_is_a_share_whatever_is_missing(
     candidates: list[Candidate],
     sources: dict[int, float],
     means: dict[int, float],
     alike: Alike,
     coverage: float,
+    told: float | None,
 ) -> None:
     """Exact ones are first, and the order does not depend on that of the candidates."""
-    given_ = {"means": means, "alike": alike, "newest": 2e9, "coverage": coverage}
+    given_ = {"means": means, "alike": alike, "newest": 2e9, "coverage": coverage, "told": told}
     order = rank(candidates, sources, **given_)  # type: ignore[arg-type]
     exact = {one.id for one in candidates if one.is_exact}
 
@@ -141,6 +142,16 @@ def test_the_words_that_a_session_begins_with_count_more() -> None:
 
     assert [one.id for one in rank([opening, later], {})] == [1, 2]
     assert [one.id for one in rank([opening, later], {}, weights=NOTE_WEIGHTS)] == [2, 1]
+
+
+def test_where_no_passage_says_much_of_the_query_the_session_decides() -> None:
+    """A passage that says all of it goes first; one that says little of it does not."""
+    says_it = Candidate(1, source=1, place=7, words=5.0)
+    begins = Candidate(2, source=2, place=0, words=1.0)
+    sources = {1: 1.0, 2: 2.0}
+
+    assert [one.id for one in rank([says_it, begins], sources, told=1.0)] == [1, 2]
+    assert [one.id for one in rank([says_it, begins], sources, told=0.2)] == [2, 1]
 
 
 @given(st.integers(0, 20), st.integers(-20, 20))

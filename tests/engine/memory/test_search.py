@@ -188,6 +188,19 @@ def test_sessions_do_not_drown_notes(memory: Memory, store: JsonlStore) -> None:
     assert "note" in [hit.role for hit in hits[:3]]
 
 
+def test_a_question_finds_what_the_session_that_answers_began_with(
+    memory: Memory, store: JsonlStore
+) -> None:
+    """It says what the session is about, in other words; a look-up of a few words stays one."""
+    began = "We want to spend a summer on an alp, with goats."
+    later = "The third inquiry went out on Monday; Berta wants a reply about travel dates."
+    _say(store, {"alp": [began, later], "ink": ["My printer is out of ink."]})
+    question = "what travel dates should the reply to the third inquiry name, since Berta waits?"
+
+    assert {hit.text for hit in memory.search(question, scope="sessions")} == {began, later}
+    assert [hit.text for hit in memory.search("travel dates", scope="sessions")] == [later]
+
+
 def test_an_exact_name_is_first(memory: Memory, store: JsonlStore) -> None:
     """However many passages are about the same things in other words."""
     store.append(

@@ -34,6 +34,8 @@ _SOURCE_SATURATION: Final = 2.0
 """In a whole source a term may well be repeated."""
 _LEADERS: Final = 3
 """Leading sources that suggest further terms. More of them are more often wrong."""
+_TOLD_USUAL: Final = 0.6
+"""The share of a short question that a passage says which answers it."""
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -59,7 +61,7 @@ class Weights(msgspec.Struct, frozen=True):
     """Of how near the source as a whole does."""
     alike_words: float = 2.0
     """Of what the source has in common, in words, with the sources that answer best."""
-    alike_words_alone: float = 1.0
+    alike_words_alone: float = 2.0
     """The same where there are no vectors."""
     alike_meaning: float = 2.0
     """Of how near it comes to them in meaning."""
@@ -67,6 +69,13 @@ class Weights(msgspec.Struct, frozen=True):
     """For what a person said, against long replies to it."""
     opening: float = 0.5
     """For the words a session begins with: they say what it is about."""
+    opening_source: float = 0.5
+    """The same, by how well its session answers in the words of the query."""
+    told: float = 2.0
+    """The power of the share of the query that its best passage says, for what single passages say:
+    where none says much of it, the sessions count, and what they begin with."""
+    untold: float = 1.0
+    """The power of the other share, for what sessions begin with."""
     named_time: float = 0.6
     """For what was said at a time that the question names."""
     recency: float = 1.0
@@ -95,6 +104,9 @@ NOTE_WEIGHTS: Final = Weights(
     again=0.97,
     user=0.05,
     opening=0.0,
+    opening_source=0.0,
+    told=0.0,
+    untold=0.0,
 )
 """A file of notes is no conversation: what stands beside a note says little about it."""
 
@@ -184,11 +196,12 @@ def leaders(
     means: Mapping[int, float] | None = None,
     newest: float = 0.0,
     coverage: float = 1.0,
+    told: float | None = None,
     weights: Weights | None = None,
 ) -> list[tuple[Candidate, float]]:
     """The best passages of the sources that answer best, one of each, with the share of each."""
     weights = weights or Weights()
-    scores = _scores(candidates, sources, means or {}, Alike(), newest, coverage, weights)
+    scores = _scores(candidates, sources, means or {}, Alike(), newest, coverage, told, weights)
     best: dict[int, Candidate] = {}
     for candidate in sorted(
         candidates,
@@ -212,16 +225,19 @@ def rank(
     alike: Alike | None = None,
     newest: float = 0.0,
     coverage: float = 1.0,
+    told: float | None = None,
     weights: Weights | None = None,
 ) -> list[Ranked]:
     """The candidates in the order they are shown, best first.
 
     `sources` and `means` say what whole sources are worth, in words and in meaning; `alike`, what
     they have in common with the best of them; `newest`, when the latest was said; `coverage`, the
-    share of all passages that have a vector.
+    share of all passages that have a vector; `told`, the share of the query that its best passage
+    says, if that is known.
     """
     weights = weights or Weights()
-    scores = _scores(candidates, sources, means or {}, alike or Alike(), newest, coverage, weights)
+    likeness = alike or Alike()
+    scores = _scores(candidates, sources, means or {}, likeness, newest, coverage, told, weights)
     return _spread(candidates, scores, weights)
 
 
@@ -232,21 +248,22 @@ def _scores(
     alike: Alike,
     newest: float,
     coverage: float,
+    told: float | None,
     weights: Weights,
 ) -> dict[int, float]:
     """Between 0 and 1. Where some passages have no vector, what words alone say counts by their
     share, and what is not known of their meaning is estimated by their words."""
     known = {item.id: item.similarity for item in candidates if item.similarity is not None}
     if coverage >= 1 or not known:
-        return _worths(candidates, sources, means, alike, newest, weights)
+        return _worths(candidates, sources, means, alike, newest, told, weights)
     least = weights.similarity_least
     meaning = {id_: max(0.0, similarity - least) for id_, similarity in known.items()}
     meaning = estimate(meaning, {item.id: item.words for item in candidates})
     filled = [replace(item, similarity=least + meaning[item.id]) for item in candidates]
     bare = [replace(item, similarity=None) for item in candidates]
     likely = Alike(alike.words, estimate(alike.meaning, alike.words))
-    full = _worths(filled, sources, estimate(means, sources), likely, newest, weights)
-    alone = _worths(bare, sources, {}, Alike(alike.words), newest, weights)
+    full = _worths(filled, sources, estimate(means, sources), likely, newest, told, weights)
+    alone = _worths(bare, sources, {}, Alike(alike.words), newest, told, weights)
     return {id_: coverage * full[id_] + (1 - coverage) * alone[id_] for id_ in full}
 
 
@@ -256,6 +273,7 @@ def _worths(
     means: Mapping[int, float],
     alike: Alike,
     newest: float,
+    told: float | None,
     weights: Weights,
 ) -> dict[int, float]:
     """Between 0 and 1: what each is worth as a share of all there is to be had."""
@@ -263,16 +281,20 @@ def _worths(
     own = _own(candidates, weights)
     beside = _beside(candidates, own)
     whole = _whole(candidates, sources, means, alike, weights, has_meaning=has_meaning)
-    most = _most(weights, has_meaning=has_meaning)
+    of_passage, of_opening = (1.0, 1.0) if has_meaning else _balance(told, weights)
+    by_source = {} if has_meaning else _scale(sources)
+    most = _most(weights, of_passage, of_opening, has_meaning=has_meaning)
     most += weights.named_time * any(item.is_at_named_time for item in candidates)
     recency = weights.recency if has_meaning else weights.recency_alone
     neighbour = weights.neighbour if has_meaning else weights.neighbour_alone
     scores = {}
     for item in candidates:
         score = own[item.id] + neighbour * beside[item.id]
-        score *= 1 + weights.user * item.is_user
+        score *= of_passage * (1 + weights.user * item.is_user)
         score += whole[item.source]
-        score += weights.opening * (item.place == 0)
+        if item.place == 0:
+            answers = by_source.get(item.source, 0.0)
+            score += of_opening * (weights.opening + weights.opening_source * answers)
         score += weights.identifier * item.identifiers
         score += weights.named_time * item.is_at_named_time
         if item.ts is not None:
@@ -282,13 +304,23 @@ def _worths(
     return scores
 
 
-def _most(weights: Weights, *, has_meaning: bool) -> float:
+def _balance(told: float | None, weights: Weights) -> tuple[float, float]:
+    """The factors on what a passage says itself, and on the beginning of a session."""
+    if told is None:
+        return 1.0, 1.0
+    of_passage = (told / _TOLD_USUAL) ** weights.told
+    return of_passage, ((1 - told) / (1 - _TOLD_USUAL)) ** weights.untold
+
+
+def _most(weights: Weights, of_passage: float, of_opening: float, *, has_meaning: bool) -> float:
     """Return the largest possible score of a passage."""
     neighbour = weights.neighbour if has_meaning else weights.neighbour_alone
     own = (1 + weights.similarity * has_meaning) * (1 + neighbour) * (1 + weights.user)
+    own *= of_passage
     if not has_meaning:
         whole = weights.source_alone + weights.alike_words_alone
-        return own + whole + weights.opening + weights.identifier + weights.recency_alone
+        whole += of_opening * (weights.opening + weights.opening_source)
+        return own + whole + weights.identifier + weights.recency_alone
     whole = weights.source + weights.source_best + weights.source_mean
     whole += weights.alike_words + weights.alike_meaning
     return own + whole + weights.opening + weights.identifier + weights.recency

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ from holdfast.core.memory.standing import Uptake, find_standing
 from holdfast.core.memory.superseded import DatedStatement, find_superseded, is_about, words_to_find
 from holdfast.core.text.cut import cut
 from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
-from holdfast.ports.side_stores import source_of
+from holdfast.ports.side_stores import places_of, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -250,6 +251,8 @@ _EXACT_READ: Final = 100
 """Passages with all words of the query that are read: the best of them."""
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""
+_OPENINGS: Final = 30
+"""Sources that answer best whose beginnings are ranked too."""
 _TELLING_MAX: Final = 1_000
 """Passages, or one in a hundred of all: a term that more of them hold sets no source apart."""
 
@@ -282,7 +285,8 @@ class Ranker:
         similar = self._vectors.similarity(vector, [row.id for row in rows])
         average = sum(source.terms for source in part.values()) / total
         times = find_times(query, now) or _event_times(query, rows, now)
-        exact = self._find_exact(essential(query), rows)
+        phrase = essential(query)
+        exact = self._find_exact(phrase, rows)
         weigh = _Weighing(wanted, matches, total, average, times, exact)
         candidates = [
             weigh.candidate(row, similar.get(row.id))
@@ -291,6 +295,7 @@ class Ranker:
         ]
         sizes = {source.id: source.terms for source in part.values()}
         words = words_of_sources(matches.sources, wanted, sizes)
+        told = weigh.told(rows)
         newest = max((source.newest or 0.0 for source in part.values()), default=0.0)
         newest = newest if before is None else min(newest, before)
         is_notes = all(source.kind == "note" for source in part.values())
@@ -305,9 +310,14 @@ class Ranker:
                 means=means,
                 newest=newest,
                 coverage=coverage,
+                told=told,
                 weights=weights,
             )
             alike = self._alike(best, vector, part, before)
+            if not phrase:  # a question, and no look-up of a few words
+                openings = self._openings(rows, words, matches, part, before)
+                similar = self._vectors.similarity(vector, [row.id for row in openings])
+                candidates += [weigh.candidate(row, similar.get(row.id)) for row in openings]
         return rank(
             candidates,
             words,
@@ -315,8 +325,27 @@ class Ranker:
             alike=alike,
             newest=newest,
             coverage=coverage,
+            told=told,
             weights=weights,
         )
+
+    def _openings(
+        self,
+        rows: Iterable[MatchedPassage],
+        words: Mapping[int, float],
+        matches: Matches,
+        part: Mapping[int, IndexSource],
+        before: float | None,
+    ) -> list[MatchedPassage]:
+        """What the sources begin with that answer best: it says what they are about, often in other
+        words than the query."""
+        telling = (held for term, held in matches.sources.items() if not is_common(term))
+        answering = nlargest(_OPENINGS, set().union(*telling), key=lambda one: (words[one], one))
+        firsts = {places_of(source)[0] for source in answering} - {row.id for row in rows}
+        if not firsts:
+            return []
+        found = self._index.matches({}, (), part, firsts).best
+        return [row for row in found if before is None or row.ts is None or row.ts < before]
 
     def _find_exact(self, phrase: Sequence[str], rows: Sequence[MatchedPassage]) -> set[int]:
         """The passages in which the words of the query stand next to each other."""
@@ -405,6 +434,12 @@ class _Weighing:
     def is_match(self, row: MatchedPassage) -> bool:
         """A passage matches if it holds a distinctive word of the query, if there are any."""
         return not self._telling or not self._telling.isdisjoint(row.terms)
+
+    def told(self, rows: Iterable[MatchedPassage]) -> float | None:
+        """The share of the query that the passage says which says most of it."""
+        total = sum(self._worth.values())
+        most = max((sum(map(self._worth.__getitem__, row.terms)) for row in rows), default=0.0)
+        return min(1.0, most / total) if most > 0 else None
 
     def candidate(self, row: MatchedPassage, similarity: float | None) -> Candidate:
         words = sum(
