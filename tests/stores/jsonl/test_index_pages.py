@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.jsonl.test_index import QuickDisk
+from tests.stores.search.test_shredding import bytes_written
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Time:
-    """A clock that stands still."""
+    """A clock that stands still, a day after the files were made."""
 
     def __init__(self) -> None:
-        self.now = 1_700_000_000.0
+        self.now = time.time() + 86_400.0
 
     def __call__(self) -> float:
         return self.now
@@ -177,11 +179,21 @@ def test_a_page_looks_at_its_own_files(tmp_path: Path, count: int) -> None:
         with counted() as work:
             page = store.sessions(limit=50, owner=ANY_OWNER)
         assert [info.key.session for info in page[:3]] == ["s2", "s1", "s0"]
-        assert (work.folders, work.stats) == (0, 50 + 3 + 1), "its own, the changed, and the list"
+        assert (work.folders, work.stats) == (0, 50 + 3 + 2), (
+            "its own, the changed, one whose turn it is, and the list"
+        )
         with counted() as work:
             assert store.sessions(label="none", owner=ANY_OWNER) == []
             assert store.sessions(owner=NamedOwner("ann"), limit=5) == []
         assert work.stats == 2
+        clock.now += 3_600  # the appends left the name of their writer: the folders changed
+        store.sessions(limit=5, owner=ANY_OWNER)
+        for _hour in range(3):
+            clock.now += 3_600
+            with counted() as work, names_read(store) as names:
+                store.sessions(limit=5, owner=ANY_OWNER)
+            assert (work.folders, names) == (1, []), "the folder of agents alone"
+            assert work.stats <= 5 + 1 + index._TURN_FILES
 
 
 def test_changes_by_other_programs_are_seen_within_a_minute(tmp_path: Path) -> None:
@@ -197,20 +209,34 @@ def test_changes_by_other_programs_are_seen_within_a_minute(tmp_path: Path) -> N
         assert names == {"new", "s0", "s1", "s3", "s4"}
 
 
-@pytest.mark.parametrize("count", [60, 600])
-def test_a_look_at_every_file_reads_no_other_row(
+@contextmanager
+def names_read(store: JsonlStore) -> Iterator[list[SessionKey]]:
+    """The names of logs that are read, beside those of a full listing."""
+    read: list[SessionKey] = []
+    names = store._files.names
+
+    def spy() -> Iterator[SessionKey]:
+        for key in names():
+            read.append(key)
+            yield key
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store._files, "names", spy)
+        yield read
+
+
+@pytest.mark.parametrize("count", [60, 300])
+def test_each_file_is_looked_at_in_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """A minute later, a page makes the rows that it shows and those that changed, and no log is
-    read but theirs."""
+    """A log that another program writes to is found by as many pages as it takes to look at every
+    file, a few in each of them; and no log is read but that one, nor another row."""
     clock = Time()
     with large_roots(), filled(tmp_path, count, clock) as store:
-        folder = tmp_path / "agents" / "main" / "sessions"
-        changed = folder / "s3.jsonl"
+        changed = tmp_path / "agents" / "main" / "sessions" / "s50.jsonl"
         changed.write_bytes(
             changed.read_bytes() + b'{"type":"user","id":"x","ts":1900000000,"content":"y"}\n'
         )
-        clock.now += index._LOOK_SECONDS
         made: list[object] = []
         read: list[SessionKey] = []
         row_of, read_row = index.row_of, index.read_row
@@ -225,34 +251,59 @@ def test_a_look_at_every_file_reads_no_other_row(
 
         monkeypatch.setattr(index, "row_of", spy_row)
         monkeypatch.setattr(index, "read_row", spy_log)
-        page = store.sessions(limit=5, owner=ANY_OWNER)
-        assert len(page) == 5
-        assert read == [SessionKey("main", "s3")]
-        assert len(made) == 5 + 1
-        assert page[0].key == SessionKey("main", "s3")
+        for _page in range(count // index._TURN_FILES + 1):
+            clock.now += 10
+            made.clear()
+            page = store.sessions(limit=5, owner=ANY_OWNER)
+            assert len(page) == 5
+            assert len(made) <= 5 + 2
+        assert read == [SessionKey("main", "s50")]
+        assert page[0].key == SessionKey("main", "s50")
 
 
 @pytest.mark.parametrize("count", [60, 600])
-def test_looks_at_every_file_take_no_more_of_a_minute_in_a_large_root(
+def test_looks_at_all_names_take_no_more_of_a_minute_in_a_large_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Ten times as many files are looked at as often in an hour; each is looked at in the end."""
-    clock, looked = Time(), 0
+    """While sessions come and go, ten times as many names are looked at as often in an hour."""
+    clock = Time()
     monkeypatch.setattr(index, "_FILES_A_SECOND", 1.0)
-    with large_roots(), filled(tmp_path, count, clock) as store:
-        everything = store._log_files
-
-        def spy() -> Iterator[index.LogFile]:
-            nonlocal looked
-            for file in everything():
-                looked += 1
-                yield file
-
-        monkeypatch.setattr(store, "_log_files", spy)
-        for _minute in range(60):
+    with large_roots(), filled(tmp_path, count, clock) as store, names_read(store) as names:
+        folder = tmp_path / "agents" / "main" / "sessions"
+        for minute in range(60):
             clock.now += 60
+            (folder / f"new{minute}.tmp").touch()
             store.sessions(limit=2, owner=ANY_OWNER)
-        assert 3_600 - count <= looked <= 3_600 + count
+        assert 3_600 - count <= len(names) <= 3_600 + count
+
+
+def test_a_folder_that_changed_a_moment_ago_is_not_relied_on(tmp_path: Path) -> None:
+    """Its time can be the same after the next change."""
+    clock = Time()
+    clock.now = time.time()
+    with large_roots(), filled(tmp_path, 5, clock) as store, names_read(store) as names:
+        clock.now += index._LOOK_SECONDS
+        store.sessions(limit=2, owner=ANY_OWNER)
+        assert len(names) == 5
+        clock.now += index._LOOK_SECONDS
+        store.sessions(limit=2, owner=ANY_OWNER)
+        assert len(names) == 5
+
+
+def test_a_first_listing_writes_less_than_the_logs(tmp_path: Path) -> None:
+    """Of more sessions than SQLite keeps in memory by itself: each page is written once."""
+    clock = Time()
+    with JsonlStore(tmp_path, disk=QuickDisk(), clock=clock) as store:
+        store.create(SessionKey("main", "s0"))
+        folder = tmp_path / "agents" / "main" / "sessions"
+        header = msgspec.json.decode((folder / "s0.jsonl").read_bytes())
+        for number in range(1, 6_000):
+            made = {**header, "id": f"s{number}", "owner": f"o{number % 900}", "label": f"{number}"}
+            (folder / f"s{number}.jsonl").write_bytes(msgspec.json.encode(made) + b"\n")
+        before = bytes_written()
+        assert len(store.sessions(owner=ANY_OWNER)) == 6_000
+        written = bytes_written() - before
+    assert written <= 2.2 * (tmp_path / "index.sqlite3").stat().st_size
 
 
 def test_another_boot_means_looking_at_every_file(

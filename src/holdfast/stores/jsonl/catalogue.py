@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import threading
 import time
 import warnings
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import READ_BLOCK_BYTES
@@ -24,7 +26,7 @@ from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate
 from holdfast.stores.seed import SeedLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -38,6 +40,47 @@ if TYPE_CHECKING:
 
 _SCANNED_BYTES: Final = 128 * 1024
 """Of a log up to this size, a record is found by reading all of it: the index costs as much."""
+_TRACE_SECONDS: Final = 4.0
+"""File systems tell the times of two changes apart that are two seconds from each other."""
+
+
+class FolderFiles:
+    """The logs in folders, as the index looks at them."""
+
+    def __init__(self, folders: Folders, open_log: Callable[[SessionKey], int]) -> None:
+        self._folders = folders
+        self._open = open_log
+
+    def all(self) -> Iterator[LogFile]:
+        """Yield every log, with the status of its file."""
+        from holdfast.stores.jsonl.index import LogFile
+
+        for key, status in self._folders.sessions():
+            yield LogFile(key, status, self._open)
+
+    def at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
+        """Return the logs of those of the sessions that exist."""
+        from holdfast.stores.jsonl.index import LogFile
+
+        return {
+            key: LogFile(key, status, self._open) for key, status in self._folders.statuses(keys)
+        }
+
+    def names(self) -> Iterator[SessionKey]:
+        """Yield the key of every log; no file is looked at."""
+        return self._folders.names()
+
+    def folders(self, before: float) -> bytes:
+        """Return what changes when a log is made or deleted; nothing where a folder changed so
+        shortly before this time that it can change again without a trace."""
+        found = self._folders.states()
+        newest = max((status.st_mtime for _name, status in found), default=0.0)
+        if newest > before - _TRACE_SECONDS:
+            return b""
+        states = [
+            (name, status.st_ino, status.st_mtime_ns, status.st_ctime_ns) for name, status in found
+        ]
+        return hashlib.blake2b(repr(states).encode(), digest_size=16).digest()
 
 
 class FileListing(SessionCatalogue):
@@ -107,29 +150,17 @@ class FileListing(SessionCatalogue):
             if page is not None:
                 return page
         wanted = None if is_part else agent  # the next page is quick once all were looked at
-        logs = (file for file in self._log_files() if wanted in (None, file.key.agent))
-        infos = self._index.infos(logs, is_complete=wanted is None, now=self._clock())
+        infos = self._index.infos(self._files, agent=wanted, now=self._clock())
         chosen = [info for info in infos if agent in (None, info.key.agent)]
         return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
 
     def _page_of(self, query: PageQuery) -> list[SessionInfo] | None:
         """Return a page from the index; None where every log must be looked at instead."""
-        return self._index.page(query, self._clock(), self._look_at, self._log_files)
+        return self._index.page(query, self._clock(), self._files)
 
-    def _log_files(self) -> Iterator[LogFile]:
-        """Yield every log with the status of its file."""
-        from holdfast.stores.jsonl.index import LogFile
-
-        for key, status in self._folders.sessions():
-            yield LogFile(key, status, self._open)
-
-    def _look_at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
-        """Return the logs of those of the sessions that exist."""
-        from holdfast.stores.jsonl.index import LogFile
-
-        return {
-            key: LogFile(key, status, self._open) for key, status in self._folders.statuses(keys)
-        }
+    @cached_property
+    def _files(self) -> FolderFiles:
+        return FolderFiles(self._folders, self._open)
 
     def info(self, key: SessionKey) -> SessionInfo:
         with self.open_log(key) as log:

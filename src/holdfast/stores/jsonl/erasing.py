@@ -111,7 +111,7 @@ class FileEraser(FileCatalogue, SessionEraser):
         self, sessions: Sequence[SessionKey], scopes: Sequence[str] = ()
     ) -> None:
         if sessions:
-            self._index.erase(sessions, living=self._look_at(sessions))
+            self._index.erase(sessions, living=self._files.at(sessions))
         # The index that searches use is in memory once its file did not work, and has words there.
         self._close_search_index()
         index = self._open_search_index()

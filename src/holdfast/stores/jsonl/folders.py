@@ -60,6 +60,26 @@ class Folders:
                 if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
 
+    def names(self) -> Iterator[SessionKey]:
+        """Yield every session, like `sessions`; no file is looked at."""
+        for agent in self.agents():
+            for name in names_in(self.root, sessions_of(agent), suffix=SUFFIX):
+                session = name.removesuffix(SUFFIX)
+                if is_name(session):
+                    yield SessionKey(agent, session)
+
+    def states(self) -> list[tuple[str, os.stat_result]]:
+        """Return the folders that sessions are in, by agent, with their status."""
+        found = []
+        for agent, _status in self.listing(("agents",)):
+            with suppress(OSError):
+                folder = open_folder(self.root, sessions_of(agent))
+                try:
+                    found.append((agent, os.fstat(folder)))
+                finally:
+                    os.close(folder)
+        return sorted(found)
+
     def statuses(self, keys: Iterable[SessionKey]) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Yield those of the sessions that exist, with the status of their files."""
         for agent, found in groupby(sorted(keys), key=lambda key: key.agent):
@@ -220,15 +240,19 @@ class Folders:
                 os.close(folder)
 
 
-def names_in(root: str, parts: tuple[str, ...], *prefixes: str) -> list[str]:
-    """Return the names in a folder that begin so; no file is looked at."""
+def names_in(root: str, parts: tuple[str, ...], *prefixes: str, suffix: str = "") -> list[str]:
+    """Return the names in a folder that begin and end so; no file is looked at."""
     with explaining(f"list `{os.path.join(root, *parts)}`"):
         try:
             folder = open_folder(root, parts)
         except FileNotFoundError:
             return []
         try:
-            return [name for name in os.listdir(folder) if name.startswith(prefixes)]
+            return [
+                name
+                for name in os.listdir(folder)
+                if name.startswith(prefixes or "") and name.endswith(suffix)
+            ]
         finally:
             os.close(folder)
 

@@ -10,8 +10,9 @@ logs are read.
 
 A listing of everything looks at the status of every file. A page of a large root looks at those
 of its own sessions, and of the sessions that `index.changes` names. For what other programs changed
-every file is looked at as well: once a minute, and less often where there are many, so that this
-takes no more of a minute in a larger root.
+it looks at a few of the others as well, which are all looked at in turn. Files that other programs
+made or deleted are found by their names: once a minute, less often where there are many, and only
+where a folder has changed.
 
 What has words is scrambled, each row by a key of its own, and names that a listing asks for are
 digests: an erasure overwrites keys, and writes no page for what others have. Ids of records are
@@ -24,7 +25,7 @@ import hashlib
 import os
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -41,7 +42,7 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.errors import BadId, NoSuchSession, PathRejected, StoreError
 from holdfast.ports.sessions import SessionInfo, session_info
-from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
+from holdfast.stores.changes import ChangesSeen
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
 from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
@@ -83,6 +84,23 @@ class LogFile(msgspec.Struct, frozen=True):
     key: SessionKey
     status: os.stat_result
     open: Callable[[SessionKey], int]
+
+
+class LogFiles(Protocol):
+    """The logs of a root."""
+
+    def all(self) -> Iterable[LogFile]:
+        """Yield every log."""
+
+    def at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
+        """Return the logs of those of the sessions that exist."""
+
+    def names(self) -> Iterable[SessionKey]:
+        """Yield the key of every log; no file is looked at."""
+
+    def folders(self, before: float) -> bytes:
+        """Return what changes when a log is made or deleted; nothing where a folder changed so
+        shortly before this time that it can change again without a trace."""
 
 
 class IndexRow(msgspec.Struct, frozen=True):
@@ -211,6 +229,20 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     totals: bytes
     """As JSON: its numbers may be larger than those of MessagePack."""
     order: IdOrder
+
+
+class _Names(msgspec.Struct, array_like=True, frozen=True):
+    """The beginning of the scrambled part of a row."""
+
+    agent: str
+    session: str
+
+
+def _stamped_of(values: tuple[Any, ...]) -> tuple[SessionKey, tuple[int, ...]]:
+    """Return the session of a row and the stamp of its file; nothing else is read."""
+    _place, *stamp, _is_labelled, number, secret, data = values
+    names = convert_typed(msgspec.msgpack.decode(Key(number, secret).restore(data)), _Names)
+    return SessionKey(names.agent, names.session), tuple(stamp)
 
 
 def row_of(values: tuple[Any, ...]) -> tuple[SessionKey, IndexRow]:
@@ -360,7 +392,7 @@ def _has_grown(
     return inode == row.stamp[0] and 0 < size <= row.stamp[1] and fingerprint == now != b""
 
 
-_VERSION: Final = 10
+_VERSION: Final = 11
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1
@@ -368,9 +400,13 @@ _BAD_SQL: Final = 1
 _SMALL_ROOT: Final = 200
 """Sessions up to which every listing looks at every file: that takes milliseconds."""
 _LOOK_SECONDS: Final = 60.0
-"""The longest time after which a change by another program is noticed in a larger root."""
+"""The shortest time between two looks at all names of a larger root."""
 _FILES_A_SECOND: Final = 50.0
-"""Files that are looked at in the mean: 3,000 a minute, which takes some milliseconds of it."""
+"""Files or names that are looked at in the mean: 3,000 a minute take some milliseconds of it."""
+_TURN_FILES: Final = 64
+"""Files that one page looks at beside its own, whose turn it is: less than a millisecond."""
+_WRITE_KILOBYTES: Final = 65_536
+"""Pages that a change may hold in memory: what does not fit is written more than once."""
 _PAGE_ATTEMPTS: Final = 4
 """Of making a page from rows that hold for their files, while others are changing them."""
 
@@ -395,12 +431,16 @@ CREATE TABLE IF NOT EXISTS removed (
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
     owner BLOB, repaired_from BLOB
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
+CREATE TABLE IF NOT EXISTS looks (
+    looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB NOT NULL,
+    folders BLOB NOT NULL, turned REAL NOT NULL, place BLOB NOT NULL
+)
 """
 _STAMP: Final = "inode, size, mtime_ns, ctime_ns"
 _SELECT: Final = f"""SELECT place, {_STAMP}, is_labelled, k.id, k.key, data
   FROM sessions s JOIN keys k ON k.id = s.key"""  # noqa: S608 - constants only
 _STAMPS: Final = f"SELECT place, {_STAMP} FROM sessions"  # noqa: S608 - constants only
+_TURN: Final = f"{_SELECT} WHERE place > ? ORDER BY place LIMIT ?"
 _COPIES: Final = "(parent IN (SELECT value FROM json_each(?)) OR owner IS NULL)"
 _REMOVED: Final = f"SELECT place, {_STAMP}, owner, repaired_from FROM removed"  # noqa: S608 - constants only
 _UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
@@ -416,15 +456,21 @@ _UPSERT: Final = (
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """The last time that every file was looked at."""
+    """The last time that all names were looked at, and where the turn is."""
 
     looked: float
     sessions: int
     seen: ChangesSeen
+    folders: bytes
+    """The folders as they were then; nothing where that cannot be told."""
+    turned: float
+    """The time when files were looked at in turn."""
+    place: bytes = b""
+    """The last of these files."""
 
 
 def look_seconds(sessions: int) -> float:
-    """Return the time between two looks at every file of a root."""
+    """Return the time between two looks at all names of a root."""
     return max(_LOOK_SECONDS, sessions / _FILES_A_SECOND)
 
 
@@ -492,14 +538,18 @@ class Index:
         self._mutex = threading.Lock()
 
     def infos(
-        self, logs: Iterable[LogFile], *, is_complete: bool, now: float = 0.0
+        self, files: LogFiles, *, agent: str | None = None, now: float = 0.0
     ) -> list[SessionInfo]:
-        """Return the facts about these logs. `is_complete`: others are gone, and forgotten."""
+        """Return the facts about all logs, or about those of an agent."""
+        is_complete = agent is None
         with self._mutex:
             seen = self._changes.look() if is_complete else None
+            folders = files.folders(now)
             rows = dict(self._select(_SELECT, (), row_of) or ())
             found, fresh = {}, []
-            for file in logs:
+            for file in files.all():
+                if agent not in (None, file.key.agent):
+                    continue
                 row = known = rows.pop(file.key, None)
                 if row is None or row.stamp != stamp_of(file.status):
                     try:
@@ -513,7 +563,7 @@ class Index:
                 found[file.key] = row
             look = None
             if seen is not None and len(found) > _SMALL_ROOT:
-                look = _Look(now, len(found), seen)
+                look = _Look(now, len(found), seen, folders, now)
             gone = [place_of(key) for key in rows] if is_complete else []
             self._save(fresh, gone=gone, look=look)
             return _infos_of(self._seed_labels, found)
@@ -522,21 +572,11 @@ class Index:
         """Return the facts about the log that is open as `fd`."""
         return _infos_of(self._seed_labels, {key: self.row(key, fd)})[0]
 
-    def page(
-        self,
-        query: PageQuery,
-        now: float,
-        look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]],
-        everything: Callable[[], Iterable[LogFile]],
-    ) -> list[SessionInfo] | None:
+    def page(self, query: PageQuery, now: float, files: LogFiles) -> list[SessionInfo] | None:
         """Return a page, after looking at the files of its sessions and of those that changed, or
-        at every file where these are not known.
-
-        `look_at` returns the logs of those sessions that exist, `everything` all logs. None where
-        every log must be read instead.
-        """
+        at every file where these are not known. None where every log must be read instead."""
         with self._mutex:
-            if not self._take_changes(now, look_at) and not self._look_at_all(now, everything):
+            if not self._take_changes(now, files) and not self._look_at_all(now, files):
                 return None
             if query.label is not None and self._select(_UNLABELLED, (), bool) != []:
                 return None  # the statement does not know the labels of the seed's index file
@@ -545,45 +585,83 @@ class Index:
                 if None in found:
                     return None  # no answer is not an empty page
                 rows = query.cut(row for some in found for row in some or ())
-                files = look_at(rows)
+                logs = files.at(rows)
                 wrong = [
                     key
                     for key, row in rows.items()
-                    if key not in files or row.stamp != stamp_of(files[key].status)
+                    if key not in logs or row.stamp != stamp_of(logs[key].status)
                 ]
                 if not wrong:
                     return _infos_of(self._seed_labels, rows)
-                if not self._read_again(wrong, look_at):
+                if not self._read_again(wrong, files):
                     return None
             return None
 
-    def _take_changes(
-        self, now: float, look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]]
-    ) -> bool:
+    def _take_changes(self, now: float, files: LogFiles) -> bool:
         """Bring the rows of changed sessions up to date; False where these are not known."""
-        looks = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
+        looks = self._select("SELECT * FROM looks", (), _look_of)
         last = looks[0] if looks else None
-        if last is None or last.sessions <= _SMALL_ROOT:
-            return False
-        if not last.looked <= now < last.looked + look_seconds(last.sessions):
+        if last is None or last.sessions <= _SMALL_ROOT or now < last.looked:
             return False
         seen = self._changes.look()
         changed = None if seen is None else self._changes.between(last.seen, seen)
         if seen is None or changed is None:
             return False
         look = msgspec.structs.replace(last, seen=seen)
-        return self._read_again(changed, look_at, look=look, instead_of=last)
+        if now >= last.looked + look_seconds(last.sessions):
+            look = msgspec.structs.replace(look, looked=now, folders=files.folders(now))
+            if not look.folders or look.folders != last.folders:
+                named = self._compare_names(files)
+                if named is None:
+                    return False
+                sessions, others = named
+                look = msgspec.structs.replace(look, sessions=sessions)
+                changed |= others
+        look, others = self._take_turn(look, now, files)
+        return self._read_again(changed | others, files, look=look, instead_of=last)
 
-    def _look_at_all(self, now: float, everything: Callable[[], Iterable[LogFile]]) -> bool:
+    def _compare_names(self, files: LogFiles) -> tuple[int, set[SessionKey]] | None:
+        """Return the number of sessions, and those that were made or deleted; None where most are
+        new, and all rows are read at once."""
+        known = self._select("SELECT place FROM sessions", (), lambda row: bytes(row[0]))
+        if known is None:
+            return None
+        gone, made, number = set(known), set[SessionKey](), 0
+        for key in files.names():
+            number += 1
+            place = place_of(key)
+            if place in gone:
+                gone.remove(place)
+            else:
+                made.add(key)
+        if len(made) > number // 2:
+            return None
+        rows = [self._select(f"{_SELECT} WHERE place = ?", (at,), _stamped_of) for at in gone]
+        return number, made | {key for some in rows for key, _stamp in some or ()}
+
+    def _take_turn(self, look: _Look, now: float, files: LogFiles) -> tuple[_Look, set[SessionKey]]:
+        """Look at the files whose turn it is; returns the sessions of those that have changed."""
+        count = min(_TURN_FILES, int(_FILES_A_SECOND * (now - look.turned)))
+        if count <= 0:
+            return look, set()
+        rows = self._select(_TURN, (look.place, count), _stamped_of) or []
+        logs = files.at(key for key, _stamp in rows)
+        changed = {
+            key for key, stamp in rows if key not in logs or stamp != stamp_of(logs[key].status)
+        }
+        place = place_of(rows[-1][0]) if len(rows) == count else b""
+        return msgspec.structs.replace(look, turned=now, place=place), changed
+
+    def _look_at_all(self, now: float, files: LogFiles) -> bool:
         """Compare every file with the stamp of its row, and read those that differ; False where a
         log cannot be read. No other row is read: a large root has many."""
-        seen = self._changes.look()
+        seen, folders = self._changes.look(), files.folders(now)
         stamps = self._select(_STAMPS, (), lambda row: (row[0], row[1:]))
         if seen is None or not stamps:
             return False
         known = dict(stamps)
         number, differing = 0, []
-        for file in everything():
+        for file in files.all():
             number += 1
             if known.pop(place_of(file.key), None) != stamp_of(file.status):
                 differing.append(file)
@@ -597,22 +675,22 @@ class Index:
                 number -= 1
             except StoreError:
                 return False
-        look = _Look(now, number, seen) if number > _SMALL_ROOT else None
+        look = _Look(now, number, seen, folders, now) if number > _SMALL_ROOT else None
         return self._save(fresh, gone=list(known), look=look)
 
     def _read_again(
         self,
         keys: Iterable[SessionKey],
-        look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]],
+        files: LogFiles,
         *,
         look: _Look | None = None,
         instead_of: _Look | None = None,
     ) -> bool:
         """Make the rows of these sessions again; False where a log cannot be read."""
         keys = list(keys)
-        files = look_at(keys)
-        fresh, gone = [], [place_of(key) for key in keys if key not in files]
-        for key, file in files.items():
+        logs = files.at(keys)
+        fresh, gone = [], [place_of(key) for key in keys if key not in logs]
+        for key, file in logs.items():
             known = self._find_row(key)
             if known is not None and known.stamp == stamp_of(file.status):
                 continue
@@ -739,17 +817,17 @@ class Index:
 
         try:
             with self._cache.transaction() as db:
-                for key, row in fresh:
+                if len(fresh) > _SMALL_ROOT:
+                    db.execute(f"PRAGMA cache_size = -{_WRITE_KILOBYTES}")
+                # In the order of their places, each page of the table is written once.
+                for key, row in sorted(fresh, key=lambda each: place_of(each[0])):
                     known = db.execute(_KEY, (place_of(key),)).fetchone()
                     secret = Key(*known) if known else new_key(db)
                     db.execute(_UPSERT, values_of(key, row, secret))
                 _delete(db, gone)
                 if look is not None and (instead_of is None or _is_last(db, instead_of)):
                     db.execute("DELETE FROM looks")
-                    seen = msgspec.json.encode(look.seen)
-                    db.execute(
-                        "INSERT INTO looks VALUES (?, ?, ?)", (look.looked, look.sessions, seen)
-                    )
+                    db.execute("INSERT INTO looks VALUES (?, ?, ?, ?, ?, ?)", _values_of(look))
         except (sqlite3.Error, UnicodeDecodeError):
             return False
         return True
@@ -799,11 +877,16 @@ def _infos_of(seed_labels: SeedLabels, rows: dict[SessionKey, IndexRow]) -> list
 
 
 def _look_of(row: tuple[Any, ...]) -> _Look:
-    looked, sessions, seen = row
-    fields = {"looked": looked, "sessions": sessions, "seen": msgspec.json.decode(seen)}
-    return convert_typed(fields, _Look)
+    looked, sessions, seen, folders, turned, place = row
+    found = convert_typed(msgspec.json.decode(seen), ChangesSeen)
+    return _Look(looked, sessions, found, bytes(folders), turned, bytes(place))
+
+
+def _values_of(look: _Look) -> tuple[Any, ...]:
+    seen = msgspec.json.encode(look.seen)
+    return look.looked, look.sessions, seen, look.folders, look.turned, look.place
 
 
 def _is_last(db: sqlite3.Connection, look: _Look) -> bool:
-    found = db.execute("SELECT looked, sessions, seen FROM looks").fetchall()
+    found = db.execute("SELECT * FROM looks").fetchall()
     return [_look_of(row) for row in found] == [look]
