@@ -448,6 +448,17 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """Unknown where the header that would say so is damaged."""
 
 
+class ListingChanges(NamedTuple):
+    """The sessions of an owner that changed since a listing of them."""
+
+    infos: list[SessionInfo]
+    """Those that were made or changed; some may be as they were."""
+    total: int
+    """The number of the owner's sessions. Where fewer are known, or more, some were removed."""
+    state: str
+    """Names this state, for the next call; empty where a store cannot tell what changes."""
+
+
 class Trashed(msgspec.Struct, frozen=True):
     """A removed session that can still be restored."""
 
@@ -693,6 +704,11 @@ class SessionStore(SessionCatalogue, SessionEraser, SideStores, StorePlace):
         batch = place(records, full_id, is_atomic=is_atomic)
         return self.append_batch(key, batch, expect=expect, durability=durability, token=token)
 
+    def sessions_since(self, state: str, *, owner: OwnerFilter) -> ListingChanges:  # noqa: ARG002 - of stores that can tell
+        """Return the sessions of an owner that changed since the `state` of an earlier answer; all
+        of them where that is empty, where it is no longer known, or where a store cannot tell."""
+        return whole_listing(self.sessions(owner=owner))
+
     def sync(self, key: SessionKey) -> None:
         """Make everything appended so far durable. By default every append is."""
         self.head(key)  # raises `NoSuchSession`
@@ -718,6 +734,16 @@ def names_of(infos: Iterable[SessionInfo]) -> Iterator[Named]:
     return (Named(info.key, info.label, row_text(info.owner) or "") for info in infos)
 
 
+def whole_listing(infos: list[SessionInfo]) -> ListingChanges:
+    """Return all sessions of an owner as changes, where it cannot be told which have changed."""
+    return ListingChanges(infos, len(infos), "")
+
+
+def listing_order(info: SessionInfo) -> tuple[float, SessionKey]:
+    """Return the place of a session in a listing: the most recently active comes first."""
+    return -info.last_active, info.key
+
+
 def page_of(
     infos: Iterable[SessionInfo],
     *,
@@ -728,18 +754,15 @@ def page_of(
 ) -> list[SessionInfo]:
     """Return the page of a listing that `SessionCatalogue.sessions` describes."""
 
-    def place(info: SessionInfo) -> tuple[float, SessionKey]:
-        return -info.last_active, info.key
-
-    start = None if after is None else place(after)
+    start = None if after is None else listing_order(after)
     found = [
         info
         for info in infos
         if is_wanted(info.owner, owner)
         and label in (None, info.label)
-        and (start is None or place(info) > start)
+        and (start is None or listing_order(info) > start)
     ]
-    return sorted(found, key=place)[:limit]
+    return sorted(found, key=listing_order)[:limit]
 
 
 def find_trashed(trash: Iterable[Trashed], name: str) -> Trashed:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
 
 from holdfast.core.flow.arguments import shorten
-from holdfast.core.log.ids import SessionKey, resolve
+from holdfast.core.log.ids import SessionKey, is_name, resolve
 from holdfast.core.log.listing import check_label
-from holdfast.core.owners import ANY_OWNER, NO_OWNER, AnyOwner, owner_argument, owner_of
+from holdfast.core.owners import (
+    ANY_OWNER,
+    NO_OWNER,
+    AnyOwner,
+    is_wanted,
+    owner_argument,
+    owner_of,
+)
 from holdfast.core.secrets.found import secrets_of
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.adoption import is_in_use
+from holdfast.engine.history.lookup import find_named
 from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
-from holdfast.errors import AccessDenied, BadSetting, CannotFit, UsageError
+from holdfast.errors import (
+    AccessDenied,
+    BadSetting,
+    CannotFit,
+    NoSuchSession,
+    StoreError,
+    UsageError,
+)
 from holdfast.ports.sessions import names_of
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.formatting import count
@@ -98,17 +114,21 @@ class ChatContext:
         options = options_for(self._model, self._options)
         return tuple(tool.name for tool in Toolbox(options.tools).tools)
 
-    def infos(self) -> list[SessionInfo]:
+    def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """List the agent's sessions, the most recently active first."""
-        return self.store.sessions(agent=self.agent, owner=self._owner)
+        return self.store.sessions(agent=self.agent, owner=self._owner, limit=limit)
 
     def info(self) -> SessionInfo:
         """Return the listing of the current session."""
         return self.store.info(self.session.key)
 
     def find(self, name: str) -> SessionKey:
-        """Find a session by its id, its label, or the beginning of one."""
-        infos = self.infos()
+        """Find a session by its id, its label, or, of the newest ones, the beginning of one."""
+        key = SessionKey(self.agent, name) if is_name(name) else None
+        with suppress(NoSuchSession, StoreError):
+            if key and is_wanted(owner_of(self.store.header(key).owner), self._owner):
+                return key
+        infos = find_named(self.store, name, owner=self._owner, agent=self.agent)
         return resolve(name, names_of(infos))
 
     def open(self, key: SessionKey) -> Session:

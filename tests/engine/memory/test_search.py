@@ -394,25 +394,34 @@ def test_many_queries_are_answered_over_one_index(memory: Memory, store: JsonlSt
     ]
 
 
-def test_sessions_are_listed_once_for_a_search(
+def test_a_search_lists_what_changed(
     memory: Memory, store: JsonlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not again for the queries that go over one state of the files."""
-    listed = []
-    sessions = type(store).sessions
+    """Among any number of sessions, and nothing for queries over one state of the files."""
+    listed: list[int] = []
+    for number in range(30):
+        key = SessionKey("main", f"other{number}")
+        store.create(key)
+        store.append(key, [User(content=f"word{number}")], expect=None)
+    since = type(store).sessions_since
 
-    def count(self: JsonlStore, **options: Any) -> Any:
-        listed.append(options)
-        return sessions(self, **options)
+    def count(self: Any, state: str, **options: Any) -> Any:
+        found = since(self, state, **options)
+        listed.append(len(found.infos))
+        return found
 
-    monkeypatch.setattr(type(store), "sessions", count)
-    memory.search("quokka", scope="sessions")
-    once = len(listed)
-    memory.search("quokka", scope="sessions")
-    assert len(listed) == 2 * once
+    monkeypatch.setattr(type(store), "sessions_since", count)
+    assert memory.search("word7", scope="sessions")
+    assert memory.search("word8", scope="sessions")
+    assert listed == [31, 0]
+    store.append(SessionKey("main", "other3"), [User(content="quokka")], expect=None)
+    store.remove(SessionKey("main", "other8"))
+    assert memory.search("quokka", scope="sessions")
+    assert memory.search("word8", scope="sessions") == []
+    assert listed[2:] == [1, 30, 0], "one was removed, so all are listed once"
     for _query in range(3):
         memory.search("quokka", scope="sessions", refresh=False)
-    assert len(listed) == 2 * once
+    assert len(listed) == 5
 
 
 @pytest.mark.parametrize("options", [{"scope": "everything"}, {"limit": 0}, {"limit": 101}])

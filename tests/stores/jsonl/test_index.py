@@ -579,7 +579,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("DELETE FROM keys"),
     _sql(
         "INSERT INTO sessions SELECT x'00', inode, size, mtime_ns, ctime_ns, active, agent, owner, "
-        "label, parent, is_labelled, key, data FROM sessions LIMIT 1"
+        "label, parent, is_labelled, version, key, data FROM sessions LIMIT 1"
     ),
 ]
 

@@ -373,12 +373,12 @@ def test_an_index_that_gives_no_answer_is_not_an_empty_page(
     clock = Time()
     with large_roots(), filled(tmp_path, 5, clock) as store:
         expected = store.sessions(limit=3, owner=ANY_OWNER)
-        select = index.Index._select
+        select = index._Rows.select
 
-        def failing(self: index.Index, statement: str, *rest: Any) -> Any:
+        def failing(self: index._Rows, statement: str, *rest: Any) -> Any:
             return None if "LIMIT" in statement else select(self, statement, *rest)
 
-        monkeypatch.setattr(index.Index, "_select", failing)
+        monkeypatch.setattr(index._Rows, "select", failing)
         assert store.sessions(limit=3, owner=ANY_OWNER) == expected
 
 

@@ -182,6 +182,26 @@ def readable_owners(caller: Caller) -> tuple[OwnerFilter, ...]:
     return tuple(dict.fromkeys((caller.owner, *caller.owners)))
 
 
+def own_key(caller: Caller) -> SessionKey | None:
+    """Return the session that a caller asks from; None where it has none."""
+    if caller.session is None or not (is_name(caller.agent) and is_name(caller.session)):
+        return None
+    return SessionKey(caller.agent, caller.session)
+
+
+def readable_agents(caller: Caller) -> tuple[str | None, ...]:
+    """The agents all of whose sessions a caller may read, of its owners; None is every agent."""
+    if caller.visibility == "agent":
+        return (caller.agent,)
+    if caller.visibility == "all":
+        return (
+            (None,)
+            if EVERY in caller.agents
+            else tuple(dict.fromkeys((caller.agent, *caller.agents)))
+        )
+    return ()
+
+
 def decide(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
     """Return whether `caller` may read `subject`. None stands for one that could not be found."""
     return Gate(caller, find).verdict(subject)
@@ -212,7 +232,7 @@ class Gate:
     def __init__(self, caller: Caller, find: Find) -> None:
         self._caller = caller
         self._find = find
-        self._own = _own_key(caller)
+        self._own = own_key(caller)
         self._reaches: dict[SessionKey, bool] = {}
         """True if a session is the caller's own or descends from it."""
 
@@ -245,14 +265,14 @@ class Gate:
             return "Allowed: it is a session of the caller's agent."
         if caller.visibility == "all" and (agent in caller.agents or EVERY in caller.agents):
             return "Allowed: it is a session of an agent that was named for this caller."
-        if subject.key in self._past:
+        if subject.key in self.past:
             return "Allowed: the caller's session continues it."
         if caller.visibility != "self" and self._is_descendant(subject):
             return "Allowed: it descends from the caller's session."
         return None
 
     @cached_property
-    def _past(self) -> frozenset[SessionKey]:
+    def past(self) -> frozenset[SessionKey]:
         """The sessions that the caller's own continues: of its agent, as far as it may read."""
         past: set[SessionKey] = set()
         session = None if self._own is None else self._find_subject(self._own)
@@ -305,7 +325,7 @@ def _refusal(caller: Caller) -> str:
     """The sentence depends on the caller alone: it must not tell what exists."""
     if _sees_everything(caller):
         return "Refused: there is no such session, or its header cannot be read."
-    without = "" if _own_key(caller) else ", and it has no session of its own"
+    without = "" if own_key(caller) else ", and it has no session of its own"
     return (
         "Refused: there is no such session, or it is outside what this caller may read: with the "
         f"visibility `{caller.visibility}`, {_SCOPES[caller.visibility]}{without}; of other "
@@ -320,12 +340,6 @@ def _sees_everything(caller: Caller) -> bool:
 
 def _is_of_readable_owner(caller: Caller, subject: Subject) -> bool:
     return any(is_wanted(subject.owner, wanted) for wanted in readable_owners(caller))
-
-
-def _own_key(caller: Caller) -> SessionKey | None:
-    if caller.session is None or not (is_name(caller.agent) and is_name(caller.session)):
-        return None
-    return SessionKey(caller.agent, caller.session)
 
 
 def _key_in(text: str) -> SessionKey | None:

@@ -124,7 +124,7 @@ class SessionListing(Result, frozen=True):
     count: int
     """Number of sessions in the list."""
     omitted_count: int
-    """Number of sessions that are not in it."""
+    """Number of sessions that are not in it; beyond `limit`, one stands for all of them."""
     truncated: bool
     """True where any is not in it."""
     bytes: int = 0

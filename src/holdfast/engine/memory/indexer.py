@@ -19,12 +19,13 @@ from holdfast.errors import HoldfastError
 from holdfast.ports.side_stores import IndexPassage, NewSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from holdfast.core.history.access import Caller, Subject
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_files import Note
+    from holdfast.core.owners import OwnerFilter
     from holdfast.ports import Notes, SessionInfo, SessionStore
     from holdfast.ports.side_stores import IndexSource, Role, SearchIndex
 
@@ -55,10 +56,15 @@ class Indexer:
         self._waiting: list[NewSource] = []
         """Sources that are read and not yet written."""
         self._waiting_passages = 0
-        self._listed: set[str] = set()
-        """Sessions of the caller's owners that were there before."""
-        self._readable: list[str] | None = None
-        """The sessions that the caller may search, as they were last listed."""
+        self._listed: dict[OwnerFilter, tuple[str, dict[str, SessionInfo]]] = {}
+        """The sessions of the caller's owners as they were last listed, and the state they were
+        in then: only what changed since is listed again."""
+        self._readable: dict[str, None] | None = None
+        """Those of them that the caller may search."""
+        self._unread: set[str] = set()
+        """Those that could not be read, and are tried again."""
+        self._held: set[str] = set()
+        """The sessions that were in the index when it was last asked."""
 
     @property
     def prefix(self) -> str:
@@ -76,25 +82,64 @@ class Indexer:
 
     def sources(self, scope: Scope, before: float | None) -> list[IndexSource]:
         """The sources that may answer: of the sessions, those that the last `refresh` has seen."""
-        readable: list[str] = []
-        if scope != "notes":
-            if self._readable is None:
-                self._readable = self._visible(self._store, self._infos(self._store))
-            readable = self._readable
         prefix = None if scope == "sessions" or self._notes is None else self.prefix
+        found = self._index.sources(self._names_to_search(scope), prefix)
+        held = {source.name for source in found if source.kind == "session"}
+        if scope != "notes" and not self._held <= held:  # the index was begun again
+            self.start_over()
+            self._refresh_sessions(self._store)
+            found = self._index.sources(self._names_to_search(scope), prefix)
+        elif scope != "notes":
+            self._held = held
         return [
             source
-            for source in self._index.sources(readable, prefix)
+            for source in found
             if source.passages
             and (before is None or source.oldest is None or source.oldest < before)
         ]
 
-    def _infos(self, store: SessionStore) -> dict[str, SessionInfo]:
-        """The sessions of the owners that the caller may read."""
-        owners = readable_owners(self._caller)
-        return {str(info.key): info for owner in owners for info in store.sessions(owner=owner)}
+    def start_over(self) -> None:
+        """Compare every session with the index at the next `refresh`."""
+        self._listed.clear()
+        self._held.clear()
+        self._unread.clear()
+
+    def _names_to_search(self, scope: Scope) -> Collection[str]:
+        if scope == "notes":
+            return ()
+        if self._readable is None:
+            changed, _is_whole = self._list_changed(self._store)
+            self._readable = dict.fromkeys(self._visible(self._store, changed))
+            self._listed.clear()  # nothing was compared with the index
+        return self._readable
+
+    def _list_changed(self, store: SessionStore) -> tuple[dict[str, SessionInfo], bool]:
+        """List the sessions of the owners that the caller may read: those that changed, or all;
+        and whether it is all of them."""
+        changed: dict[str, SessionInfo] = {}
+        is_whole = False
+        for owner in readable_owners(self._caller):
+            state, infos = self._listed.get(owner, ("", {}))
+            found = store.sessions_since(state, owner=owner)
+            if state:
+                infos |= {str(info.key): info for info in found.infos}
+                if len(infos) != found.total:  # some were removed
+                    state, found = "", store.sessions_since("", owner=owner)
+            fresh = {str(info.key): info for info in found.infos}
+            if not state:
+                is_whole, infos = True, fresh
+            self._listed[owner] = (found.state, infos)
+            changed |= fresh
+        if is_whole:
+            changed = {
+                name: info
+                for _state, infos in self._listed.values()
+                for name, info in infos.items()
+            }
+        return changed, is_whole
 
     def _visible(self, store: SessionStore, infos: Mapping[str, SessionInfo]) -> list[str]:
+        """The sessions among these that the caller may search."""
         subjects = {info.key: subject_of(info.key, info, info.owner) for info in infos.values()}
 
         def find(key: SessionKey) -> Subject | None:
@@ -125,29 +170,49 @@ class Indexer:
             self._index.forget(source.id for source in gone.values())
 
     def _refresh_sessions(self, store: SessionStore) -> None:
-        infos = self._infos(store)
+        before = {name for _state, infos in self._listed.values() for name in infos}
+        try:
+            changed, is_whole = self._list_changed(store)
+            self._compare(store, changed, before if is_whole else None)
+        except BaseException:
+            self.start_over()
+            raise
+
+    def _compare(
+        self, store: SessionStore, infos: dict[str, SessionInfo], before: set[str] | None
+    ) -> None:
+        """Put sessions that changed into the index. With `before`, these are all sessions, and
+        those that were there before and are not among them are gone."""
+        for _state, listed in self._listed.values():
+            infos = {name: listed[name] for name in self._unread & listed.keys()} | infos
+        readable = dict.fromkeys(self._visible(store, infos))
+        self._readable = readable if before is not None else {**(self._readable or {}), **readable}
+        if not infos and before is None:
+            return
         # Sessions of owners that the caller may not read are not listed, and not gone.
         is_all = ANY_OWNER in readable_owners(self._caller)
-        named = None if is_all else {*infos, *self._listed}
+        named = None if is_all else {*infos, *(before or ())}
         known = {
             source.name: source for source in self._index.sources(named) if source.kind == "session"
         }
-        self._readable = self._visible(store, infos)
-        for name in self._readable:
+        self._unread = set()
+        for name in readable:
             info, source = infos[name], known.get(name)
             stamp = session_stamp(info)
-            if source is None or source.stamp != stamp:
-                self._read_session(store, info, stamp, source)
+            is_new = source is None or source.stamp != stamp
+            if is_new and not self._read_session(store, info, stamp, source):
+                self._unread.add(name)
         self._write()
-        gone = [source.id for name, source in known.items() if name not in infos]
+        gone = {name: source.id for name, source in known.items() if name not in infos}
         if gone:
-            self._index.forget(gone)
-        self._listed |= infos.keys()
+            self._index.forget(gone.values())
+            self._held.difference_update(gone)
 
     def _read_session(
         self, store: SessionStore, info: SessionInfo, stamp: str, source: IndexSource | None
-    ) -> None:
-        """Put a session into the index; only its new records if it has grown."""
+    ) -> bool:
+        """Put a session into the index; only its new records if it has grown. Returns False where
+        it cannot be read: it is not searched, and must not stop the search of others."""
         key = info.key
         try:
             if source is not None and source.head:
@@ -158,13 +223,14 @@ class Indexer:
                     said = user_text(before) if before is not None else ""
                     found = list(_record_passages(fresh, self._mask, said))
                     self._index.extend(source, stamp=stamp, head=head, passages=found)
-                    return
+                    return True
             records = list(store.read(key))
         except HoldfastError:
-            return  # a damaged session is not searched, and must not stop the search of others
+            return False
         head = records[-1].id if records else ""
         found = list(_record_passages(records, self._mask))
         self._put(NewSource("session", str(key), stamp, head, found, row_text(info.owner) or ""))
+        return True
 
     def _put(self, new: NewSource) -> None:
         """Put a source into the index, together with others: each transaction costs pages."""

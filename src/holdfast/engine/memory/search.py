@@ -243,6 +243,7 @@ class Memory:
                     hits += standing_hits(self._index, query, parts, before, self.redactor)
             except StoreUnavailable:
                 # The index gave up its damaged file and starts again: it is only a cache.
+                self._indexer.start_over()
                 hits, sources = self._search(
                     query, scope, limit, before, now, refresh=True, paths=paths
                 )

@@ -203,7 +203,7 @@ def _find_output(workspace: CallerWorkspace, outputs: Outputs, ref: str) -> Sess
             f"a ref of {len(ref)} characters may stand in several sessions; name the session, "
             f"or give a ref of at least {REF_CHARS} characters",
         )
-    for info in workspace.lookup.visible()[:_SESSIONS_SEARCHED]:
+    for info in workspace.lookup.visible(_SESSIONS_SEARCHED):
         try:
             outputs.find(info.key, ref)
         except (NoSuchOutput, StoreError):

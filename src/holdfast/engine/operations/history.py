@@ -54,7 +54,7 @@ class ListSessions(Operation[SessionListing], frozen=True):
     ] = HISTORY_LIMIT_MESSAGES_MAX
 
     def answer(self, workspace: CallerWorkspace) -> GivenReply[SessionListing]:
-        infos = workspace.lookup.visible()
+        infos = workspace.lookup.visible(self.limit + 1)
         rows = [_row(workspace, info) for info in infos[: self.limit]]
 
         def make(count: int) -> SessionListing:

@@ -19,9 +19,10 @@ from holdfast.core.log.views import examine, verify
 from holdfast.core.owners import ANY_OWNER
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import RepairedSession, SessionCatalogue, page_of
+from holdfast.ports.sessions import whole_listing
 from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import writer
-from holdfast.stores.jsonl.folders import Folders
+from holdfast.stores.jsonl.folders import Folders, folder_states, session_names
 from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
 from holdfast.stores.seed import SeedLabels
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.totals import SessionTotals
     from holdfast.core.owners import OwnerFilter
     from holdfast.ports import Clock, Entropy, SessionInfo, Trashed
+    from holdfast.ports.sessions import ListingChanges
     from holdfast.stores.jsonl.index import Index, LogFile, PageQuery
 
 
@@ -44,7 +46,7 @@ _TRACE_SECONDS: Final = 4.0
 """File systems tell the times of two changes apart that are two seconds from each other."""
 
 
-class FolderFiles:
+class RootLogs:
     """The logs in folders, as the index looks at them."""
 
     def __init__(self, folders: Folders, open_log: Callable[[SessionKey], int]) -> None:
@@ -68,12 +70,12 @@ class FolderFiles:
 
     def names(self) -> Iterator[SessionKey]:
         """Yield the key of every log; no file is looked at."""
-        return self._folders.names()
+        return session_names(self._folders)
 
     def folders(self, before: float) -> bytes:
         """Return what changes when a log is made or deleted; nothing where a folder changed so
         shortly before this time that it can change again without a trace."""
-        found = self._folders.states()
+        found = folder_states(self._folders)
         newest = max((status.st_mtime for _name, status in found), default=0.0)
         if newest > before - _TRACE_SECONDS:
             return b""
@@ -154,13 +156,23 @@ class FileListing(SessionCatalogue):
         chosen = [info for info in infos if agent in (None, info.key.agent)]
         return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
 
+    def sessions_since(self, state: str, *, owner: OwnerFilter) -> ListingChanges:
+        if owner == ANY_OWNER:
+            return whole_listing(self.sessions(owner=owner))
+        for _attempt in range(2):
+            found = self._index.changes(owner, state, self._clock(), self._files)
+            if found is not None:
+                return found
+            self.sessions(owner=owner)  # brings the rows up to date
+        return whole_listing(self.sessions(owner=owner))
+
     def _page_of(self, query: PageQuery) -> list[SessionInfo] | None:
         """Return a page from the index; None where every log must be looked at instead."""
         return self._index.page(query, self._clock(), self._files)
 
     @cached_property
-    def _files(self) -> FolderFiles:
-        return FolderFiles(self._folders, self._open)
+    def _files(self) -> RootLogs:
+        return RootLogs(self._folders, self._open)
 
     def info(self, key: SessionKey) -> SessionInfo:
         with self.open_log(key) as log:

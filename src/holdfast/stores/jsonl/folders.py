@@ -60,26 +60,6 @@ class Folders:
                 if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
 
-    def names(self) -> Iterator[SessionKey]:
-        """Yield every session, like `sessions`; no file is looked at."""
-        for agent in self.agents():
-            for name in names_in(self.root, sessions_of(agent), suffix=SUFFIX):
-                session = name.removesuffix(SUFFIX)
-                if is_name(session):
-                    yield SessionKey(agent, session)
-
-    def states(self) -> list[tuple[str, os.stat_result]]:
-        """Return the folders that sessions are in, by agent, with their status."""
-        found = []
-        for agent, _status in self.listing(("agents",)):
-            with suppress(OSError):
-                folder = open_folder(self.root, sessions_of(agent))
-                try:
-                    found.append((agent, os.fstat(folder)))
-                finally:
-                    os.close(folder)
-        return sorted(found)
-
     def statuses(self, keys: Iterable[SessionKey]) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Yield those of the sessions that exist, with the status of their files."""
         for agent, found in groupby(sorted(keys), key=lambda key: key.agent):
@@ -238,6 +218,28 @@ class Folders:
                     os.unlink(name, dir_fd=folder)
             finally:
                 os.close(folder)
+
+
+def session_names(folders: Folders) -> Iterator[SessionKey]:
+    """Yield every session, like `Folders.sessions`; no file is looked at."""
+    for agent in folders.agents():
+        for name in names_in(folders.root, sessions_of(agent), suffix=SUFFIX):
+            session = name.removesuffix(SUFFIX)
+            if is_name(session):
+                yield SessionKey(agent, session)
+
+
+def folder_states(folders: Folders) -> list[tuple[str, os.stat_result]]:
+    """Return the folders that sessions are in, by agent, with their status."""
+    found = []
+    for agent in folders.agents():
+        with suppress(OSError):
+            folder = open_folder(folders.root, sessions_of(agent))
+            try:
+                found.append((agent, os.fstat(folder)))
+            finally:
+                os.close(folder)
+    return found
 
 
 def names_in(root: str, parts: tuple[str, ...], *prefixes: str, suffix: str = "") -> list[str]:

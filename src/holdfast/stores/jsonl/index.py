@@ -41,7 +41,7 @@ from holdfast.core.owners import filter_text
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.errors import BadId, NoSuchSession, PathRejected, StoreError
-from holdfast.ports.sessions import SessionInfo, session_info
+from holdfast.ports.sessions import ListingChanges, SessionInfo, session_info
 from holdfast.stores.changes import ChangesSeen
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
@@ -67,7 +67,7 @@ _FINGERPRINT_BYTES: Final = 4_096
 """The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
 COLUMNS: Final = (
     *("place", "inode", "size", "mtime_ns", "ctime_ns", "active"),
-    *("agent", "owner", "label", "parent", "is_labelled", "key", "data"),
+    *("agent", "owner", "label", "parent", "is_labelled", "version", "key", "data"),
 )
 
 
@@ -238,7 +238,7 @@ class _Names(msgspec.Struct, array_like=True, frozen=True):
     session: str
 
 
-def _stamped_of(values: tuple[Any, ...]) -> tuple[SessionKey, tuple[int, ...]]:
+def _file_stamp_of(values: tuple[Any, ...]) -> tuple[SessionKey, tuple[int, ...]]:
     """Return the session of a row and the stamp of its file; nothing else is read."""
     _place, *stamp, _is_labelled, number, secret, data = values
     names = convert_typed(msgspec.msgpack.decode(Key(number, secret).restore(data)), _Names)
@@ -259,7 +259,7 @@ def row_of(values: tuple[Any, ...]) -> tuple[SessionKey, IndexRow]:
     return key, row
 
 
-def values_of(key: SessionKey, row: IndexRow, secret: Key) -> tuple[Any, ...]:
+def values_of(key: SessionKey, row: IndexRow, version: int, secret: Key) -> tuple[Any, ...]:
     """Return a row as it is stored."""
     facts = row.facts
     totals = msgspec.json.encode(row.totals)
@@ -270,7 +270,7 @@ def values_of(key: SessionKey, row: IndexRow, secret: Key) -> tuple[Any, ...]:
         None if facts.owner is None else digest_of("owner", facts.owner),
         digest_of("label", facts.label),
         None if facts.parent_session is None else _parent_of(facts.parent_session),
-        *(row.is_labelled, secret.id, secret.scramble(msgspec.msgpack.encode(stored))),
+        *(row.is_labelled, version, secret.id, secret.scramble(msgspec.msgpack.encode(stored))),
     )
 
 
@@ -417,8 +417,11 @@ CREATE TABLE IF NOT EXISTS sessions (
     inode INTEGER NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
     active REAL NOT NULL, agent BLOB NOT NULL, owner BLOB, label BLOB NOT NULL, parent TEXT,
-    is_labelled INTEGER NOT NULL, key INTEGER NOT NULL, data BLOB NOT NULL
+    is_labelled INTEGER NOT NULL, version INTEGER NOT NULL, key INTEGER NOT NULL,
+    data BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS versions (name BLOB NOT NULL, version INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS by_version ON sessions (owner, version);
 CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC);
 CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC);
 CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC);
@@ -443,6 +446,8 @@ _STAMPS: Final = f"SELECT place, {_STAMP} FROM sessions"  # noqa: S608 - constan
 _TURN: Final = f"{_SELECT} WHERE place > ? ORDER BY place LIMIT ?"
 _COPIES: Final = "(parent IN (SELECT value FROM json_each(?)) OR owner IS NULL)"
 _REMOVED: Final = f"SELECT place, {_STAMP}, owner, repaired_from FROM removed"  # noqa: S608 - constants only
+_CHANGED: Final = f"{_SELECT} WHERE owner = ? AND version > ?"
+_COUNT: Final = "SELECT count(*) FROM sessions WHERE owner = ?"
 _UNLABELLED: Final = "SELECT 1 FROM sessions WHERE NOT is_labelled LIMIT 1"
 _KEY: Final = "SELECT k.id, k.key FROM sessions s JOIN keys k ON k.id = s.key WHERE place = ?"
 _UPSERT: Final = (
@@ -528,12 +533,84 @@ class PageQuery(msgspec.Struct, frozen=True):
         return dict(wanted if self.limit is None or self.limit < 0 else wanted[: self.limit])
 
 
+class _Rows:
+    """The rows of the tables."""
+
+    def __init__(self, cache: SqliteCache) -> None:
+        self._cache = cache
+
+    def find(self, key: SessionKey) -> IndexRow | None:
+        """Return what is known of a session."""
+        found = self.select(f"{_SELECT} WHERE place = ?", (place_of(key),), row_of)
+        return found[0][1] if found else None
+
+    def select(
+        self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], T]
+    ) -> list[T] | None:
+        """Return what `read` makes of each row; None where the index is no use."""
+        import sqlite3
+
+        for attempt in range(2):
+            try:
+                rows = self._cache.connect().execute(statement, values).fetchall()
+                found = [read(row) for row in rows]
+                return None if attempt else found  # one that was just begun again knows nothing
+            except (OSError, PathRejected):
+                return None  # no root yet, or something else in the place of the index
+            except UnicodeEncodeError:
+                return []  # a text that cannot be stored is in no row
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
+                    # Not writable, or busy: the logs themselves have the answer.
+                    self._cache.close()
+                    return None
+                self._cache.set_aside()  # its tables are not ours
+            except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError, TypeError, BadId):
+                self._cache.set_aside()  # even the message of the error can hold its garbage
+        return None
+
+    def save(
+        self,
+        fresh: list[tuple[SessionKey, IndexRow]],
+        gone: list[bytes],
+        *,
+        look: _Look | None = None,
+        instead_of: _Look | None = None,
+    ) -> bool:
+        """Write rows, and how far the changes were read, unless another process wrote that since
+        `instead_of` was read. Returns whether it worked."""
+        if not self._cache.is_open:
+            return False
+        if not (fresh or gone or look):
+            return True
+        import sqlite3
+
+        try:
+            with self._cache.transaction() as db:
+                if len(fresh) > _SMALL_ROOT:
+                    db.execute(f"PRAGMA cache_size = -{_WRITE_KILOBYTES}")
+                # In the order of their places, each page of the table is written once.
+                version = _next_version(db)
+                for key, row in sorted(fresh, key=lambda each: place_of(each[0])):
+                    known = db.execute(_KEY, (place_of(key),)).fetchone()
+                    secret = Key(*known) if known else new_key(db)
+                    db.execute(_UPSERT, values_of(key, row, version, secret))
+                _delete(db, gone)
+                if look is not None and (instead_of is None or _is_last(db, instead_of)):
+                    db.execute("DELETE FROM looks")
+                    db.execute("INSERT INTO looks VALUES (?, ?, ?, ?, ?, ?)", _values_of(look))
+        except (sqlite3.Error, UnicodeDecodeError):
+            return False
+        return True
+
+
 class Index:
     """Facts about sessions, as fresh as their files."""
 
     def __init__(self, path: str, changes: Changes, seed_labels: SeedLabels) -> None:
         self._seed_labels = seed_labels
         self._cache = SqliteCache(path, _prepare, wait_seconds=_WAIT_SECONDS)
+        self._rows = _Rows(self._cache)
         self._changes = changes
         self._mutex = threading.Lock()
 
@@ -545,7 +622,7 @@ class Index:
         with self._mutex:
             seen = self._changes.look() if is_complete else None
             folders = files.folders(now)
-            rows = dict(self._select(_SELECT, (), row_of) or ())
+            rows = dict(self._rows.select(_SELECT, (), row_of) or ())
             found, fresh = {}, []
             for file in files.all():
                 if agent not in (None, file.key.agent):
@@ -565,7 +642,7 @@ class Index:
             if seen is not None and len(found) > _SMALL_ROOT:
                 look = _Look(now, len(found), seen, folders, now)
             gone = [place_of(key) for key in rows] if is_complete else []
-            self._save(fresh, gone=gone, look=look)
+            self._rows.save(fresh, gone=gone, look=look)
             return _infos_of(self._seed_labels, found)
 
     def info(self, key: SessionKey, fd: int) -> SessionInfo:
@@ -578,10 +655,10 @@ class Index:
         with self._mutex:
             if not self._take_changes(now, files) and not self._look_at_all(now, files):
                 return None
-            if query.label is not None and self._select(_UNLABELLED, (), bool) != []:
+            if query.label is not None and self._rows.select(_UNLABELLED, (), bool) != []:
                 return None  # the statement does not know the labels of the seed's index file
             for _attempt in range(_PAGE_ATTEMPTS):
-                found = [self._select(*statement, row_of) for statement in query.statements]
+                found = [self._rows.select(*statement, row_of) for statement in query.statements]
                 if None in found:
                     return None  # no answer is not an empty page
                 rows = query.cut(row for some in found for row in some or ())
@@ -597,9 +674,37 @@ class Index:
                     return None
             return None
 
+    def changes(
+        self, owner: OwnerFilter, since: str, now: float, files: LogFiles
+    ) -> ListingChanges | None:
+        """Return the sessions of an owner that changed since a state, as `page` returns them; None
+        where that cannot be told."""
+        with self._mutex:
+            if not self._take_changes(now, files) and not self._look_at_all(now, files):
+                return None
+            state = self._rows.select("SELECT hex(name), version FROM versions", (), tuple)
+            name, _, version = since.partition(" ")
+            if not state:
+                return None
+            if state[0][0] != name:
+                version = "-1"
+            whose = digest_of("owner", filter_text(owner) or "")
+            values = (whose, int(version))
+            rows = dict(self._rows.select(_CHANGED, values, row_of) or ())
+            total = self._rows.select(_COUNT, (whose,), lambda row: int(row[0]))
+            logs = files.at(rows)
+            wrong = (
+                key not in logs or row.stamp != stamp_of(logs[key].status)
+                for key, row in rows.items()
+            )
+            if not total or any(wrong):
+                return None
+            found = _infos_of(self._seed_labels, rows)
+            return ListingChanges(found, total[0], " ".join(map(str, state[0])))
+
     def _take_changes(self, now: float, files: LogFiles) -> bool:
         """Bring the rows of changed sessions up to date; False where these are not known."""
-        looks = self._select("SELECT * FROM looks", (), _look_of)
+        looks = self._rows.select("SELECT * FROM looks", (), _look_of)
         last = looks[0] if looks else None
         if last is None or last.sessions <= _SMALL_ROOT or now < last.looked:
             return False
@@ -623,7 +728,7 @@ class Index:
     def _compare_names(self, files: LogFiles) -> tuple[int, set[SessionKey]] | None:
         """Return the number of sessions, and those that were made or deleted; None where most are
         new, and all rows are read at once."""
-        known = self._select("SELECT place FROM sessions", (), lambda row: bytes(row[0]))
+        known = self._rows.select("SELECT place FROM sessions", (), lambda row: bytes(row[0]))
         if known is None:
             return None
         gone, made, number = set(known), set[SessionKey](), 0
@@ -636,7 +741,9 @@ class Index:
                 made.add(key)
         if len(made) > number // 2:
             return None
-        rows = [self._select(f"{_SELECT} WHERE place = ?", (at,), _stamped_of) for at in gone]
+        rows = [
+            self._rows.select(f"{_SELECT} WHERE place = ?", (at,), _file_stamp_of) for at in gone
+        ]
         return number, made | {key for some in rows for key, _stamp in some or ()}
 
     def _take_turn(self, look: _Look, now: float, files: LogFiles) -> tuple[_Look, set[SessionKey]]:
@@ -644,7 +751,7 @@ class Index:
         count = min(_TURN_FILES, int(_FILES_A_SECOND * (now - look.turned)))
         if count <= 0:
             return look, set()
-        rows = self._select(_TURN, (look.place, count), _stamped_of) or []
+        rows = self._rows.select(_TURN, (look.place, count), _file_stamp_of) or []
         logs = files.at(key for key, _stamp in rows)
         changed = {
             key for key, stamp in rows if key not in logs or stamp != stamp_of(logs[key].status)
@@ -656,7 +763,7 @@ class Index:
         """Compare every file with the stamp of its row, and read those that differ; False where a
         log cannot be read. No other row is read: a large root has many."""
         seen, folders = self._changes.look(), files.folders(now)
-        stamps = self._select(_STAMPS, (), lambda row: (row[0], row[1:]))
+        stamps = self._rows.select(_STAMPS, (), lambda row: (row[0], row[1:]))
         if seen is None or not stamps:
             return False
         known = dict(stamps)
@@ -670,13 +777,13 @@ class Index:
         fresh = []
         for file in differing:
             try:
-                fresh.append((file.key, read_row(file, self._find_row(file.key))))
+                fresh.append((file.key, read_row(file, self._rows.find(file.key))))
             except NoSuchSession:
                 number -= 1
             except StoreError:
                 return False
         look = _Look(now, number, seen, folders, now) if number > _SMALL_ROOT else None
-        return self._save(fresh, gone=list(known), look=look)
+        return self._rows.save(fresh, gone=list(known), look=look)
 
     def _read_again(
         self,
@@ -691,7 +798,7 @@ class Index:
         logs = files.at(keys)
         fresh, gone = [], [place_of(key) for key in keys if key not in logs]
         for key, file in logs.items():
-            known = self._find_row(key)
+            known = self._rows.find(key)
             if known is not None and known.stamp == stamp_of(file.status):
                 continue
             try:
@@ -700,17 +807,17 @@ class Index:
                 gone.append(place_of(key))
             except StoreError:
                 return False
-        return self._save(fresh, gone=gone, look=look, instead_of=instead_of)
+        return self._rows.save(fresh, gone=gone, look=look, instead_of=instead_of)
 
     def row(self, key: SessionKey, fd: int) -> IndexRow:
         """Return the row of the log that is open as `fd`, after reading what was appended."""
         with self._mutex:
-            known = self._find_row(key)
+            known = self._rows.find(key)
             if known is not None and known.stamp == stamp_of(os.fstat(fd)):
                 return known
             with explaining_read(f"session `{key.session}`"):
                 row = read_open_row(key, fd, known)
-            self._save([(key, row)], gone=[])
+            self._rows.save([(key, row)], gone=[])
             return row
 
     def find_ids(self, log: FileLog, prefix: str, limit: int) -> dict[str, int] | None:
@@ -739,7 +846,7 @@ class Index:
     ) -> list[RemovedLog]:
         """Return the facts about files in the trash; `read` reads those that are new there."""
         with self._mutex:
-            known = {row[0]: row[1:] for row in self._select(_REMOVED, (), tuple) or ()}
+            known = {row[0]: row[1:] for row in self._rows.select(_REMOVED, (), tuple) or ()}
             found, fresh = [], []
             for name, status in files:
                 place, stamp = digest_of("removed", name), stamp_of(status)
@@ -770,76 +877,25 @@ class Index:
         with self._mutex:
             self._cache.close()
 
-    def _find_row(self, key: SessionKey) -> IndexRow | None:
-        found = self._select(f"{_SELECT} WHERE place = ?", (place_of(key),), row_of)
-        return found[0][1] if found else None
-
-    def _select(
-        self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], T]
-    ) -> list[T] | None:
-        """Return what `read` makes of each row; None where the index is no use."""
-        import sqlite3
-
-        for attempt in range(2):
-            try:
-                rows = self._cache.connect().execute(statement, values).fetchall()
-                found = [read(row) for row in rows]
-                return None if attempt else found  # one that was just begun again knows nothing
-            except (OSError, PathRejected):
-                return None  # no root yet, or something else in the place of the index
-            except UnicodeEncodeError:
-                return []  # a text that cannot be stored is in no row
-            except sqlite3.OperationalError as error:
-                if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
-                    # Not writable, or busy: the logs themselves have the answer.
-                    self._cache.close()
-                    return None
-                self._cache.set_aside()  # its tables are not ours
-            except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError, TypeError, BadId):
-                self._cache.set_aside()  # even the message of the error can hold its garbage
-        return None
-
-    def _save(
-        self,
-        fresh: list[tuple[SessionKey, IndexRow]],
-        gone: list[bytes],
-        *,
-        look: _Look | None = None,
-        instead_of: _Look | None = None,
-    ) -> bool:
-        """Write rows, and how far the changes were read, unless another process wrote that since
-        `instead_of` was read. Returns whether it worked."""
-        if not self._cache.is_open:
-            return False
-        if not (fresh or gone or look):
-            return True
-        import sqlite3
-
-        try:
-            with self._cache.transaction() as db:
-                if len(fresh) > _SMALL_ROOT:
-                    db.execute(f"PRAGMA cache_size = -{_WRITE_KILOBYTES}")
-                # In the order of their places, each page of the table is written once.
-                for key, row in sorted(fresh, key=lambda each: place_of(each[0])):
-                    known = db.execute(_KEY, (place_of(key),)).fetchone()
-                    secret = Key(*known) if known else new_key(db)
-                    db.execute(_UPSERT, values_of(key, row, secret))
-                _delete(db, gone)
-                if look is not None and (instead_of is None or _is_last(db, instead_of)):
-                    db.execute("DELETE FROM looks")
-                    db.execute("INSERT INTO looks VALUES (?, ?, ?, ?, ?, ?)", _values_of(look))
-        except (sqlite3.Error, UnicodeDecodeError):
-            return False
-        return True
-
 
 def _prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-        for table in ("sessions", "removed", "looks", "keys", *TABLES):
+        for table in ("sessions", "removed", "looks", "versions", "keys", *TABLES):
             db.execute(f"DROP TABLE IF EXISTS {table}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
     for statement in (_SCHEMA + ";" + SCHEMA).split(";"):
         db.execute(statement)
+    db.execute(
+        "INSERT INTO versions SELECT randomblob(16), 0 WHERE NOT EXISTS (SELECT 1 FROM versions)"
+    )
+
+
+def _next_version(db: sqlite3.Connection) -> int:
+    """Return the number that marks the rows of a change: larger than those of all before it."""
+    (version,) = db.execute(
+        "UPDATE versions SET version = version + 1 RETURNING version"
+    ).fetchone()
+    return int(version)
 
 
 def _save_removed(cache: SqliteCache, fresh: list[tuple[Any, ...]], gone: list[bytes]) -> None:

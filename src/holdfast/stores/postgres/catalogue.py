@@ -11,7 +11,12 @@ from holdfast.core.log.refs import possible_hashes
 from holdfast.core.owners import filter_text
 from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import Trashed, find_trashed
-from holdfast.ports.sessions import SessionEraser, describe_logs
+from holdfast.ports.sessions import (
+    ListingChanges,
+    SessionEraser,
+    describe_logs,
+    whole_listing,
+)
 from holdfast.stores.lines import SEAL_LINE, item_of
 from holdfast.stores.postgres.reading import LIST, PostgresLog, PostgresReader, info_in_row
 from holdfast.stores.postgres.rows import FILL, LogFacts, to_bytes
@@ -48,6 +53,14 @@ _RESTORE: Final = """UPDATE {s}.logs SET state = 0, trash_name = NULL, removed =
   WHERE state = 1 AND trash_name = %s RETURNING 1"""
 _EMPTY: Final = f"""UPDATE {{s}}.logs SET state = 2 WHERE state = 1
   AND removed <= {_NOW} - %s RETURNING id, trash_name, agent, session, removed, size"""
+_OF_OWNER: Final = """ AND md5(owner) = md5(%(owner)s::bytea) AND owner = %(owner)s
+  AND owner <> ''"""
+_SINCE: Final = f"""SELECT now.state, now.total, found.* FROM (
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS state,
+      (SELECT count(*) FROM {{s}}.logs WHERE state = 0{{mine}}) AS total) AS now
+  LEFT JOIN ({LIST}{{mine}}
+    AND (%(since)s::text IS NULL OR age(xmin) <= age(%(since)s::xid))) AS found ON true"""
+"""A row that was not to be seen in a snapshot is of a transaction that began after its `xmin`."""
 
 
 class PostgresCatalogue(PostgresReader):
@@ -134,6 +147,17 @@ class PostgresCatalogue(PostgresReader):
             for line, item in lines:
                 copy.write_row(facts.add(line, item))
         connection.execute(self._sql(FILL), facts.parameters())
+
+    def sessions_since(self, state: str, *, owner: OwnerFilter) -> ListingChanges:
+        whose = filter_text(owner)
+        if whose is None:
+            return whole_listing(self.sessions(owner=owner))
+        values = {"owner": to_bytes(whose), "since": state or None}
+        query = _SINCE.replace("{mine}", _OF_OWNER if whose else " AND owner = ''")
+        rows = self._connections.rows("list changed sessions", query, values)
+        now, total = rows[0][:2]
+        infos = [info_in_row(row[2:]) for row in rows if row[2] is not None]
+        return ListingChanges(infos, total, now)
 
     def remove(self, key: SessionKey) -> Trashed:
         rows = self._write(f"remove session `{key.session}`", _REMOVE, (key.agent, key.session))

@@ -8,6 +8,7 @@ from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Checkpoint
+from holdfast.engine.history.lookup import NAMED_MAX
 from holdfast.engine.operations.sessions import CreateSession, LabelSession
 from holdfast.engine.session.base import target_of
 from holdfast.errors import AmbiguousName, NoSuchSession
@@ -37,7 +38,7 @@ _LISTED_MAX: Final = 50
 
 
 def _session_choices(chat: ChatContext) -> Iterable[Choice]:
-    for info in chat.infos():
+    for info in chat.infos(NAMED_MAX):
         yield Choice(info.key.session, title_of(info.label or info.title))
         if info.label and len(info.label.split()) == 1:
             yield Choice(info.label, info.key.session)
@@ -58,7 +59,7 @@ def _new(chat: ChatContext, asked: CreateSession) -> CommandAnswer:
     "list", "list the sessions, newest first", "at once", surfaces=AT_LENGTH, aliases=("sessions",)
 )
 def _list(chat: ChatContext, argument: str) -> CommandAnswer:
-    infos = chat.infos()
+    infos = chat.infos(None if argument == "all" else _LISTED_MAX + 1)
     if not infos:
         return answer("No sessions found.")
     shown = infos if argument == "all" else infos[:_LISTED_MAX]
@@ -73,8 +74,7 @@ def _list(chat: ChatContext, argument: str) -> CommandAnswer:
         )
         for info in shown
     ]
-    rest = len(infos) - len(shown)
-    more = [dim(f"  … and {rest:,} more: /list all")] if rest else []
+    more = [dim("  … and more: /list all")] if len(infos) > len(shown) else []
     return answer("Sessions:", *lines, *more)
 
 

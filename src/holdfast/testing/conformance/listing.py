@@ -16,6 +16,7 @@ from holdfast.core.models.totals import read_totals_key
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner, owner_of
 from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import ANY_HEAD
+from holdfast.ports.sessions import listing_order
 from holdfast.testing.conformance.samples import (
     ABSENT,
     KEY,
@@ -125,6 +126,47 @@ def a_page_follows_the_last_whatever_is_appended(store: SessionStore) -> None:
     while page := _page(store, {"owner": ANY_OWNER}, found, 2):
         found += page
     assert [info.key for info in found] == [keys[n] for n in (0, 1, 2, 3, 5, 6, 8)]
+
+
+def what_changed_since_a_listing_is_all_that_changed(store: SessionStore) -> None:
+    """Whatever happened between two answers, the second has what is new, and a total that tells of
+    what was removed; sessions that were not touched are not in it, where a store can tell."""
+    ann = NamedOwner("ann")
+    keys = [SessionKey("one", f"s{number}") for number in range(6)]
+    for key in keys:
+        store.create(key, owner=ann)
+    store.create(OTHER)
+    found = store.sessions_since("", owner=ann)
+    known = {info.key: info for info in found.infos}
+    assert (set(known), found.total) == (set(keys), 6)
+
+    def go_on() -> list[SessionKey]:
+        nonlocal found
+        found = store.sessions_since(found.state, owner=ann)
+        if not found.state:
+            known.clear()
+        known.update({info.key: info for info in found.infos})
+        if len(known) != found.total:
+            found = store.sessions_since("", owner=ann)
+            known.clear()
+            known.update({info.key: info for info in found.infos})
+        assert sorted(known.values(), key=listing_order) == store.sessions(owner=ann)
+        return sorted(info.key for info in found.infos)
+
+    assert go_on() == ([] if found.state else keys)
+    store.append(keys[2], [message("x", ts=1.0)], expect=ANY_HEAD)
+    assert keys[2] in go_on()
+    removed = store.remove(keys[3])
+    store.append(OTHER, [message("x")], expect=ANY_HEAD)
+    go_on()
+    store.create(keys[3])  # of nobody
+    store.create(SessionKey("one", "new"), owner=ann)
+    go_on()
+    assert keys[3] not in known
+    store.remove(keys[3])
+    store.restore(removed.name)
+    go_on()
+    assert keys[3] in known
 
 
 def info_is_the_row_of_the_listing(store: SessionStore) -> None:

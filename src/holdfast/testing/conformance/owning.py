@@ -153,6 +153,9 @@ ASKS: Final[dict[str, Callable[[SessionStore, OwnerFilter], set[FoundOwner]]]] =
     "SessionCatalogue.sessions": lambda store, wanted: {
         info.owner for info in store.sessions(agent="main", owner=wanted)
     },
+    "SessionStore.sessions_since": lambda store, wanted: {
+        info.owner for info in store.sessions_since("", owner=wanted).infos
+    },
     "SessionEraser.erasable": lambda store, wanted: {*store.erasable(KEY, owner=wanted).owners},
     "SessionEraser.trash_keys": lambda store, wanted: {
         person for person in PEOPLE if _trash_of(person) in store.trash_keys(owner=wanted)
