@@ -199,6 +199,16 @@ def read_sessions(
     return sorted(found.values(), key=lambda one: one[0])
 
 
+def set_aside(found: list[tuple[str, Transcript]]) -> list[tuple[str, Transcript]]:
+    """The sessions on which nothing was tuned: every third was used for thresholds, and for the
+    weights of a cut those of one half (`half_of` in story.py)."""
+    return [
+        (name, one)
+        for place, (name, one) in enumerate(found, 1)
+        if place % 3 and int(name[:8], 16) // 16 % 2
+    ]
+
+
 # The comparisons
 
 
@@ -398,6 +408,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--calls", type=int, default=CALLS_MIN, help="leave out shorter sessions")
     parser.add_argument("--every", type=int, default=1, help="only every Nth session, by name")
+    parser.add_argument(
+        "--aside", action="store_true", help="only sessions on which nothing was tuned"
+    )
     parser.add_argument("--window", type=int, action="append", help="only this window; repeat")
     parser.add_argument("--model", default=MODEL, help="whose prices and lifetimes are used")
     parser.add_argument("--factor", type=float, default=1.12, help="Claude tokens to an o200k one")
@@ -419,6 +432,8 @@ def main() -> int:
             print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
             return 2
     found = read_sessions(folders, options.factor, options.per_result, options.calls)
+    if options.aside:
+        found = set_aside(found)
     found = found[options.every - 1 :: options.every]
     if not found:
         print(f"no session with {options.calls} calls or more there", file=sys.stderr)

@@ -2,7 +2,7 @@
 
     python scripts/readme_picture.py
 
-Reads the table for 200,000 tokens of `docs/benchmarks/policies.md` and writes `docs/images/why.svg`
+Reads the first table of `docs/benchmarks/unseen.md` and writes `docs/images/why.svg`
 and, for a phone, `docs/images/why-narrow.svg`, so the pictures say what was measured. Light and
 dark are in the pictures themselves; they need no font from the network.
 """
@@ -29,12 +29,12 @@ text { font: 15px system-ui, sans-serif; fill: #18181b; }
 """
 
 
-SECTION = "## 200,000 tokens"
+SECTION = "## Long sessions of Claude Code, set aside"
 
 
 def measured(page: str) -> dict[str, list[str]]:
     """Return the rows of the first table of the section, by their names."""
-    table = page[page.index(SECTION) :].split("\n\n")[1]
+    table = page[page.index(SECTION) :].split("\n\n")[2]
     rows = re.findall(r"^\| ([^|]+?) \|(.+)\|$", table, re.MULTILINE)
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
 
@@ -42,14 +42,15 @@ def measured(page: str) -> dict[str, list[str]]:
 def draw(page: str, *, is_narrow: bool = False) -> str:
     """Return the picture: three panels beside each other, or below each other for a phone."""
     rows = measured(page)
-    place = {name: at for at, name in enumerate(rows["policy"])}
-    ours, other = rows["holdfast, balanced"], rows["summary at 85 % (the line)"]
+    place = {name: at for at, name in enumerate(rows["200k window, 18k static"])}
+    ours = rows["Holdfast, `balanced`"]
+    other = rows["compaction with a summary at 85 % (1 hour)"]
     panels = tuple(
         (title, ours[place[name]], other[place[name]])
         for title, name in (
             ("facts of long ago still in view", "far"),
-            ("the user's words still in view", "words"),
-            ("requests refused by a provider", "invalid"),
+            ("the user's words still in view", "user's words"),
+            ("requests refused by a provider", "invalid requests"),
         )
     )
     width, height = (360, 380) if is_narrow else (920, 140)
@@ -91,7 +92,7 @@ def _number(text: str) -> float:
 
 def main() -> None:
     """Write both pictures."""
-    page = (DOCS / "benchmarks" / "policies.md").read_text("utf-8")
+    page = (DOCS / "benchmarks" / "unseen.md").read_text("utf-8")
     WIDE.write_text(draw(page), "utf-8")
     NARROW.write_text(draw(page, is_narrow=True), "utf-8")
 

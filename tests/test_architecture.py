@@ -169,7 +169,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "surfaces.console": (
-        *("layout", "charts", "plans", "records", "links", "sessions", "session_pages"),
+        *("layout", "charts", "records", "plans", "links", "sessions", "session_pages"),
         *("overview", "waiting", "tokens", "memory", "verification", "health", "console"),
     ),
     "surfaces.cli": (

@@ -93,7 +93,7 @@ OF_NO_SESSION: Final = {
     *("/v1/timers", "/v1/approvals"),
     *("/v1/inbox/{message}", "/v1/events", "/v1/memory/search", "/v1/memory/passage", "/v1/notes"),
     *("/v1/notes/file", "/inbox", "/memory", "/health", "/health/verify", "/login"),
-    *("/", "/waiting", "/waiting/{key}", "/decide", "/timers", "/tokens", "/v1/tokens"),
+    *("/", "/savings", "/waiting", "/waiting/{key}", "/decide", "/timers", "/tokens", "/v1/tokens"),
     *("/static/console.css", "/static/console.js", "/static/htmx.min.js", "/static/icon.svg"),
 }
 LISTS: Final = {"/sessions", "/v1/sessions"}

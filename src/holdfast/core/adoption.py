@@ -22,7 +22,7 @@ from holdfast.core.log.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 
 ORIGIN: Final = "imported"
@@ -49,6 +49,11 @@ class Growth(msgspec.Struct, frozen=True):
     """The last record of the session that both have; empty where there is none."""
     fresh: tuple[Record, ...] = ()
     """The records that the session lacks; references mean records of the session."""
+
+
+def is_adopted(records: Iterable[Record]) -> bool:
+    """Return whether a session came from another tool."""
+    return any(ORIGIN in record.extra for record in records)
 
 
 def compare(stored: Sequence[Record], source: Sequence[Record]) -> Growth:

@@ -21,6 +21,8 @@ _NAME_CHARS: Final = 44
 _BAR_CHARS: Final = 20
 _DAYS_SHOWN: Final = 14
 """The last days in a terminal; a page draws them all."""
+_FACT_CHARS: Final = 30
+_FACTS_SHOWN: Final = 3
 _LINES_MAX: Final = 10
 """Of each part: as many as a person reads."""
 
@@ -151,31 +153,56 @@ def habits_table(habits: Sequence[Habit]) -> StyledTable:
     )
 
 
+SAVINGS_NOTE: Final = (
+    "Replayed with the same prices and cache, input only. Facts: names that a later call used, "
+    "and its request still had."
+)
+"""The meaning of the table of savings."""
+_GAIN_MIN: Final = 0.01
+"""Of the cost, and of the facts: less is as good as nothing."""
+
+
+def without_words(saving: Saving) -> str:
+    """Return what Holdfast is compared with."""
+    return "a summary at 85 %" if saving.is_ours else "as it was sent"
+
+
 def saving_words(saving: Saving) -> str:
-    """Return what Holdfast would have done for a conversation, in a sentence."""
+    """Return what Holdfast spares in a conversation, or that it spares nothing."""
     share = saving.share
-    if abs(share) < 0.01:
-        gain = "nothing to gain"
-    elif share > 0:
-        gain = f"{share:.0%} less"
-    else:
-        gain = f"{-share:.0%} more"
-    return gain
+    if abs(share) < _GAIN_MIN:
+        return "nothing to gain"
+    return f"{share:.0%} less" if share > 0 else f"{-share:.0%} more"
+
+
+def is_gain(saving: Saving) -> bool:
+    """Return whether Holdfast spares something."""
+    return saving.share >= _GAIN_MIN
+
+
+def describe_losses(saving: Saving) -> str:
+    """Return the facts that a later call would miss, the most used first."""
+    if not saving.facts_lost:
+        return "nothing"
+    names = ", ".join(one_line(name, _FACT_CHARS) for name in saving.lost[:_FACTS_SHOWN])
+    return f"{count(saving.facts_lost, 'use')}: {names}"
 
 
 def savings_table(savings: Sequence[tuple[str, Saving]]) -> StyledTable:
-    """Return what each conversation would have cost, and what its requests would have lacked."""
+    """Return what each conversation costs with and without Holdfast, and what its requests lack."""
     return StyledTable(
         (
-            *("replayed", ">window", ">input as it was", ">with Holdfast", ""),
-            *(">cuts", ">facts in view", ">as it was"),
+            *("what it would have been", ">window", "without Holdfast", ">input cost", ""),
+            *(">facts in view", ">cuts", "lost with Holdfast"),
         ),
         tuple(
             (
                 Cell(one_line(name, _NAME_CHARS), "name"),
-                *(f"{saving.window.tokens:,}", money(saving.before), money(saving.after)),
+                *(f"{saving.window.tokens:,}", without_words(saving)),
+                f"{money(saving.before)} → {money(saving.after)}",
                 saving_words(saving),
-                *(f"{saving.cuts:,}", f"{saving.recall:.1%}", f"{saving.recall_before:.1%}"),
+                f"{saving.recall_before:.1%} → {saving.recall:.1%}",
+                *(f"{saving.cuts:,}", Cell(describe_losses(saving), "dim")),
             )
             for name, saving in savings
         ),

@@ -36,6 +36,7 @@ pytestmark = [
 SESSION = "/s/coder/release"
 PAGES = (
     "/",
+    "/savings",
     "/sessions",
     "/inbox",
     "/waiting",
@@ -53,6 +54,8 @@ PAGES = (
     f"{SESSION}/context/request",
     f"{SESSION}/context/changes",
     f"{SESSION}/compaction",
+    f"{SESSION}/compaction/missed",
+    f"{SESSION}?q=ticket",
     f"{SESSION}/branches",
     f"{SESSION}/turns",
     f"{SESSION}/inspect",
@@ -114,8 +117,12 @@ def number_in(text: str) -> int:
 def test_five_questions_in_two_clicks(page: Page) -> None:
     """Each begins at the overview, and takes at most two clicks."""
     release = page.locator("tbody tr", has_text="A day of maintenance")
-    # What did it cost? Without a click.
+    # What did it cost, and what would it have? Without a click.
     assert re.fullmatch(r"\$\d+\.\d\d", page.locator("#bill").inner_text())
+    instead = page.locator("#savings tbody tr", has_text="A day of maintenance")
+    expect(instead).to_contain_text("a summary at 85 %")
+    before, after = re.findall(r"\$(\d+\.\d\d)", instead.inner_text())
+    assert float(after) < float(before)
     # What waits for me? One click, and the next one approves it.
     page.get_by_role("link", name="1 call waits for a person").click()
     assert "a refund of 89 euros is above 50" in page.locator("main").inner_text()
@@ -133,15 +140,18 @@ def test_five_questions_in_two_clicks(page: Page) -> None:
     cells = page.locator("#compare-total td").all_inner_texts()
     assert number_in(cells[1]) == total
     assert number_in(cells[2]) < 12_000
-    # What was cut last, and why? What was said before it? One click.
+    # What was cut last, and why? What was said before it? What was missed of it? One click.
     page.goto("/")
     release.locator("a[href$='/compaction']").click()
     assert "of the budget" in page.locator("#why").inner_text()
     assert page.locator("ol.said li").count() > 3
-    assert page.get_by_role("heading", name="Before: what was said").is_visible()
-    # What would it have cost, and what would have been lacking? Two clicks.
-    page.get_by_role("link", name="What replies lacked").click()
-    assert "cost" in page.locator("main").inner_text()
+    assert page.get_by_role("heading", name="The original: what was said").is_visible()
+    expect(page.locator("#missed")).to_contain_text("every later reply had what it used")
+    # What did later replies lack? Two clicks.
+    page.goto("/")
+    instead.get_by_role("link").click()
+    lost = number_in(page.locator("#losses").inner_text())
+    assert page.locator("tbody tr", has_text=", call ").count() == lost > 0
 
 
 def test_a_click_approves_the_call_that_waits(page: Page) -> None:
@@ -205,13 +215,43 @@ def test_no_written_page_has_a_serious_fault_of_access(
     assert {where: found for where, found in faults.items() if found} == {}
 
 
-def test_no_page_is_wider_than_a_phone(page: Page) -> None:
-    """Tables scroll in their own frame; the page itself does not."""
-    page.set_viewport_size({"width": 390, "height": 800})
+_HEAD_END = """() => Math.max(...[...document.querySelectorAll(
+    ".top, nav[aria-label=Session], nav[aria-label=Session] + .tabs")].map(
+    (part) => part.getBoundingClientRect().bottom + scrollY))"""
+
+
+def test_a_phone_has_room_for_every_page(page: Page) -> None:
+    """No page is wider than a phone, and what is above its content takes a fifth of the screen."""
+    page.set_viewport_size({"width": 390, "height": 844})
     for path in sample(PAGES, share=1 / 2):
         page.goto(path)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, (path, width)
+        assert page.evaluate(_HEAD_END) <= 844 / 5, path
+
+
+def test_a_session_is_searched(page: Page) -> None:
+    """What is found are whole steps with all words, far fewer than there are."""
+    page.goto(SESSION)
+    page.get_by_role("searchbox").fill("HF-2291 Ines")
+    page.get_by_role("button", name="Search").click()
+    texts = page.locator("#records > li[id]").all_text_contents()
+    named = ["HF-2291" in text and "Ines" in text for text in texts]
+    assert 3 < sum(named) <= len(named) <= 2 * sum(named)
+    page.get_by_role("searchbox").fill("xyzzyplugh")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("No message has all of these words.")
+
+
+def test_a_link_leads_to_its_cut(page: Page) -> None:
+    """A cut has an address of its own, under which others find the same one."""
+    page.goto(f"{SESSION}/compaction")
+    older = page.locator("td:first-child a").nth(4)
+    name = older.inner_text()
+    older.click()
+    link = page.locator("a[data-copy-link]")
+    assert link.inner_text() == name
+    assert page.url.endswith(str(link.get_attribute("href")))
 
 
 def test_pages_are_read_without_scripts(browser: tuple[Browser, str]) -> None:

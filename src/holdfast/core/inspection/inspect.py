@@ -157,13 +157,25 @@ class Inspection(msgspec.Struct, frozen=True):
         tools."""
         return _unseen_static(self.calls, self.kinds)
 
+    @property
+    def static(self) -> int:
+        """Return the tokens of the system prompt and the tools; 0 where nothing tells of them."""
+        return _static(self.calls, self.kinds)
+
 
 def _unseen_static(calls: Sequence[InspectedCall], kinds: Sequence[Group]) -> int | None:
     first = next((call for call in calls if call.reported is not None), None)
     if first is None or first.reported is None:
         return None
-    known = sum(group.tokens for group in kinds[:2])
-    return max(0, first.reported - first.seen - known)
+    return max(0, first.reported - first.seen - _sum_static(kinds))
+
+
+def _sum_static(kinds: Sequence[Group]) -> int:
+    return sum(group.tokens for group in kinds[:2])
+
+
+def _static(calls: Sequence[InspectedCall], kinds: Sequence[Group]) -> int:
+    return (_unseen_static(calls, kinds) or 0) + _sum_static(kinds)
 
 
 def inspect(
@@ -197,7 +209,7 @@ def inspect(
     cuts = calls_before_cuts(records)
     billed = _collect_billed(records, units, price_for, model)
     breaks = find_breaks(billed, _calls_before_epochs(records))
-    static = (_unseen_static(calls, kinds) or 0) + sum(group.tokens for group in kinds[:2])
+    static = _static(calls, kinds)
     habits = find_habits(billed, _collect_results(units, calls, sizes), cuts, breaks, static)
     times = [record.ts for record in records if record.ts > 0]
     return Inspection(

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
     """(calls done, calls in all)"""
+    OnLost = Callable[[Sequence[int]], None]
+    """The numbers of the facts that a call used and its request did not have."""
 
 STATIC_TOKENS = 18_000
 """A system prompt and tools of middling size."""
@@ -157,6 +159,7 @@ def simulate(
     budget: int | None = None,
     counter: Counter | None = None,
     progress: Progress | None = None,
+    on_lost: OnLost | None = None,
 ) -> Run:
     """Replay one session under one policy.
 
@@ -173,7 +176,9 @@ def simulate(
     rules = rules or rules_for(price, ttl_seconds)
     whole = as_window(window, "simulated")
     terms = terms_for(whole, static, output, price, rules, budget)
-    return PolicyReplay(transcript, policy, terms, price, idle_seconds, offer).run(progress)
+    return PolicyReplay(transcript, policy, terms, price, idle_seconds, offer).run(
+        progress, on_lost
+    )
 
 
 def offer_for(model: str, price: Price | None = None) -> CacheOffer:
@@ -258,7 +263,7 @@ class PolicyReplay:
         self._sums: list[int] = [0, terms.static]
         self._name = policy.name
 
-    def run(self, progress: Progress | None) -> Run:
+    def run(self, progress: Progress | None, on_lost: OnLost | None = None) -> Run:
         """Play every call, with what its request shows of what it used."""
         total = Run(self._name, self._terms.window.tokens)
         in_view = _InView(self._transcript)
@@ -266,6 +271,8 @@ class PolicyReplay:
             if not request.is_refused:
                 in_view.show(request.pieces, known)
                 said = in_view.words(call, request.injected)
+                if on_lost is not None:
+                    on_lost(in_view.find_lost(call))
                 charged = msgspec.structs.replace(
                     charged,
                     recall=in_view.recall(call),
@@ -378,6 +385,10 @@ class _InView:
             *(len(far), sum(f in seen for f in far), sum(f in verbatim for f in far)),
             any(f not in verbatim for f in near),
         )
+
+    def find_lost(self, call: ReplayCall) -> list[int]:
+        """The facts that the call used and that are not in view."""
+        return [use.fact for use in call.uses if use.fact not in self._seen]
 
     def words(self, call: ReplayCall, injected: str) -> tuple[int, int, int, int]:
         """Characters said and seen, messages said and seen whole."""

@@ -11,6 +11,7 @@ from holdfast.engine.workspace.facts import read_facts
 from holdfast.engine.workspace.request_preview import read_request
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console.layout import show
+from holdfast.surfaces.console.records import RecordNames
 from holdfast.surfaces.formatting import money, one_line
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 TABS: Final = (
-    ("Talk", (("", "Conversation"), ("/turns", "Turns"), ("/branches", "Branches"))),
+    ("Talk", (("", "Conversation"), ("/branches", "Branches"))),
     (
         "Context",
         (
@@ -33,8 +34,9 @@ TABS: Final = (
             ("/context/what-if", "What if"),
         ),
     ),
-    ("Forgotten", (("/compaction", "Cuts"), ("/evaluate", "What replies lacked"))),
     ("Cost", (("/context/time", "Over time"), ("/inspect", "Where the tokens went"))),
+    ("Memory", (("/compaction", "What was forgotten"), ("/evaluate", "What replies lacked"))),
+    ("Runs", (("/turns", "Turns"), ("/context/changes", "Changes"))),
 )
 """The pages of a session, by what people ask: an address after the session's own, and a name."""
 
@@ -46,7 +48,17 @@ def show_session(
     top = heading(call, key)
     state = "● running" if top.info.state == "running" else top.info.state
     title = f"{state} · {top.name} · {top.last.share:.0%}"
-    return show(call, template, title, key=key, top=top, tabs=TABS, here=here, **values)
+    return show(
+        call,
+        template,
+        title,
+        key=key,
+        top=top,
+        tabs=TABS,
+        here=here,
+        name_of=RecordNames(call, key),
+        **values,
+    )
 
 
 class Heading(msgspec.Struct, frozen=True):

@@ -1,7 +1,10 @@
-"""A record as HTML: what was said, calls and thinking folded, and marks where something was cut."""
+"""A record as HTML: what was said, calls and thinking folded, and marks where something was cut;
+and its name for links: who spoke, and the first words.
+"""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
 
 import msgspec
@@ -24,6 +27,14 @@ if TYPE_CHECKING:
 
 _TEXT_CHARS: Final = 3_000
 """Characters of a text on the page of a conversation; a link leads to the whole."""
+_NAME_CHARS: Final = 56
+"""Characters of a name: a column has room for them."""
+_NEAR: Final = 500
+"""The newest records, of which a page shows most."""
+_NAME_READ: Final = 2_000
+"""Characters that are read for them."""
+_ID: Final = 8
+"""Of the id of a record that is too old to be looked up."""
 _BEFORE: Final = "before the newest compaction"
 IN_VIEW: Final = ("kept", "trimmed", "cleared", "injected", "silent")
 """Fates of records that the model still sees, or never saw."""
@@ -217,3 +228,39 @@ def _json(value: Any) -> str:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
         return repr(value)
+
+
+class RecordNames:
+    """Names the newest records of a session; they are read when the first name is asked for."""
+
+    def __init__(self, call: HttpCall, key: SessionKey) -> None:
+        self._call, self._key = call, key
+        self._known: dict[str, str] | None = None
+
+    def __call__(self, record: str, kind: str = "record") -> str:
+        """Return the name of a record; of an older one, its kind and the end of its id."""
+        if self._known is None:
+            newest = islice(self._call.store.back(self._key), _NEAR)
+            self._known = {each.id: self._name(each) for each in newest}
+        return self._known.get(record) or f"{one_line(kind, _NAME_CHARS)} …{record[-_ID:]}"
+
+    def _name(self, record: Record) -> str:
+        return one_line(self._call.workspace.mask(_words_of(record)), _NAME_CHARS)
+
+
+def _words_of(record: Record) -> str:
+    match record:
+        case kinds.User(content=content):
+            return f"user: {kinds.text_of(content)[:_NAME_READ]}"
+        case kinds.Assistant(content=content):
+            calls = ", ".join(str(block.get("name") or "?") for block in kinds.tool_calls(content))
+            said = kinds.text_of(content)[:_NAME_READ]
+            return f"assistant: {said}" if said.strip() else f"assistant → {calls or 'nothing'}"
+        case kinds.ToolResult(name=name, content=content):
+            return f"{name or 'result'}: {kinds.text_of(content)[:_NAME_READ]}"
+        case kinds.Compaction(tokens_before=before, tokens_after=after):
+            return f"compaction {before or 0:,} → {after or 0:,} tok"
+        case kinds.Prune(decisions=decisions):
+            return f"prune of {len(decisions):,} results"
+        case _:
+            return record.kind

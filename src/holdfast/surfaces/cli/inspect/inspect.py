@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.config import agent_homes
+from holdfast.core.adoption import is_adopted
 from holdfast.core.dialects.registry import target
 from holdfast.core.inspection.inspect import Inspection, inspect
 from holdfast.core.log.records import Compaction
@@ -17,13 +18,11 @@ from holdfast.core.owners import NO_OWNER, owner_of
 from holdfast.core.projection.steps import MEANING
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
-from holdfast.engine.simulation.savings import measure_saving
-from holdfast.engine.simulation.simulate import STATIC_TOKENS
-from holdfast.engine.workspace.facts import default_dialect
+from holdfast.engine.simulation.savings import find_saving
+from holdfast.engine.workspace.facts import default_dialect, last_call
 from holdfast.errors import UsageError
 from holdfast.importers.places import AGENTS, VARIABLES, find_transcripts, newest_files
 from holdfast.providers.known_models.lookup import price_of, window_of
-from holdfast.providers.tokenizers import counter_for
 from holdfast.surfaces.bill import habits_table
 from holdfast.surfaces.cli.command import option, pick, place
 from holdfast.surfaces.cli.conversations import (
@@ -125,25 +124,22 @@ class InspectCommand(ReadsConversations, frozen=True, kw_only=True):
         with app.out.progress("replaying", len(dearest)) as advance:
             for report, each in zip(reports, found, strict=True):
                 if id(report) in dearest:
-                    saving = self._saving(each, report.inspection)
+                    saving = self._saving(each, report.inspection, app)
                     report = msgspec.structs.replace(report, saving=saving)
                     advance(each.name)
                 done.append(report)
         return done
 
-    def _saving(self, found: Conversation, looked: Inspection) -> Saving | None:
-        model = self.model or found.model
-        price = price_of(model, found.provider)
-        if price is None:
-            return None
-        static = (looked.unseen_static or 0) + sum(group.tokens for group in looked.kinds[:2])
-        return measure_saving(
+    def _saving(self, found: Conversation, looked: Inspection, app: App) -> Saving | None:
+        model, key = self.model or found.model, found.key
+        own = last_call(app.store, key).context_window if key else window_of(model, found.provider)
+        return find_saving(
             found.records,
-            self.window or window_of(model, found.provider),
+            looked,
+            self.window or own,
+            provider=found.provider,
             model=model,
-            price=price,
-            static=static or STATIC_TOKENS,
-            counter=counter_for(model or None),
+            is_ours=key is not None and not is_adopted(found.records),
         )
 
     def _report(self, found: Conversation, windows: tuple[int, ...], app: App) -> InspectReport:

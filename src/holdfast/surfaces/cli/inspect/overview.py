@@ -10,11 +10,13 @@ from holdfast.core.inspection.bill import BilledSession
 from holdfast.core.inspection.inspect import KINDS, Group
 from holdfast.surfaces.answers import Cell, StyledTable
 from holdfast.surfaces.bill import (
+    SAVINGS_NOTE,
     breaks_text,
     cost_text,
     days_table,
     habit_name,
     habits_table,
+    is_gain,
     make_bill,
     part_table,
     parts_of,
@@ -110,18 +112,33 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
     out.note("cuts: compactions that the agent made; +: calls of unknown cost come on top")
 
 
-def show_savings(reports: Sequence[InspectReport], app: App) -> None:
-    """Print what the conversations that were replayed would have cost."""
+def savings_of(reports: Sequence[InspectReport]) -> StyledTable:
+    """Return what the conversations that were replayed would have been, with Holdfast and without
+    it."""
     found = [(each.title or each.name, each.saving) for each in by_cost(reports) if each.saving]
-    if not found:
+    return savings_table(found)
+
+
+def adopt_command(reports: Sequence[InspectReport]) -> str:
+    """Return the command that goes on with the conversation that gains most; empty where none
+    gains anything."""
+    gains = [
+        (each.saving.before - each.saving.after, each.address.partition("#")[0])
+        for each in reports
+        if each.saving is not None and not each.saving.is_ours and is_gain(each.saving)
+    ]
+    return f"holdfast adopt {shlex.quote(max(gains)[1])}" if gains else ""
+
+
+def show_savings(reports: Sequence[InspectReport], app: App) -> None:
+    """Print what the conversations that were replayed would have been."""
+    table, command = savings_of(reports), adopt_command(reports)
+    if not table.rows:
         return
-    table = savings_table(found)
     app.out.table(table.columns, table.rows)
-    app.out.note(
-        "replayed: what was sent, and what Holdfast would have sent, by the same prices and cache; "
-        "facts: names that a later call used and its request still had; continue one of them "
-        "with Holdfast: holdfast adopt"
-    )
+    app.out.note(SAVINGS_NOTE)
+    if command:
+        app.out.note(f"go on with Holdfast: {command}")
     app.out.line()
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.surfaces.bill import (
+    SAVINGS_NOTE,
     breaks_text,
     cost_text,
     habits_table,
     part_table,
     parts_of,
-    savings_table,
 )
 from holdfast.surfaces.cli.inspect.overview import (
+    adopt_command,
     bill_of,
-    by_cost,
     cost_cell,
     model_cell,
+    savings_of,
     waste_cell,
 )
 from holdfast.surfaces.formatting import count, money
@@ -67,7 +68,10 @@ def page(reports: Sequence[InspectReport]) -> str:
         reports=reports,
         shown=reports[:_PARTS_MAX],
         bill=bill,
-        bill_tables=[] if bill is None else _bill_tables(bill, reports),
+        bill_tables=[] if bill is None else _bill_tables(bill),
+        savings=savings_of(reports),
+        savings_note=SAVINGS_NOTE,
+        adopt_command=adopt_command(reports),
         day_charts=[] if bill is None else _day_charts(bill),
         cost_text=cost_text,
         breaks_text=breaks_text,
@@ -80,11 +84,9 @@ def page(reports: Sequence[InspectReport]) -> str:
     )
 
 
-def _bill_tables(bill: Bill, reports: Sequence[InspectReport]) -> list[tuple[str, StyledTable]]:
-    savings = [(each.title or each.name, each.saving) for each in by_cost(reports) if each.saving]
+def _bill_tables(bill: Bill) -> list[tuple[str, StyledTable]]:
     tables = [
         ("Spent on", habits_table(bill.habits)),
-        ("With Holdfast", savings_table(savings)),
         *((f"By {noun}", part_table(noun, lines)) for noun, lines in parts_of(bill)),
     ]
     return [(title, table) for title, table in tables if table.rows]

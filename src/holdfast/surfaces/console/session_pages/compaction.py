@@ -24,7 +24,8 @@ from holdfast.surfaces.console.layout import (
     see_other,
     session_path,
 )
-from holdfast.surfaces.console.plans import show_session
+from holdfast.surfaces.console.plans import facts_of, show_session
+from holdfast.surfaces.console.session_pages.reports import LOSSES_MAX, replay_session
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, JsonBody
 
@@ -78,6 +79,23 @@ def show_compaction(call: HttpCall) -> HttpAnswer:
         compared=compared,
         before=_before(call, key, chosen) if isinstance(chosen, Compaction) else [],
         summary_chars=_SUMMARY_CHARS,
+    )
+
+
+def show_missed(call: HttpCall) -> HttpAnswer:
+    """Replay the session: facts of a cut that later replies used and no longer had."""
+    key, record = call.session(), call.query.record
+    window = facts_of(call, key).last.context_window.tokens
+    done = replay_session(call, key, "recorded", window)
+    found = done.report.losses if done.report is not None else ()
+    return show_session(
+        call,
+        key,
+        "/compaction",
+        "missed.html",
+        problem=done.problem,
+        losses=[loss for loss in found if loss.cut.record == record or not record],
+        losses_max=LOSSES_MAX,
     )
 
 
@@ -157,6 +175,9 @@ async def compact_now(call: HttpCall) -> HttpAnswer:
 _SESSION: Final = "/s/{agent}/{session}/compaction"
 ROUTES: Final = (
     page_route("GET", _SESSION, "Compaction", show_compaction, query=CutQuery, action="context"),
+    page_route(
+        "GET", f"{_SESSION}/missed", "Missed", show_missed, query=CutQuery, action="context"
+    ),
     page_route("POST", f"{_SESSION}/run", "Compact", compact_now, body=CompactForm),
     form_route(
         f"{_SESSION}/undo",

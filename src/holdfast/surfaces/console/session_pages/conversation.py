@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from holdfast.core.limits import PATTERN_CHARS_MAX
 from holdfast.core.log.records import Header
 from holdfast.engine.operations.context import ReadOutput, terms_now
+from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.inbox import CancelTurn, SendMessage
 from holdfast.engine.operations.sessions import ReadRecord
 from holdfast.engine.session.opening import follow_continuation
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _PAGE_RECORDS: Final = 40
 """Records on a page: a screenful, and a margin."""
+_FOUND: Final = 20
+"""Messages that a search shows; more are on the pages before."""
 PAGE_BYTES: Final = 130_000
 """Of records on a page, so that it stays below 200 KB with its frame."""
 RecordId = Annotated[str, msgspec.Meta(max_length=200)]
@@ -42,6 +46,10 @@ class ConversationQuery(HttpQuery, frozen=True):
 
     before: RecordId = ""
     """Records before this one; the newest by default."""
+    q: Annotated[str, msgspec.Meta(max_length=PATTERN_CHARS_MAX)] = ""
+    """Only messages that contain all of these words."""
+    cursor: Annotated[str, msgspec.Meta(max_length=PATTERN_CHARS_MAX)] = ""
+    """The place of a search to go on from."""
 
 
 class TailQuery(HttpQuery, frozen=True):
@@ -53,6 +61,8 @@ class TailQuery(HttpQuery, frozen=True):
 def show_conversation(call: HttpCall) -> HttpAnswer:
     """The newest records, with a link to those before them."""
     key = call.session()
+    if call.query.q.strip():
+        return _search(call, key)
     now = follow_continuation(call.store, key)
     before = call.query.before or None
     view = RecordView(call, key, fates(call, now))
@@ -70,6 +80,37 @@ def show_conversation(call: HttpCall) -> HttpAnswer:
         is_newest=before is None,
         last=newest.id if newest else "",  # not the head: a record may have come since
         message_key=f"console-{secrets.token_hex(12)}",
+        query="",
+    )
+
+
+def _search(call: HttpCall, key: SessionKey) -> HttpAnswer:
+    """The messages that contain the words that were asked for, and results of tools with them."""
+    query = call.query
+    asked = ReadMessages(
+        session_key=str(key),
+        limit=_FOUND,
+        include_tools=True,
+        query=query.q,
+        cursor=query.cursor,
+    )
+    page = asked.answer(call.workspace).value
+    view = RecordView(call, key, {})
+    ids = [str(message["id"]) for message in page.messages or ()]
+    drawn = [view.show(call.store.find(key, found)) for found in ids]
+    older = page.cursor if page.has_more is True else ""
+    return show_session(
+        call,
+        key,
+        "",
+        "conversation.html",
+        drawn=drawn,
+        has_more=bool(older),
+        earlier=session_path(key, "", q=query.q, cursor=older),
+        is_newest=False,
+        last="",
+        message_key="",
+        query=query.q,
     )
 
 

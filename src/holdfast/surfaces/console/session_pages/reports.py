@@ -3,14 +3,13 @@ lacked under a policy. The numbers are those of the commands."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.core.adoption import ORIGIN
 from holdfast.core.dialects.registry import target
 from holdfast.core.evaluation.needs import NEED_KINDS
-from holdfast.core.evaluation.report import describe_cut
 from holdfast.core.inspection.inspect import inspect
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.window import model_in
@@ -22,6 +21,7 @@ from holdfast.engine.simulation.evaluate import (
     evaluate,
 )
 from holdfast.engine.simulation.sessions import NAMED_POLICIES
+from holdfast.engine.simulation.simulate import STATIC_TOKENS
 from holdfast.engine.workspace.facts import default_dialect, terms_of_proxy
 from holdfast.engine.workspace.request_preview import session_records
 from holdfast.errors import HoldfastError
@@ -31,6 +31,7 @@ from holdfast.surfaces.console.plans import cost_text, facts_of, show_session
 from holdfast.surfaces.http.route import HttpQuery
 
 if TYPE_CHECKING:
+    from holdfast.core.evaluation.report import Evaluation
     from holdfast.core.inspection.inspect import Inspection
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -38,10 +39,14 @@ if TYPE_CHECKING:
 
 _TOP: Final = 10
 """Rows of each table; the commands take `--top`."""
-_LOSSES: Final = 50
+LOSSES_MAX: Final = 50
 """Losses on the page; `--json` has all of them."""
 _RECORDS_MAX: Final = 5_000
 """Counting and replaying a longer session takes minutes: a command does it, and no page."""
+_TOO_LONG: Final = (
+    f"This session has more than {_RECORDS_MAX:,} records, and replaying all of it takes longer "
+    "than a page should. The command does it:"
+)
 _MEANING: Final = {
     "holdfast": "as Holdfast would cut it now",
     "thrifty": "cut deep whenever the cache is cold",
@@ -115,27 +120,41 @@ def inspect_session(call: HttpCall, key: SessionKey, records: list[Record]) -> I
 # Evaluate
 
 
+class SessionReplayed(NamedTuple):
+    """The session of a page under a policy, or why it was not replayed."""
+
+    report: Evaluation | None = None
+    problem: str = ""
+    is_bad: bool = False
+    """The policy or the window cannot be replayed."""
+    static: int = STATIC_TOKENS
+    """Tokens of the system prompt and the tools."""
+
+
+def replay_session(call: HttpCall, key: SessionKey, policy: str, window: int) -> SessionReplayed:
+    """Replay a session as its inspection counts it."""
+    records = read_for_page(call, key)
+    if records is None:
+        return SessionReplayed(problem=_TOO_LONG)
+    if not any(isinstance(record, Assistant) for record in records):
+        return SessionReplayed(problem="The session has no reply yet: there is nothing to replay.")
+    static = inspect_session(call, key, records).static or STATIC_TOKENS
+    source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
+    terms = EvaluationTerms(window=Window(window, "simulated"), static=static)
+    try:
+        return SessionReplayed(evaluate([source], NAMED_POLICIES[policy](), terms), static=static)
+    except HoldfastError as error:  # such as a window that has no room for the tools
+        sentence = f"{error}; {error.hint}" if error.hint else str(error)
+        return SessionReplayed(None, call.workspace.mask(sentence), is_bad=True, static=static)
+
+
 def show_evaluation(call: HttpCall) -> HttpAnswer:
     """The session under a policy: things that later replies needed and no longer had."""
     key, query = call.session(), call.query
-    report, problem, is_bad = None, "", False
     window = query.window or facts_of(call, key).last.context_window.tokens
-    records = read_for_page(call, key) if query.policy else []
-    if records is None:
-        problem = (
-            f"This session has more than {_RECORDS_MAX:,} records, and replaying all of it takes "
-            "longer than a page should. The command does it:"
-        )
-    elif query.policy and not any(isinstance(record, Assistant) for record in records):
-        problem = "The session has no reply yet, so there is nothing to evaluate."
-    elif query.policy:
-        source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
-        terms = EvaluationTerms(window=Window(window, "simulated"))
-        try:
-            report = evaluate([source], NAMED_POLICIES[query.policy](), terms)
-        except HoldfastError as error:  # such as a window that has no room for the tools
-            sentence = f"{error}; {error.hint}" if error.hint else str(error)
-            problem, is_bad = call.workspace.mask(sentence), True
+    done = SessionReplayed()
+    if query.policy:
+        done = replay_session(call, key, query.policy, window)
     return show_session(
         call,
         key,
@@ -143,14 +162,11 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
         "evaluate.html",
         query=query,
         window=window,
+        done=done,
         policies=tuple(NAMED_POLICIES),
         meaning=_MEANING,
-        report=report,
-        problem=problem,
-        is_bad=is_bad,
         need_kinds=NEED_KINDS,
-        describe_cut=describe_cut,
-        losses_max=_LOSSES,
+        losses_max=LOSSES_MAX,
     )
 
 

@@ -104,7 +104,7 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         except CannotFit as error:
             values["problem"] = str(error)
     usage = read_usage(reply.usage, reply.provider or "") if reply is not None else None
-    return show_session(call, key, "/context/request", "changes.html", usage=usage, **values)
+    return show_session(call, key, "/context/changes", "changes.html", usage=usage, **values)
 
 
 def _compare(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> dict[str, Any]:

@@ -100,6 +100,7 @@
       const answer = await fetch(location.href).catch(() => null);  // the next look may work
       if (!answer?.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      labelRows(fresh);
       const rows = list.querySelector("tbody"), found = fresh.querySelector("#live-list tbody");
       if (!rows || !found) return;
       const before = new Map([...rows.rows].map((line) => [line.id, line]));
@@ -119,17 +120,31 @@
     addEventListener("pagehide", () => events.close());
   }
 
-  for (const item of document.querySelectorAll("[data-copy]")) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.textContent = "copy";
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(item.textContent);
-      button.textContent = "copied";
-    });
-    item.after(button);
-  }
+  // On a narrow screen a row is a card; each value has the head of its column.
+  const labelRows = (part) => {
+    for (const table of part.querySelectorAll(".scroll > table")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+      for (const row of table.tBodies[0]?.rows ?? [])
+        [...row.cells].forEach((cell, place) => { if (place) cell.dataset.label = heads[place]; });
+      table.parentElement.classList.add("cards");
+    }
+  };
+  const prepare = (part) => {
+    labelRows(part);
+    for (const item of part.querySelectorAll("[data-copy], [data-copy-link]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.textContent = "copy";
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(item.href ?? item.textContent);
+        button.textContent = "copied";
+      });
+      item.after(button);
+    }
+  };
+  prepare(document);
+  addEventListener("htmx:load", (event) => { if (event.target !== document.body) prepare(event.target); });
 
   const keys = document.getElementById("keys");
   const items = () => [...document.querySelectorAll("a.item, .records > li, tbody tr a:first-child")];
