@@ -312,6 +312,32 @@ def test_an_erasure_costs_what_it_erases(tmp_path: Path, monkeypatch: pytest.Mon
     assert written[400] <= 1.5 * written[40]
 
 
+@pytest.mark.files_only("it counts how often a folder is listed")
+def test_an_erasure_goes_through_a_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many sessions go: the names of all are read no more often."""
+    listed, listdir = {}, os.listdir
+    for count in (2, 12):
+        with JsonlStore(tmp_path / str(count), disk=QuickDisk()) as store:
+            for number in range(100 + count):
+                owner = NamedOwner(OWNER if number < count else "another")
+                store.create(SessionKey("main", f"s{number}"), owner=owner)
+            store.sessions(owner=ANY_OWNER)
+            sizes: list[int] = []
+
+            def spy(folder: int, sizes: list[int] = sizes) -> list[str]:
+                names = listdir(folder)
+                sizes.append(len(names))
+                return names
+
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "listdir", spy)
+                assert len(erase_owner(store, OWNER).sessions) == count
+            listed[count] = sum(size >= 100 for size in sizes)
+    assert listed[12] == listed[2] <= 2
+
+
 def test_an_erasure_lists_no_session_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others there are: it asks for what is the owner's, and for possible copies."""
     asked: list[OwnerFilter] = []

@@ -223,8 +223,8 @@ class Nosy(MemoryStore):
 class Forgetful(MemoryStore):
     """Erases every log of an id, whoever asks."""
 
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
-        super().begin_erasure(key, owner=ANY_OWNER)
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
+        super().begin_erasure(*keys, owner=ANY_OWNER)
 
 
 class Mixing(MemoryStore):

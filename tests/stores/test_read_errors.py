@@ -45,6 +45,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "restore": ("removed",),
     "erase_from_indexes": ([KEY],),
     "possible_copies": (["main/x"],),
+    "begin_erasure": (KEY,),
+    "finish_erasure": (KEY,),
+    "sessions_since": ("",),
     "notes": ("main",),
     "note_scopes": ("main",),
 }

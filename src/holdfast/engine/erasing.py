@@ -228,8 +228,8 @@ def _erase_sessions(
     same call finishes what was cut off.
     """
     keys = [plan.key for plan in plans]
+    store.begin_erasure(*keys, owner=owner)
     for key in keys:
-        store.begin_erasure(key, owner=owner)
         store.summaries.forget(key)
     payloads = _discard_payloads(store, keys)
     erased = tuple(_erase_session(store, plan, owner, payloads[plan.key]) for plan in plans)
@@ -249,7 +249,7 @@ def _erase_sessions(
                 reason="",
             )
         )
-        store.finish_erasure(key)
+    store.finish_erasure(*keys)
     return erased, notes
 
 

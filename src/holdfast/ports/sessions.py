@@ -317,10 +317,11 @@ class SessionEraser(ABC):
         """
 
     @abstractmethod
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
-        """Take a session and the removed ones of its key out of every listing, for good.
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
+        """Take sessions and the removed ones of their keys out of every listing, for good.
 
-        They cannot be opened, read or restored any more. Running it again is not an error.
+        What others have is gone through once, however many keys there are. They cannot be opened,
+        read or restored any more. Running it again is not an error.
         """
 
     @abstractmethod
@@ -335,8 +336,8 @@ class SessionEraser(ABC):
         with `repaired_from`, one that is a repaired copy of these sessions (`agent/id`)."""
 
     @abstractmethod
-    def finish_erasure(self, key: SessionKey) -> None:
-        """Delete the logs of an erasure that has begun."""
+    def finish_erasure(self, *keys: SessionKey) -> None:
+        """Delete the logs of erasures that have begun."""
 
     @abstractmethod
     def hash_candidates(

@@ -210,14 +210,15 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
             raise NoSuchSession(str(key), lambda: [other.session for other in self._logs])
         return found
 
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
         with self._mutex:
-            log = self._logs.get(key)
-            if log is not None and _is_of(log, owner):
-                self._erasing.append(self._logs.pop(key))
+            for key in keys:
+                log = self._logs.get(key)
+                if log is not None and _is_of(log, owner):
+                    self._erasing.append(self._logs.pop(key))
             removed, self._trash = self._trash, []
             for trashed, log in removed:
-                if trashed.key == key and _is_of(log, owner):
+                if trashed.key in keys and _is_of(log, owner):
                     self._erasing.append(log)
                 else:
                     self._trash.append((trashed, log))
@@ -237,9 +238,9 @@ class MemoryEraser(SessionCatalogue, SessionEraser):
             and (repaired_from is None or _repair_origin(log) in repaired_from)
         }
 
-    def finish_erasure(self, key: SessionKey) -> None:
+    def finish_erasure(self, *keys: SessionKey) -> None:
         with self._mutex:
-            self._erasing = [log for log in self._erasing if log.key != key]
+            self._erasing = [log for log in self._erasing if log.key not in keys]
 
     def hash_candidates(
         self, *, of: SessionKey | None = None, besides: SessionKey | None = None

@@ -374,6 +374,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "restore": ("x",),
     "erase_from_indexes": ([KEY],),
     "possible_copies": (["main/x"],),
+    "begin_erasure": (KEY,),
+    "finish_erasure": (KEY,),
+    "sessions_since": ("",),
     "extend_log": (KEY, b"\n"),
     "note_scopes": ("main",),
 }
@@ -383,7 +386,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "fork": {"at": None},
     **{
         name: {"owner": ANY_OWNER}
-        for name in ("sessions", "erasable", "begin_erasure", "trash_keys")
+        for name in ("sessions", "sessions_since", "erasable", "begin_erasure", "trash_keys")
     },
 }
 STEPS = {"append_batch", "create_log", "open_log", "locate"}

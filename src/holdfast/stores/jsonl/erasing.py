@@ -25,7 +25,7 @@ from holdfast.stores.jsonl.folders import SUFFIX, TRASH, names_in, sessions_of
 from holdfast.stores.jsonl.log import FileLog, hashes_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from holdfast.core.owners import OwnerFilter
     from holdfast.ports.sessions import ErasableSession, SessionInfo
@@ -45,21 +45,24 @@ class FileEraser(FileCatalogue, SessionEraser):
             raise NoSuchSession(str(key), [known.session for known in self.keys()])
         return found
 
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
-        with suppress(NoSuchSession), self.open_log(key) as log:
-            if _is_of(log, owner):
-                self.remove(key)
-        with explaining(f"erase session `{key.session}`"):
-            self._condemn(key, owner)
-            self._delete_side_files(key)
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
+        for key in keys:
+            with suppress(NoSuchSession), self.open_log(key) as log:
+                if _is_of(log, owner):
+                    self.remove(key)
+        with explaining(f"erase {', '.join(f'`{key.session}`' for key in keys)}"):
+            self._condemn(keys, owner)
+            for agent in {key.agent for key in keys}:
+                self._delete_side_files(agent, keys)
 
     def erasures(self) -> list[SessionKey]:
         found = (_key_in_trash(name) for name, _status in self._folders.listing(TRASH))
         return sorted({key for key, suffix in filter(None, found) if suffix == _ERASING})
 
-    def finish_erasure(self, key: SessionKey) -> None:
-        for name in names_in(self.root, TRASH, _prefix(key)):
-            if _key_in_trash(name) == (key, _ERASING):
+    def finish_erasure(self, *keys: SessionKey) -> None:
+        wanted = {(key, _ERASING) for key in keys}
+        for name in names_in(self.root, TRASH, suffix=_ERASING):
+            if _key_in_trash(name) in wanted:
                 self._folders.unlink(TRASH, name)
 
     def trash_keys(
@@ -145,8 +148,9 @@ class FileEraser(FileCatalogue, SessionEraser):
                 if _is_of(log, owner):
                     yield log
 
-    def _condemn(self, key: SessionKey, owner: OwnerFilter) -> None:
-        """Rename the removed logs of a key, so that none of them can be restored."""
+    def _condemn(self, keys: Collection[SessionKey], owner: OwnerFilter) -> None:
+        """Rename the removed logs of some keys, so that none of them can be restored."""
+        wanted = {(key, SUFFIX): key for key in keys}
         try:
             trash = open_folder(self.root, TRASH)
         except FileNotFoundError:
@@ -154,7 +158,9 @@ class FileEraser(FileCatalogue, SessionEraser):
         try:
             with hold_lock(trash, wait_seconds=LOCK_WAIT_SECONDS):
                 for name in os.listdir(trash):
-                    if _key_in_trash(name) != (key, SUFFIX):
+                    found = _key_in_trash(name)
+                    key = wanted.get(found) if found else None
+                    if key is None:
                         continue
                     fd = open_file(trash, name, os.O_RDONLY)
                     try:
@@ -168,14 +174,15 @@ class FileEraser(FileCatalogue, SessionEraser):
         finally:
             os.close(trash)
 
-    def _delete_side_files(self, key: SessionKey) -> None:
-        """Delete what stands beside a log that is gone: summary, writer, quarantine, leftovers."""
-        parts = sessions_of(key.agent)
-        names = names_in(self.root, parts, f"{key.session}.", f".{key.session}.")
-        if key.session + SUFFIX in names:
-            return  # the id is in use again, by another owner
+    def _delete_side_files(self, agent: str, keys: Iterable[SessionKey]) -> None:
+        """Delete what stands beside logs that are gone: summary, writer, quarantine, leftovers."""
+        parts = sessions_of(agent)
+        starts = [f"{dot}{key.session}." for key in keys if key.agent == agent for dot in ("", ".")]
+        names = names_in(self.root, parts, *starts)
+        # An id can be in use again, by another owner.
+        gone = {key for key in keys if key.session + SUFFIX not in names}
         for name in names:
-            if _owner_of_file(parts, name)[0] == key:
+            if _owner_of_file(parts, name)[0] in gone:
                 self._folders.unlink(parts, name)
 
 

@@ -581,7 +581,7 @@ class _Rows:
         `instead_of` was read. Returns whether it worked."""
         if not self._cache.is_open:
             return False
-        if not (fresh or gone or look):
+        if not (fresh or gone) and (look is None or look == instead_of):
             return True
         import sqlite3
 
@@ -590,7 +590,7 @@ class _Rows:
                 if len(fresh) > _SMALL_ROOT:
                     db.execute(f"PRAGMA cache_size = -{_WRITE_KILOBYTES}")
                 # In the order of their places, each page of the table is written once.
-                version = _next_version(db)
+                version = _next_version(db) if fresh else 0
                 for key, row in sorted(fresh, key=lambda each: place_of(each[0])):
                     known = db.execute(_KEY, (place_of(key),)).fetchone()
                     secret = Key(*known) if known else new_key(db)

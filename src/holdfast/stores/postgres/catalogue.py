@@ -266,10 +266,10 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
             raise self._absent(key)
         return describe_logs(key, logs)
 
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
-        self._connections.rows(
-            f"begin to erase session `{key.session}`", _BEGIN, _parameters(key, owner)
-        )
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
+        for key in keys:
+            doing = f"begin to erase session `{key.session}`"
+            self._connections.rows(doing, _BEGIN, _parameters(key, owner))
 
     def erasures(self) -> list[SessionKey]:
         query = "SELECT DISTINCT agent, session FROM {s}.logs WHERE state = 2"
@@ -284,10 +284,15 @@ class PostgresEraser(PostgresCatalogue, SessionEraser):
         rows = self._connections.rows("list removed sessions", _REMOVED, values)
         return {SessionKey(*row) for row in rows}
 
-    def finish_erasure(self, key: SessionKey) -> None:
+    def finish_erasure(self, *keys: SessionKey) -> None:
         query = "SELECT id FROM {s}.logs WHERE agent = %s AND session = %s AND state = 2"
-        rows = self._rows("finish an erasure", query, (key.agent, key.session))
-        self._delete([row[0] for row in rows])
+        self._delete(
+            [
+                row[0]
+                for key in keys
+                for row in self._rows("finish an erasure", query, (key.agent, key.session))
+            ]
+        )
 
     def hash_candidates(
         self, *, of: SessionKey | None = None, besides: SessionKey | None = None

@@ -199,10 +199,11 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         self._doorbell.ring(key)
         return trashed
 
-    def begin_erasure(self, key: SessionKey, *, owner: OwnerFilter) -> None:
-        super().begin_erasure(key, owner=owner)
-        self.summaries.forget(key)
-        self._doorbell.ring(key)
+    def begin_erasure(self, *keys: SessionKey, owner: OwnerFilter) -> None:
+        super().begin_erasure(*keys, owner=owner)
+        for key in keys:
+            self.summaries.forget(key)
+            self._doorbell.ring(key)
 
     def sync(self, key: SessionKey) -> None:
         where = (key.agent, key.session)
