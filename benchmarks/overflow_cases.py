@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from holdfast.core.dialects.registry import validate_body
 from holdfast.models import target
-from holdfast.providers.requests import validate
 from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class OneModel:
         taken = round(self.work.case.inflation * self.meter.request(wire))
         tokens = taken + output
         window = self.work.case.window
-        faults = validate(wire, target("anthropic", model=MODEL))
+        faults = validate_body(wire, target("anthropic", model=MODEL))
         rules = tuple(sorted({fault.rule for fault in faults}))
         self.calls.append(Call(purpose, tokens, taken, tokens > window, rules))
         if self._idle() > RUNAWAY:

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast import importers
 from holdfast.context import ProjectionRequest
+from holdfast.core.dialects.registry import render_body
 from holdfast.core.log.records import Assistant
 from holdfast.core.projection.project import project
 from holdfast.core.window import Window
@@ -23,7 +24,6 @@ from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.models import target
-from holdfast.providers.requests import render
 from holdfast.records import Compaction
 from holdfast.stores import MemoryStore
 from holdfast.tokens import counter_for
@@ -92,7 +92,7 @@ def read_sessions(folders: list[Path], calls_min: int) -> Iterator[Recorded]:
             if sum(isinstance(rec, Assistant) for rec in records) < calls_min:
                 continue
             asked = ProjectionRequest(records, Window(10**9), aimed, pressure="hold")
-            body = render(project(asked).prompt, aimed)
+            body = render_body(project(asked).prompt, aimed)
             one = _as_client(session.name, body["messages"], records)
             first = records[0].id or f"{path} {session.name}"
             if first not in found or len(found[first].places) < len(one.places):

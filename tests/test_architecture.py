@@ -70,7 +70,6 @@ ORDER: dict[str, tuple[str, ...]] = {
             "dialects",
             "refusals",
             "flow",
-            "sentences",
             "extract",
             "narrative",
         ),
@@ -80,13 +79,13 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("turn", "approval_rules", "proxy"),
     ),
     "core.dialects": (
-        *("common", "dialect", "entry", "anthropic", "openai_chat", "openai_responses"),
-        *("gemini", "registry", "written", "prefix"),
+        *("common", "dialect", "anthropic", "openai_chat", "openai_responses", "gemini"),
+        *("registry", "prefix"),
     ),
     "stores": (
         *("payloads", "files", "lines", "sqlite_files", "changes"),
         *("blobs", "audit", "notes", "search", "summary_files", "queues", "spending"),
-        *("seed", "jsonl"),
+        "jsonl",
         "in_memory",
         *("postgres", "s3", "opening", "copying"),
     ),
@@ -94,15 +93,14 @@ ORDER: dict[str, tuple[str, ...]] = {
         *(
             "known_models",
             "sdk",
-            "provider",
             "anthropic",
             "openai_chat",
             "openai_responses",
             "gemini",
         ),
-        *("registry", "requests", "replies", "failures", "tokenizers", "embeddings", "callables"),
+        *("registry", "replies", "failures", "tokenizers", "embeddings", "callables"),
         *("clients", "offline", "local", "command_line", "models"),
-        *("callable_embedder", "openai_embedder", "embedders"),
+        "embedders",
     ),
     "importers": (
         *(

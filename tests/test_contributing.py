@@ -57,17 +57,17 @@ DIALECT = '''"""The API of a contributor: Anthropic's, by another name."""
 import msgspec
 
 from holdfast.core.dialects import anthropic
-from holdfast.core.dialects.entry import DialectEntry
+from holdfast.core.dialects.dialect import DialectEntry
 
 _OWN = msgspec.structs.replace(anthropic.ENTRY.own, name="scratch")
 ENTRY = DialectEntry(variants=(_OWN,), load=anthropic.ENTRY.load)
 '''
 CLIENT = '''"""The client of a contributor's API."""
 
-from holdfast.providers.anthropic.client import SDK
-from holdfast.providers.provider import Provider
+from holdfast.providers.anthropic import PROVIDER as ANTHROPIC
+from holdfast.providers.sdk import Provider
 
-PROVIDER = Provider(dialect="scratch", name="scratch", sdk=SDK)
+PROVIDER = Provider(dialect="scratch", name="scratch", sdk=ANTHROPIC.sdk)
 '''
 
 
@@ -148,7 +148,7 @@ def test_a_command_takes_one_row(scratch: Scratch) -> None:
 def test_a_dialect_takes_two_entries(scratch: Scratch) -> None:
     """A session of a model by its prefix makes requests in it."""
     scratch.add("core/dialects/scratch/__init__.py", DIALECT)
-    scratch.add("providers/scratch/__init__.py", CLIENT)
+    scratch.add("providers/scratch.py", CLIENT)
     scratch.change(
         "core/dialects/registry.py",
         (

@@ -53,7 +53,7 @@ WINDOW_EDGES = {
     "core/log/records.py:ModelChange.window": f"{RECORD}; None forgets what was recorded before",
     "core/models/catalog.py:Family.window": ROW,
     "providers/known_models/rows.py:KnownModel.window": ROW,
-    "providers/known_models/gaps.py:_row(window)": ROW,
+    "providers/known_models/rows.py:_row(window)": ROW,
     "core/flow/events.py:CallStarted.window": EVENT,
     "core/evaluation/report.py:Evaluation.window": REPORT,
     "core/evaluation/baseline.py:Baseline.window": REPORT,

@@ -47,7 +47,7 @@ ALLOWED: Final[dict[str, tuple[int, str]]] = {
     "memory/search_terms.py:_COMMON_WORDS": (78, "weights of search hits only; see there"),
     "secrets/patterns.py:_PASSWORDS": (5, "names that secrets have, in several languages"),
     "secrets/patterns.py:_ASSIGNED": (4, "what stands between a secret's name and the secret"),
-    "secrets/plausible.py:_SAMPLE": (5, "values of examples that are no secrets"),
+    "secrets/patterns.py:_SAMPLE": (5, "values of examples that are no secrets"),
 }
 """Lists that stay: how many telling words each has, and why it may."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 import pytest
 
+from holdfast.core.dialects.registry import validate_body
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.memory.notes import SILENT
 from holdfast.core.owners import ANY_OWNER
@@ -16,7 +17,6 @@ from holdfast.core.text.fences import ASK
 from holdfast.core.turn.options import Summary
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
-from holdfast.providers.requests import validate
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel
 
@@ -137,7 +137,7 @@ def last_user(request: Json) -> str:
 def check_requests(model: ScriptedModel) -> None:
     """Everything that was sent keeps to the provider's rules."""
     for request in model.requests:
-        assert validate(request, model.target) == []
+        assert validate_body(request, model.target) == []
 
 
 def boundaries(records: Sequence[Record]) -> list[Compaction]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.stores.jsonl.test_index import QuickDisk
-from tests.stores.search.test_shredding import bytes_written
+from tests.stores.test_sqlite_files_shredding import bytes_written
 from tests.support.databases import read_index
 from tests.support.runs import is_whole
 

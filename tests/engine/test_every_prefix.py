@@ -20,7 +20,7 @@ from tests.support.cases import check_all
 from tests.support.runs import sample
 
 from holdfast import importers
-from holdfast.core.dialects.registry import DIALECTS
+from holdfast.core.dialects.registry import DIALECTS, render_body, validate_body
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
 from holdfast.core.log.replay import user_text
 from holdfast.core.models.dialects import Target
@@ -35,7 +35,6 @@ from holdfast.core.tokens.counting import count_prompt, count_results
 from holdfast.core.tokens.images import image_rule
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit, HoldfastError
-from holdfast.providers.requests import render, validate
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Replay:
             return
         self.is_bounded(plan)
         self.has_newest(plan)
-        assert validate(render(plan.prompt, self.target), self.target) == []
+        assert validate_body(render_body(plan.prompt, self.target), self.target) == []
         self.is_sticky(plan)
 
     def tried(self, idle: float) -> tuple[Plan, CannotFit | None]:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.core.dialects.common.reading import ReplyFailed
+from holdfast.core.dialects.registry import render_body
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
 from holdfast.core.projection.request import ProjectionRequest
@@ -22,7 +23,6 @@ from holdfast.providers.callables import from_callable
 from holdfast.providers.failures import symptoms_of
 from holdfast.providers.models import async_model, model
 from holdfast.providers.replies import partial_of
-from holdfast.providers.requests import render
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def send(loopback: Loopback, way: Way, prompt: Prompt, on_delta: OnDelta | None 
     """A prompt through the real SDK, in one way or the other."""
     if not way.is_async:
         with made(loopback, way.name) as blocking:
-            return blocking.send(render(prompt, blocking.target), on_delta)
+            return blocking.send(render_body(prompt, blocking.target), on_delta)
 
     async def sent() -> Reply:
         async with made_async(loopback, way.name) as awaited:
-            return await awaited.send(render(prompt, awaited.target), on_delta)
+            return await awaited.send(render_body(prompt, awaited.target), on_delta)
 
     return asyncio.run(sent())
 
@@ -177,7 +177,7 @@ def test_thinking_goes_back_to_who_thought(name: str) -> None:
 def test_long_replies_are_streamed_unasked() -> None:
     """Anthropic's SDK refuses to wait for a long reply: it is streamed, though nobody listens."""
     with Loopback(["Yes."]) as loopback, made(loopback, "anthropic") as long:
-        reply = long.send(render(asked("Well?", output=32_000), long.target))
+        reply = long.send(render_body(asked("Well?", output=32_000), long.target))
 
         assert reply.text == "Yes."
         assert loopback.requests[0].body["stream"] is True
@@ -210,7 +210,7 @@ def test_a_cancelled_task_leaves_the_stream() -> None:
     async def cancelled(loopback: Loopback) -> Reply | None:
         async with made_async(loopback, "anthropic") as awaited:
             begun = asyncio.Event()
-            request = render(asked("Tell."), awaited.target)
+            request = render_body(asked("Tell."), awaited.target)
             sending = awaited.send(request, lambda _delta: begun.set())
             task = asyncio.create_task(_run(sending))
             await begun.wait()
@@ -284,7 +284,7 @@ def test_fields_an_sdk_does_not_know_are_sent() -> None:
         Loopback(["Yes."], variants={"openai-chat": "deepseek"}) as loopback,
         made(loopback, "deepseek", thinking=True) as thinker,
     ):
-        request = render(asked("Well?"), thinker.target)
+        request = render_body(asked("Well?"), thinker.target)
         thinker.send(request)
 
         assert request["thinking"] == {"type": "enabled"}
@@ -312,7 +312,7 @@ def test_the_cache_key_arrives_where_the_host_reads_it(
     with Loopback(["Yes."]) as loopback:
         given: Any = {"base_url": loopback.openai_url, "api_key": "any", "provider": provider}
         own: Any = (async_model if is_async else model)(name, **given)
-        request = render(asked("Well?"), msgspec.structs.replace(own.target, cache_key=KEY))
+        request = render_body(asked("Well?"), msgspec.structs.replace(own.target, cache_key=KEY))
         before = dict(request)
         if is_async:
             asyncio.run(sent_and_closed(own, request))
@@ -344,7 +344,7 @@ def test_a_cache_key_of_the_callers_is_kept() -> None:
         ) as client,
     ):
         mine = model("openai-chat:grok-4.7", client=client, provider="xai")
-        request = render(asked("Well?"), msgspec.structs.replace(mine.target, cache_key=KEY))
+        request = render_body(asked("Well?"), msgspec.structs.replace(mine.target, cache_key=KEY))
         mine.send(request)
         mine.send({**request, "extra_headers": {"x-grok-conv-id": "this"}})
 
@@ -364,7 +364,7 @@ def test_own_clients_are_used() -> None:
         loopback.fail_next(Fault.http(500, headers={"retry-after-ms": "1"}))
         mine = model("openai-chat:gpt-4o", client=client)
 
-        assert mine.send(render(asked("Well?"), mine.target)).text == "Yes."
+        assert mine.send(render_body(asked("Well?"), mine.target)).text == "Yes."
         assert len(loopback.requests) == 2
 
 
@@ -378,7 +378,7 @@ def test_the_wrong_kind_of_client_is_named() -> None:
         async with openai.AsyncOpenAI(**settings) as asynchronous:
             mistaken = model("openai-chat:gpt-4o", client=asynchronous)
             with pytest.raises(BadSetting, match="asynchronous"):
-                mistaken.send(render(asked("Well?"), mistaken.target))
+                mistaken.send(render_body(asked("Well?"), mistaken.target))
 
     asyncio.run(mixed())
     with Loopback(["Yes."]) as loopback:
@@ -386,7 +386,7 @@ def test_the_wrong_kind_of_client_is_named() -> None:
         with openai.OpenAI(**settings) as client:
             awaited = async_model("openai-chat:gpt-4o", client=client)
             with pytest.raises(BadSetting, match="blocking"):
-                asyncio.run(_run(awaited.send(render(asked("Well?"), awaited.target))))
+                asyncio.run(_run(awaited.send(render_body(asked("Well?"), awaited.target))))
 
 
 async def _run(sending: Awaitable[Reply]) -> Reply:
@@ -413,7 +413,7 @@ def test_the_sdks_own_streaming_helpers_can_be_returned() -> None:
             whom = model(NAMES[name], client=client).target
             mine = from_callable(functools.partial(_sent_to, stream), whom)
 
-            reply = mine.send(render(asked("Look.", tools=(READ,)), whom), heard.append)
+            reply = mine.send(render_body(asked("Look.", tools=(READ,)), whom), heard.append)
 
         assert (reply.text, len(reply.calls), reply.stop) == ("I shall look.", 1, "tools")
         assert "".join(one.text for one in heard if one.kind == "text") == "I shall look."
@@ -436,7 +436,7 @@ def test_no_key_leaves_for_another_server(monkeypatch: pytest.MonkeyPatch) -> No
             Loopback(["Yes."], api_key="none") as loopback,
             made(loopback, name, api_key=None) as other,
         ):
-            assert other.send(render(asked("Well?"), other.target)).text == "Yes."
+            assert other.send(render_body(asked("Well?"), other.target)).text == "Yes."
 
 
 @pytest.mark.parametrize(
@@ -496,4 +496,4 @@ def test_an_error_in_a_reply_says_what_the_server_said() -> None:
     with Loopback(["never"]) as loopback, made(loopback, "chat") as chat:
         loopback.fail_next(Fault.error_with_200("prompt is too long"))
         with pytest.raises(ReplyFailed, match="prompt is too long"):
-            chat.send(render(asked("Well?"), chat.target))
+            chat.send(render_body(asked("Well?"), chat.target))

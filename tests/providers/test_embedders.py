@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import BadSetting
-from holdfast.providers.callable_embedder import CallableEmbedder
-from holdfast.providers.embedders import as_embedder, embedder
+from holdfast.providers.embedders import CallableEmbedder, OpenAIEmbedder, as_embedder, embedder
 from holdfast.providers.embeddings import MiniLM, is_available
-from holdfast.providers.openai_embedder import OpenAIEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

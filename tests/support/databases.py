@@ -31,8 +31,8 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.payloads import load_zstd
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.stores.search.shredding import Key
 from holdfast.stores.search.sqlite import FILE_NAME
+from holdfast.stores.sqlite_files import Key
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore

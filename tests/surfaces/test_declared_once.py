@@ -32,7 +32,6 @@ from holdfast.engine.operations.context import (
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.links import LinkCall, RevokeLinks, RotateLinkKey
 from holdfast.engine.operations.memory import FindPassages, ReadNoteFile, ReadPassage, SaveNote
-from holdfast.engine.operations.registry import OPERATIONS
 from holdfast.engine.operations.server import CreateToken, ListTokens, RevokeToken
 from holdfast.engine.operations.sessions import (
     CreateSession,
@@ -44,6 +43,7 @@ from holdfast.engine.operations.sessions import (
     RewindSession,
 )
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers, SetTimer
+from holdfast.engine.operations.tools import OPERATIONS
 from holdfast.engine.operations.upkeep import (
     AppendRecords,
     RemoveSession,

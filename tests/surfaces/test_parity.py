@@ -11,13 +11,13 @@ import pytest
 from tests.surfaces.chats import Seat
 from tests.surfaces.cli.chat.test_chat import talk
 
+from holdfast.core.dialects.registry import render_body, validate_body
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.turn.options import Limits
 from holdfast.errors import ContextOverflow
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.offline.measuring import PromptTooLong
-from holdfast.providers.requests import render, validate
 from holdfast.testing import calls
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def test_p8_summary_pair_is_taken_as_what_was_said(tmp_path: Path) -> None:
     in_place(tmp_path, *pair, *TURN)
     seat = Seat(tmp_path)
     plan = seat.chat.session.plan()
-    validate(render(plan.prompt, plan.target), plan.target)
+    validate_body(render_body(plan.prompt, plan.target), plan.target)
     seat.say("which port?")
     assert "The port is 8443." in str(seat.model.requests[0]["messages"][0])
 

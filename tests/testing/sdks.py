@@ -7,9 +7,8 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target
 from holdfast.core.models.messages import Message, Prompt, Text
-from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -75,7 +74,7 @@ def said(text: str, *, tools: tuple[Tool, ...] = (), system: str = "", output: i
 
 def body_of(way: Way | str, prompt: Prompt, **changes: Any) -> Json:
     dialect = way.dialect if isinstance(way, Way) else way
-    return {**render(prompt, TARGETS[dialect]), **changes}
+    return {**render_body(prompt, TARGETS[dialect]), **changes}
 
 
 def ask(loopback: Addressed, way: Way, prompt: Prompt | str = "Hello", **changes: Any) -> Got:

@@ -24,7 +24,7 @@ from holdfast.core.models.messages import (
 from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.failures import name_failure
-from holdfast.providers.gemini.client import SDK
+from holdfast.providers.gemini import PROVIDER
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import Answer, Call, Fault, Loopback
 from holdfast.testing.loopback import OVERFLOWS, Asked
@@ -70,7 +70,7 @@ def ask(loopback: Loopback, way: Way, prompt: Prompt | str = "Hello", thinks: bo
 
 
 def send(loopback: Loopback, way: Way, body: Json) -> Json:
-    given = SDK.arguments(body, TARGET, way.is_streamed)
+    given = PROVIDER.sdk.arguments(body, TARGET, way.is_streamed)
     with connect(loopback) as client:
         if way.is_awaited:
             return _gather(asyncio.run(_awaited(client, way, given)))

@@ -23,10 +23,9 @@ from tests.testing.sdks import (
 )
 
 from holdfast.core.dialects.registry import DIALECTS as ALL_DIALECTS
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target
 from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, ToolCall
 from holdfast.core.tokens.counting import count_prompt
-from holdfast.providers.requests import render
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import Answer, Call, Loopback
 from holdfast.testing.loopback.reading import read_request
@@ -142,7 +141,7 @@ def test_a_variant_has_its_own_rules_and_ids() -> None:
     with Loopback(
         [Answer("", (Call("read"),)), "done"], variants={"openai-chat": "mistral"}
     ) as loopback:
-        [(call_id, _name, _arguments)] = send(loopback, way, render(first, mistral)).calls
+        [(call_id, _name, _arguments)] = send(loopback, way, render_body(first, mistral)).calls
         assert len(call_id) == 9
 
         more = Prompt(
@@ -155,7 +154,7 @@ def test_a_variant_has_its_own_rules_and_ids() -> None:
             (tool,),
             100,
         )
-        body = render(more, mistral)
+        body = render_body(more, mistral)
         assert send(loopback, way, body).text == "done"
         body["messages"][1]["tool_calls"][0]["id"] = "call_1"
         body["messages"][2]["tool_call_id"] = "call_1"
@@ -317,7 +316,7 @@ TAKEN = [target(name, provider=PROVIDER, model=MODEL) for name in ALL_DIALECTS]
 @given(prompt=prompts(), to=st.sampled_from(TAKEN))
 def test_whatever_we_render_can_be_heard(prompt: Prompt, to: Any) -> None:
     """Reading a rendered prompt gives its system text, tools and messages back."""
-    heard = read_request(to.dialect.name, render(prompt, to)).prompt
+    heard = read_request(to.dialect.name, render_body(prompt, to)).prompt
 
     assert heard.system.strip() == prompt.system.strip()
     assert [tool.name for tool in heard.tools] == [tool.name for tool in prompt.tools]
@@ -340,7 +339,7 @@ def test_the_beginning_of_a_conversation_keeps_its_digests(prompt: Prompt) -> No
     )
     for to in TAKEN:
         short, long = (
-            read_request(to.dialect.name, render(one, to)).chain() for one in (prompt, longer)
+            read_request(to.dialect.name, render_body(one, to)).chain() for one in (prompt, longer)
         )
         assert long[: len(short)] == short
         assert len(set(long)) == len(long)

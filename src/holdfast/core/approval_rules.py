@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.owners import row_text
 from holdfast.core.text.cut import cut
-from holdfast.core.text.globs import is_like
+from holdfast.core.text.strings import is_like
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.turn.calls import ApprovalNeed
 from holdfast.errors import BadSetting

@@ -39,7 +39,7 @@ from holdfast.core.timers import (
 )
 from holdfast.engine.gateway.gateway import ServiceStatus, session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.engine.spending.paying import Paying, paying, who_pays
+from holdfast.engine.spending.meter import Paying, paying, who_pays
 from holdfast.errors import BadSetting, HoldfastError, KeyReused, UsageError
 from holdfast.ports import NewMessage
 from holdfast.ports.side_stores import this_boot, uptime

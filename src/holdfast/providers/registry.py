@@ -1,4 +1,4 @@
-"""The clients: each is one folder with one `PROVIDER`, imported when it is first used."""
+"""The clients: each is one module with one `PROVIDER`, imported when it is first used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from holdfast.core.dialects.openai_responses.variants import NAME as RESPONSES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.providers.provider import Provider
+    from holdfast.providers.sdk import Provider
 
-_FOLDERS: Final[Mapping[str, str]] = {
+_MODULES: Final[Mapping[str, str]] = {
     ANTHROPIC: "holdfast.providers.anthropic",
     CHAT: "holdfast.providers.openai_chat",
     RESPONSES: "holdfast.providers.openai_responses",
@@ -27,12 +27,12 @@ _FOLDERS: Final[Mapping[str, str]] = {
 @functools.cache
 def find_provider(dialect: str) -> Provider:
     """The client of a dialect."""
-    found: Provider = importlib.import_module(_FOLDERS[dialect]).PROVIDER
+    found: Provider = importlib.import_module(_MODULES[dialect]).PROVIDER
     return found
 
 
 PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: (name,) for name in _FOLDERS},
+    **{name: (name,) for name in _MODULES},
     "openai": (CHAT, RESPONSES),
 }
 """The start of a model's name (`openai:NAME`) → the dialects that it may mean, the usual one

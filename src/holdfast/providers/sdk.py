@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
 
+
 NO_KEY: Final = "none"
 """Sent to a server whose address was given without a key: a key from the environment belongs to
 the provider and must not reach another server."""
@@ -109,3 +110,22 @@ def missing_key(provider: str, variable: str) -> BadSetting:
         f"there is no key for {provider}",
         hint=f"set {variable}, or give `api_key=`; without any key, the model `offline` works",
     )
+
+
+def _no_variant(_model: str, _url: str | None) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One wire format and the package that speaks it. Limits and windows are in the catalog."""
+
+    dialect: str
+    name: str
+    """As the log names the provider."""
+    own_host: str = ""
+    """The provider's own server, where others imitate its API; the log names those by host."""
+    variant_for: Callable[[str, str | None], str] = _no_variant
+    """The variant of the dialect for a model's name and the server's address, if one was given."""
+
+    sdk: Sdk

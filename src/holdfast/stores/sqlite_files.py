@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import threading
@@ -9,14 +10,15 @@ import time
 import warnings
 from collections import deque
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from holdfast.errors import HoldfastWarning, PathRejected, StoreUnavailable
 from holdfast.stores.files import FILE_MODE, is_private
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
 
 T = TypeVar("T")
 IN_MEMORY: Final = ":memory:"
@@ -285,3 +287,45 @@ def in_use(path: str, why: str) -> StoreUnavailable:
         f"cannot permanently delete rows of `{path}`: {why}",
         hint="erase again when no other process uses it; until then the erasure is not finished",
     )
+
+
+KEYS_TABLE: Final = "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY, key BLOB NOT NULL)"
+_KEY_BYTES: Final = 16
+_NONCE_BYTES: Final = 8
+"""128 bits of a key, and 64 that tell what was stored under it apart: no one meets two alike."""
+_SHREDDED: Final = bytes(_KEY_BYTES)
+
+
+class Key(NamedTuple):
+    """A key, and the row that it is in."""
+
+    id: int
+    secret: bytes
+
+    def scramble(self, data: bytes) -> bytes:
+        """Return data as it is stored; each time another text."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._mix(nonce, data)
+
+    def restore(self, stored: bytes) -> bytes:
+        """Return the data that was scrambled."""
+        return self._mix(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:])
+
+    def _mix(self, nonce: bytes, data: bytes) -> bytes:
+        length = len(data)
+        stream = hashlib.shake_128(self.secret + nonce).digest(length)
+        mixed = int.from_bytes(data, "little") ^ int.from_bytes(stream, "little")
+        return mixed.to_bytes(length, "little")
+
+
+def new_key(db: sqlite3.Connection) -> Key:
+    """Make a key. Its row stands behind all others."""
+    secret = os.urandom(_KEY_BYTES)
+    made = db.execute("INSERT INTO keys (key) VALUES (?)", (secret,))
+    assert made.lastrowid is not None
+    return Key(made.lastrowid, secret)
+
+
+def destroy_keys(db: sqlite3.Connection, keys: Iterable[int]) -> None:
+    """Overwrite keys where they stand. Their rows stay: a row that is deleted moves others."""
+    db.executemany("UPDATE keys SET key = ? WHERE id = ?", ((_SHREDDED, id_) for id_ in keys))

@@ -12,7 +12,7 @@ from tests.conversations import said
 from tests.prompts import png
 from tests.support.runs import examples
 
-from holdfast.core.dialects.registry import VARIANTS, target
+from holdfast.core.dialects.registry import VARIANTS, render_body, target, validate_body
 from holdfast.core.limits import DATA_URI_CHARS_MAX
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.models.messages import Image, Text, ToolAnswer
@@ -23,7 +23,6 @@ from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.core.tokens.images import image_rule
 from holdfast.core.window import Window
-from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +107,8 @@ def test_what_is_counted_is_sent_and_no_picture_takes_words(dialect: str, varian
         counted += count_results(plan.prompt.messages) * tokens.per_result
         assert tokens.total == pytest.approx(counted, abs=12 * len(plan.prompt.messages))
         assert tokens.total <= window
-        body = render(plan.prompt, plan.target)
-        assert validate(body, plan.target) == []
+        body = render_body(plan.prompt, plan.target)
+        assert validate_body(body, plan.target) == []
         sent = list(leaves(body))
         found = list(pieces(plan))
         takes_pictures = plan.target.dialect.images_max != 0

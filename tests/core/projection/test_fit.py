@@ -13,7 +13,7 @@ from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part
 from tests.support.runs import examples
 
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target, validate_body
 from holdfast.core.log.records import Assistant, Compaction, InjectedContext, ToolResult, User
 from holdfast.core.log.replay import META
 from holdfast.core.models.messages import Text
@@ -24,7 +24,6 @@ from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
 from holdfast.core.window import Window
-from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -249,7 +248,7 @@ def test_every_cut_works_around_what_is_protected(
     if is_cut(plan):
         made = next(made for made in plan.decisions if isinstance(made, Compaction))
         assert ("protected" in (made.reason or "")) == bool(missing)
-    assert validate(render(plan.prompt, plan.target), plan.target) == []
+    assert validate_body(render_body(plan.prompt, plan.target), plan.target) == []
     decided = appended(log, plan)
     for kept in (decided, live_part(decided) if is_cut(plan) else decided):
         again = plan_for_window(kept, plan.window.tokens, "full", options)
@@ -303,7 +302,7 @@ def test_protected_steps_outlive_many_cuts() -> None:
         assert "<denied>" in sent
         assert f"<step-{number}>" in sent
         assert plan.protected_cut == 0
-        assert validate(render(plan.prompt, plan.target), plan.target) == []
+        assert validate_body(render_body(plan.prompt, plan.target), plan.target) == []
         log = appended(log, plan)
         if is_cut(plan):
             cuts += 1
@@ -372,7 +371,7 @@ def test_the_newest_step_is_always_seen(
     assert sent.count(f"R{steps - 1} ") == calls
     assert ("AGAIN" if again else "FIRST") in sent
     assert plan.tokens.total <= plan.budget.tokens
-    assert validate(render(plan.prompt, target("anthropic")), target("anthropic")) == []
+    assert validate_body(render_body(plan.prompt, target("anthropic")), target("anthropic")) == []
 
 
 JPEG = base64.b64encode(bytes((0xFF, 0xD8, 0xFF, 0xE0)) + bytes(range(1, 250)) * 36).decode()

@@ -21,7 +21,7 @@ from tests.shared_data import DATA, need_data
 from tests.support.runs import RUN, examples, sample
 
 from holdfast import importers
-from holdfast.core.dialects.registry import VARIANTS, target
+from holdfast.core.dialects.registry import VARIANTS, render_body, target, validate_body
 from holdfast.core.limits import MESSAGES_TOKENS_MIN
 from holdfast.core.log.records import (
     Assistant,
@@ -43,7 +43,6 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit, HoldfastError
-from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +82,7 @@ def check_laws(
     results = count_results(plan.prompt.messages) * tokens.per_result
     assert counted + results <= tokens.total + 1
     assert tokens.total + plan.budget.output_reserve <= window
-    assert validate(render(plan.prompt, aim), aim) == []
+    assert validate_body(render_body(plan.prompt, aim), aim) == []
     check_newest(records, plan)
     log = appended(records, plan)
     is_cut = any(isinstance(record, Compaction) for record in plan.decisions)

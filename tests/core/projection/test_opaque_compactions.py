@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.core.dialects.prefix import SentRequest
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target, validate_body
 from holdfast.core.log.records import Assistant, Json, Record, ToolResult, User
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.units import is_opaque
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
-from holdfast.providers.requests import render, validate
 
 RESPONSES = target("openai-responses", provider="openai", model="gpt-6.2-sol")
 SENT = SentRequest("openai-responses").to_json()
@@ -56,8 +55,8 @@ def plan_for(records: list[Record], window: int, **options: Any) -> Plan:
 
 
 def sent(plan: Plan) -> list[Json]:
-    body = render(plan.prompt, RESPONSES)
-    assert validate(body, RESPONSES) == []
+    body = render_body(plan.prompt, RESPONSES)
+    assert validate_body(body, RESPONSES) == []
     found: list[Json] = body["input"]
     return found
 

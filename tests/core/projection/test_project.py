@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conversations import messy_logs, said, sound_logs
 from tests.support.runs import examples
 
-from holdfast.core.dialects.registry import VARIANTS, target
+from holdfast.core.dialects.registry import VARIANTS, render_body, target, validate_body
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
@@ -32,7 +32,6 @@ from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
-from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -389,7 +388,7 @@ def test_any_log_is_valid_for_every_dialect(
         plan = plan_for(records, window, target=aim, system="Be brief.")
     except CannotFit:
         return
-    assert validate(render(plan.prompt, aim), aim) == []
+    assert validate_body(render_body(plan.prompt, aim), aim) == []
 
 
 # L5: every cut can be undone.

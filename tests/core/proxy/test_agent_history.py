@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.runs import examples
 
-from holdfast.core.dialects.common.block_atoms import content_atoms
-from holdfast.core.dialects.common.digests import extend_chain, start_chain
+from holdfast.core.dialects.common.digests import content_atoms, extend_chain, start_chain
 from holdfast.core.log.records import Assistant, Header, Record, Rewind, ToolResult, User
 from holdfast.core.proxy.agent_history import AgentHistory, decide_step, turn_of
 

@@ -16,7 +16,7 @@ from tests.support.runs import examples
 
 from holdfast import Session
 from holdfast.core.history.access import OPERATOR, Access, Caller
-from holdfast.core.history.cursors import cursor as made_cursor
+from holdfast.core.history.page import cursor as made_cursor
 from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Label, OutputRef, Record, Rewind, ToolResult, User

@@ -10,7 +10,7 @@ from tests.shared_data import need_data
 from tests.support.runs import is_whole, sample
 
 from holdfast import importers
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import render_body, target
 from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import read_tools
 from holdfast.core.projection.project import project
@@ -18,7 +18,6 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import HoldfastError
-from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +75,7 @@ class RecordedSession(msgspec.Struct, frozen=True):
         except HoldfastError:
             return None
         name = f"{self.name}, {dialect}, before record {place}"
-        return RecordedRequest(name, dialect, render(plan.prompt, aimed), reply)
+        return RecordedRequest(name, dialect, render_body(plan.prompt, aimed), reply)
 
 
 def recorded_sessions(share: float) -> Iterator[RecordedSession]:

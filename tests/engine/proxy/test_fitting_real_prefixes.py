@@ -18,11 +18,11 @@ from tests.engine.proxy.real_requests import (
 )
 from tests.support.cases import check_all
 
+from holdfast.core.dialects.registry import validate_body
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.window import Window
 from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
-from holdfast.providers.requests import validate
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def check(request: RecordedRequest, projected: list[str]) -> None:
         return
     projected.append(request.name)
     cut = json.loads(begun.body)
-    assert validate(cut, aim(dialect)) == []
+    assert validate_body(cut, aim(dialect)) == []
     assert tokens_of(cut, dialect) <= window
     assert _without_items(cut) == _without_items(request.body)
     beside = 0 if window >= WINDOW_FLOOR_TOKENS else question_bytes(request.items) // 3

@@ -12,7 +12,7 @@ from tests.conversations import PNG, said
 from tests.prompts import prompts, targets
 from tests.support.runs import examples
 
-from holdfast.core.dialects.registry import render_body, target
+from holdfast.core.dialects.registry import render_body, target, validate_body
 from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import (
     Image,
@@ -28,7 +28,6 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.window import Window
 from holdfast.engine.session.prepare import RequestWriter, prepare_request
 from holdfast.errors import BadSetting, InvalidRequest
-from holdfast.providers.requests import validate
 
 if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
@@ -121,7 +120,7 @@ def test_a_request_that_goes_on_is_the_one_written_alone(
     for end in sorted(data.draw(st.lists(st.sampled_from(ends), max_size=4))) + ends[-1:]:
         part = msgspec.structs.replace(prompt, messages=prompt.messages[:end])
         alone = render_body(part, to)
-        assert validate(alone, to) == []
+        assert validate_body(alone, to) == []
         written = writer.write(part, to)
         assert msgspec.json.encode(written) == msgspec.json.encode(alone)
         _spoil(written)
@@ -177,7 +176,7 @@ def test_a_flaw_in_what_is_new_is_found_behind_what_was_judged(flaw: str) -> Non
     for turns in (1, 2, 3):
         writer.write(msgspec.structs.replace(head, messages=tuple(_talk(turns))), to)
     flawed = msgspec.structs.replace(head, messages=(*_talk(3), *FLAWS[flaw]))
-    alone = validate(render_body(flawed, to), to)
+    alone = validate_body(render_body(flawed, to), to)
     assert alone
     with pytest.raises(InvalidRequest) as caught:
         writer.write(flawed, to)

@@ -15,7 +15,7 @@ from tests.strategies import texts as any_text
 from tests.support.runs import examples
 
 from holdfast.core.checkpoint.state import State
-from holdfast.core.dialects.registry import DIALECTS, target
+from holdfast.core.dialects.registry import DIALECTS, render_body, target, validate_body
 from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX
 from holdfast.core.log.records import (
     BY_TYPE,
@@ -53,7 +53,6 @@ from holdfast.core.window import Window
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.requests import render, validate
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
@@ -104,8 +103,8 @@ UNSENT: dict[str, Record] = {
 def request_of(records: Sequence[Record], about: Target, window: int = 64_000) -> Json:
     """The next request, as its provider gets it."""
     plan = project(ProjectionRequest(list(records), Window(window, "test"), about))
-    request = render(plan.prompt, about)
-    assert validate(request, about) == []
+    request = render_body(plan.prompt, about)
+    assert validate_body(request, about) == []
     return request
 
 
@@ -265,15 +264,15 @@ def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
     assert [kept["type"] for kept in cuts[0].turn or ()] == ["context", "user"]
     decided = [msgspec.structs.replace(made, id=f"d{at}") for at, made in enumerate(plan.decisions)]
     again = project(msgspec.structs.replace(request, records=[*records, *decided]))
-    sent = shown(render(plan.prompt, TARGETS[0]))
+    sent = shown(render_body(plan.prompt, TARGETS[0]))
     assert sent.count(WORD) == 1
-    assert shown(render(again.prompt, TARGETS[0])) == sent
+    assert shown(render_body(again.prompt, TARGETS[0])) == sent
     kept = [record.id for record in records].index(cuts[0].first_kept or "")
     later = [*records[kept:], *decided, User(id="v", content="Go on."), *steps(30)]
     cut_again = project(msgspec.structs.replace(request, records=later))
     (cut,) = [made for made in cut_again.decisions if isinstance(made, Compaction)]
     assert [held["type"] for held in cut.turn or ()] == ["user"]
-    assert shown(render(cut_again.prompt, TARGETS[0])).count(WORD) == 1
+    assert shown(render_body(cut_again.prompt, TARGETS[0])).count(WORD) == 1
 
 
 def test_long_context_is_cut_and_the_record_has_all_of_it(bench: Bench) -> None:

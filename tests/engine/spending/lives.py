@@ -14,8 +14,7 @@ from holdfast.core.owners import NamedOwner
 from holdfast.core.spending.budgets import Budgets, SpendingLimits
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import read_options
-from holdfast.engine.spending.meter import CallMeter, Spender, meter_model
-from holdfast.engine.spending.paying import Paying, paying
+from holdfast.engine.spending.meter import CallMeter, Paying, Spender, meter_model, paying
 from holdfast.providers.models import async_model
 from holdfast.stores.opening import open_store
 

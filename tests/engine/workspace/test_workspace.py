@@ -22,7 +22,7 @@ from holdfast.engine.memory.ranker import Neighbours
 from holdfast.engine.operations import approvals, context, inbox, links, own_loop, sessions
 from holdfast.engine.operations.context import CompactContext, ReadOutput, ReadStatus
 from holdfast.engine.operations.memory import FindPassages, ReadPassage, SaveNote
-from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.operations.tools import OPERATIONS
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreError
 from holdfast.ports import ANY_HEAD

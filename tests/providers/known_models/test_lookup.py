@@ -13,7 +13,6 @@ from holdfast.core.models.generation import read_model_name
 from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.providers.known_models import package
-from holdfast.providers.known_models.gaps import GAPS, output_limit
 from holdfast.providers.known_models.lookup import (
     catalog,
     default_price,
@@ -22,6 +21,7 @@ from holdfast.providers.known_models.lookup import (
     search_models,
     window_of,
 )
+from holdfast.providers.known_models.rows import GAPS, output_limit
 
 
 def day(text: str) -> float:

@@ -40,8 +40,8 @@ from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.stores.changes import Changes
 from holdfast.stores.files import Disk
 from holdfast.stores.jsonl import index
+from holdfast.stores.jsonl.folders import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.seed import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -688,7 +688,7 @@ import sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores.seed import SeedLabels
+from holdfast.stores.jsonl.folders import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", sys.argv[2])
 with JsonlStore(sys.argv[1]) as store:
@@ -762,7 +762,7 @@ import os, sys
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.core.owners import ANY_OWNER
-from holdfast.stores.seed import SeedLabels
+from holdfast.stores.jsonl.folders import SeedLabels
 from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", "work")
 store = JsonlStore(sys.argv[1])

@@ -9,7 +9,7 @@ import msgspec
 from mcp import Client
 
 from holdfast import Assistant, Caller, SessionKey, ToolResult, User
-from holdfast.core.history.cursors import cursor
+from holdfast.core.history.page import cursor
 from holdfast.core.log.records import Checkpoint, OutputRef, ToolUse
 from holdfast.core.owners import owner_of
 from holdfast.engine.workspace.workspace import CallerWorkspace

@@ -16,7 +16,7 @@ from tests.support.approvals import pay, paying
 from tests.surfaces.mcp.owners import NEEDLE, Owned, ask, plant, server_for
 
 from holdfast import Caller, Session, SessionKey, User
-from holdfast.core.history.cursors import cursor
+from holdfast.core.history.page import cursor
 from holdfast.core.owners import NamedOwner, owner_of
 from holdfast.engine.operations.tools import TOOLS
 from holdfast.engine.workspace.workspace import CallerWorkspace

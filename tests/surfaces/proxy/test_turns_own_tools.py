@@ -23,7 +23,7 @@ from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 from tests.surfaces.proxy.test_app_odd_shapes import ODD
 from tests.surfaces.proxy.test_turns import OUTPUT, long_client
 
-from holdfast.core.dialects.registry import target
+from holdfast.core.dialects.registry import target, validate_body
 from holdfast.core.log.records import Assistant, CallFailure, Compaction, ToolResult
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
 from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
@@ -33,7 +33,6 @@ from holdfast.core.window import Window
 from holdfast.engine.proxy.exchange import ProxyKeeper
 from holdfast.engine.proxy.own_tools import OWN_NAMES, ROUNDS_MAX, TOO_MANY
 from holdfast.providers.replies import Accumulator, read_reply
-from holdfast.providers.requests import validate
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.proxy.upstream import UpstreamReply
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
@@ -134,7 +133,7 @@ class Provider(MemoryUpstream):
         assert isinstance(body, bytes)
         asked = json.loads(body)
         self.asked.append(asked)
-        assert validate(asked, target(self.dialect, model=MODELS[self.dialect])) == []
+        assert validate_body(asked, target(self.dialect, model=MODELS[self.dialect])) == []
         if self.refusal[0] == len(self.asked):
             about = {"type": "invalid_request_error", "message": self.refusal[1]}
             error = json.dumps({"type": "error", "error": about}).encode()
@@ -493,7 +492,7 @@ def test_a_reply_that_loses_its_calls_can_be_sent_back(dialect: str, is_streamed
         client.items += body["output"]
     client.say("and now?")
     sent = json.loads(client.request().data)
-    assert validate(sent, target(dialect, model=MODELS[dialect])) == []
+    assert validate_body(sent, target(dialect, model=MODELS[dialect])) == []
     provider.rounds = [Round("the end")]
     again = asyncio.run(ask(keeper, provider, client))
     assert read_answer(again.data, dialect, is_streamed=is_streamed)[0].text == "the end"

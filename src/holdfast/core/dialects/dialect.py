@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.dialects.common.client_body import ClientBody
-    from holdfast.core.dialects.common.client_items import ClientItems
+    from holdfast.core.dialects.common.client import ClientBody, ClientItems
     from holdfast.core.dialects.common.reading import StreamReader, TokenCounts
     from holdfast.core.dialects.common.rounds import Rounds
     from holdfast.core.dialects.common.rule import ProviderRule, Violation
     from holdfast.core.dialects.common.speaking import AgentApi
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.dialects import DialectVariant, ReasoningPolicy, Target
     from holdfast.core.models.messages import Message, Prompt
-    from holdfast.core.models.reasoning import ReasoningPolicy
     from holdfast.core.models.replies import Reply
 
 
@@ -81,3 +79,18 @@ class Dialect:
     """Rounds of one reply in which the proxy answers calls."""
     agent: AgentApi
     """The part of the API that an agent answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialectEntry:
+    """One package of this folder. Its limits are light; what reads and writes is not."""
+
+    variants: tuple[DialectVariant, ...]
+    """The provider's own first, then those of hosts."""
+    load: Callable[[], Dialect]
+    """Imports the dialect."""
+
+    @property
+    def own(self) -> DialectVariant:
+        """The provider's own variant."""
+        return self.variants[0]

@@ -13,8 +13,8 @@ from holdfast.errors import BadSetting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.dialects.dialect import Dialect
-    from holdfast.core.dialects.entry import DialectEntry
+    from holdfast.core.dialects.common.rule import Violation
+    from holdfast.core.dialects.dialect import Dialect, DialectEntry
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import CacheTime, DialectVariant
     from holdfast.core.models.messages import Prompt
@@ -44,13 +44,19 @@ def find_dialect(name: str) -> Dialect:
 
 
 def render_body(prompt: Prompt, target: Target, written: list[list[Json]] | None = None) -> Json:
-    """The body of a request, without the fields that the host refused. `written` are the items of
+    """The body of a request, without the fields that the host refused. The same prompt and target
+    give the same bytes. `written` are the items of
     each message where they are written already; the body keeps them."""
     dialect = find_dialect(target.dialect.name)
     if written is None:
         written = list(map(dialect.message_writer(prompt, target), prompt.messages))
     body = dialect.render(prompt, target, written)
     return without_fields(body, target.without) if target.without else body
+
+
+def validate_body(request: object, target: Target) -> list[Violation]:
+    """Return what the provider would refuse in a request of any origin. Never raises."""
+    return find_dialect(target.dialect.name).validate(request, target)
 
 
 def all_dialects() -> list[Dialect]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from holdfast.core.history.shrink_json import (
+from holdfast.core.history.capped_json import (
     TEXT_CHARS_MIN,
     Cutter,
     Gap,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.statements import same_words
+from holdfast.core.extract.statements import same_words, sentence_spans
 from holdfast.core.limits import (
     INJECTION_CHARS,
     PASSAGE_CHARS_MAX,
@@ -19,7 +19,6 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.memory.search_terms import terms
-from holdfast.core.sentences import sentence_spans
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern

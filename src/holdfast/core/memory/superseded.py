@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.extract.statements import split_sentences
 from holdfast.core.memory.search_terms import is_common, is_pair, terms
-from holdfast.core.sentences import split_sentences
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -8,17 +8,59 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.core.models.messages import Text, Thinking, ToolCall
-from holdfast.core.models.reasoning import AS_TEXT, ReasoningPolicy, is_signature
+from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.models.messages import Message, Prompt
+    from holdfast.core.models.messages import Message, Prompt, Thinking
+
+
+_SIGNATURE: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPolicy(ABC):
+    """The rule of one dialect for reasoning that goes back; `core/dialects/NAME/reasoning.py`."""
+
+    def can_return(self, thinking: Thinking, *, is_ours: bool = False) -> bool:
+        """Return whether a block can go back unchanged, in a form that the API reads. `is_ours`
+        says that it is stored as it came."""
+        texts = (thinking.text, thinking.redacted)
+        # A block that cannot go back unchanged does not go back.
+        return all(scrub(text) == text for text in texts) and self._is_readable(
+            thinking, is_ours=is_ours
+        )
+
+    @abstractmethod
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        """Return whether the block has everything that the API asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningAsText(ReasoningPolicy):
+    """The API takes the text of earlier thinking."""
+
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        del is_ours
+        return bool(thinking.text)
+
+
+AS_TEXT: Final = ReasoningAsText()
+
+
+def is_signature(value: str) -> bool:
+    """Return whether a signature is whole: garbled ones are refused."""
+    return _SIGNATURE.fullmatch(value) is not None
+
 
 CacheTime = Literal["auto", "5m", "1h", "30m", "in_memory", "24h", "none"]
 """The lifetime of cached prefixes; `auto` is chosen by the pauses of a session and the prices of

@@ -47,7 +47,7 @@ from holdfast.core.projection.units import (
 from holdfast.core.projection.view import Form, opening_of, turn_records
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import has_lone_surrogates
-from holdfast.core.text.globs import name_pattern
+from holdfast.core.text.strings import name_pattern
 
 if TYPE_CHECKING:
     import re

@@ -12,8 +12,13 @@ import msgspec
 
 from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import State, read_state
-from holdfast.core.dialects.prefix import NO_PREFIXES, may_return, prefixes_later, provable
-from holdfast.core.dialects.written import WrittenMessages
+from holdfast.core.dialects.prefix import (
+    NO_PREFIXES,
+    WrittenMessages,
+    may_return,
+    prefixes_later,
+    provable,
+)
 from holdfast.core.log.records import (
     MESSAGES,
     Assistant,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from holdfast.core.dialects.common.block_atoms import content_atoms
-from holdfast.core.dialects.common.digests import extend_chain, start_chain
+from holdfast.core.dialects.common.digests import content_atoms, extend_chain, start_chain
 from holdfast.core.log.records import Assistant, Header, Rewind, User, text_of
 from holdfast.core.log.views import key_of
 from holdfast.core.proxy.agent_request import SEPARATOR

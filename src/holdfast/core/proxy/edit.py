@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dialects.common.client_items import SYSTEM_ROLES
+from holdfast.core.dialects.common.client import SYSTEM_ROLES
 from holdfast.core.models.messages import Other, Text, ToolAnswer
 from holdfast.core.projection.units import is_opaque
 from holdfast.core.proxy.branches import WIRE_FIELD, chains_of

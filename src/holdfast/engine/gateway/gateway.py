@@ -61,8 +61,7 @@ from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.base import limit_lease
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.waiting_list import put_resume
-from holdfast.engine.spending.meter import CallMeter, Spender
-from holdfast.engine.spending.paying import payer_of, paying, sign_body, who_pays
+from holdfast.engine.spending.meter import CallMeter, Spender, payer_of, paying, sign_body, who_pays
 from holdfast.errors import (
     BadSetting,
     BudgetSpent,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.history.cursors import record_in
-from holdfast.core.history.page import Gathering, in_turn, units_back, units_forward
+from holdfast.core.history.page import Gathering, in_turn, record_in, units_back, units_forward
 from holdfast.core.history.sanitise import (
     call_names,
     clean_record,

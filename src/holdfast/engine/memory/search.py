@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         Notes,
         SessionStore,
     )
-    from holdfast.providers.callable_embedder import EmbedTexts
+    from holdfast.providers.embedders import EmbedTexts
     from holdfast.providers.embeddings import Embedder
 
 SCOPES: Final = ("notes", "sessions", "all")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports.side_stores import IndexSource, SearchIndex
-    from holdfast.providers.callable_embedder import EmbedTexts
+    from holdfast.providers.embedders import EmbedTexts
     from holdfast.providers.embeddings import Embedder
 
 

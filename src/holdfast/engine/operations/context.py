@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from holdfast.core.checkpoint.render import render_checkpoint
-from holdfast.core.dialects.registry import DIALECTS
+from holdfast.core.dialects.registry import DIALECTS, render_body
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.history.access import OPERATOR
 from holdfast.core.history.answers import Result
@@ -62,7 +62,6 @@ from holdfast.engine.workspace.request_preview import (
 )
 from holdfast.engine.workspace.workspace import MAY_READ
 from holdfast.errors import NoSuchOutput, StoreError
-from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
@@ -507,7 +506,7 @@ def request_for(workspace: CallerWorkspace, prepared: Prepared) -> Json:
     prompt = prepared.plan.prompt
     if workspace.caller == OPERATOR or not (prompt.system or prompt.tools):
         return prepared.request
-    return render(replace(prompt, system="", tools=()), prepared.plan.target)
+    return render_body(replace(prompt, system="", tools=()), prepared.plan.target)
 
 
 def _read_policy(text: str, now: Policy) -> Policy:

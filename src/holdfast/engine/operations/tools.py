@@ -12,16 +12,55 @@ from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.history.replies import shorten
 from holdfast.engine.history.request import RequestRefused
-from holdfast.engine.operations.operation import describe
-from holdfast.engine.operations.registry import OPERATIONS
+from holdfast.engine.operations import (
+    approvals,
+    context,
+    history,
+    inbox,
+    links,
+    memory,
+    own_loop,
+    server,
+    sessions,
+    timers,
+    upkeep,
+)
+from holdfast.engine.operations.operation import Operation, describe
 from holdfast.engine.tools import ToolFunction
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from holdfast.core.history.answers import Result
     from holdfast.core.log.records import Json
     from holdfast.engine.history.replies import GivenReply
-    from holdfast.engine.operations.operation import Operation
     from holdfast.engine.workspace.workspace import CallerWorkspace
+
+
+_MODULES: Final[tuple[ModuleType, ...]] = (
+    history,
+    context,
+    memory,
+    sessions,
+    upkeep,
+    inbox,
+    timers,
+    approvals,
+    links,
+    own_loop,
+    server,
+)
+
+OPERATIONS: Final[tuple[type[Operation[Any]], ...]] = tuple(
+    kind
+    for module in _MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type)
+    and issubclass(kind, Operation)
+    and kind.__module__ == module.__name__
+    and hasattr(kind, "title")
+)
+"""In the order in which a door lists them."""
 
 
 _DIGITS_MAX: Final = 18

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.dialects.prefix import SentRequest, origin_of
-from holdfast.core.dialects.registry import find_dialect
+from holdfast.core.dialects.registry import find_dialect, validate_body
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import (
     MESSAGES,
@@ -31,11 +31,10 @@ from holdfast.core.turn.refusals import REPAIRS_MAX, policy_record, repair_recor
 from holdfast.core.turn.run import Bounds
 from holdfast.core.window import Window
 from holdfast.engine.proxy.own_tools import ToolOffer, add_tools
-from holdfast.engine.proxy.reply_limits import ReplyLimit, read_limit
+from holdfast.engine.proxy.upstreams import ReplyLimit, read_limit
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import window_of
-from holdfast.providers.requests import validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -455,8 +454,8 @@ def _usual_reply(bounds: Bounds, failure: Failure, refused: Plan) -> Bounds:
 
 def _breaks_nothing_new(body: Json, given: Json, target: Target) -> bool:
     """True where a body breaks no rule that the client's own did not break."""
-    broken = {found.rule for found in validate(given, target)}
-    return all(found.rule in broken for found in validate(body, target))
+    broken = {found.rule for found in validate_body(given, target)}
+    return all(found.rule in broken for found in validate_body(body, target))
 
 
 def _blocks_by_record(plan: Plan) -> dict[str, tuple[Block, ...]]:

@@ -22,9 +22,8 @@ from holdfast.core.proxy.identity import (
 from holdfast.core.window import window_argument
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
-from holdfast.engine.proxy.refused_fields import RefusedFields
-from holdfast.engine.proxy.reply_limits import ReplyLimits
 from holdfast.engine.proxy.session_branches import SessionPool
+from holdfast.engine.proxy.upstreams import RefusedFields, ReplyLimits
 from holdfast.engine.session.opening import new_key, session_id_of
 from holdfast.engine.spending.meter import Spender
 from holdfast.errors import HoldfastWarning

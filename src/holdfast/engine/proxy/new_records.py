@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.dialects.common.client_items import is_reply
+from holdfast.core.dialects.common.client import is_reply
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.log.records import Assistant, ToolResult
 from holdfast.core.proxy.branches import CHAIN_FIELD

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.dialects.common.client_body import OUTPUT_FIELDS
+from holdfast.core.dialects.common.client import OUTPUT_FIELDS
 from holdfast.core.dialects.common.digests import digest_of, extend_chain, start_chain
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.models.messages import read_tools

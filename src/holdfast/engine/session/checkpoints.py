@@ -17,6 +17,7 @@ from holdfast.core.checkpoint.enrich import SYSTEM, ask, read_enrichment
 from holdfast.core.checkpoint.render import render_checkpoint
 from holdfast.core.checkpoint.state import Bad, Loaded, State, newest, read_state, to_json
 from holdfast.core.compaction.summary_request import parts
+from holdfast.core.dialects.registry import render_body
 from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.core.narrative.digest import digest_record
@@ -24,7 +25,6 @@ from holdfast.core.refusals import as_told, reaches_back, refusals_in
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD
-from holdfast.providers import requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
     question = Message("user", (Text(ask(state, narrative)),))
     prompt = Prompt((question,), system=SYSTEM, output_tokens=_ANSWER_TOKENS)
     try:
-        reply = model.send(requests.render(prompt, model.target))
+        reply = model.send(render_body(prompt, model.target))
     except Exception as error:  # enriching is optional, whatever a client raises
         warnings.warn(
             f"the model could not enrich the checkpoint: {error}", HoldfastWarning, stacklevel=2

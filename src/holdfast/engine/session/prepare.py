@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.dialects.registry import find_dialect, render_body
-from holdfast.core.dialects.written import WrittenMessages, copy_json
+from holdfast.core.dialects.prefix import WrittenMessages, copy_json
+from holdfast.core.dialects.registry import find_dialect, render_body, validate_body
 from holdfast.core.models.dialects import CallIds
 from holdfast.core.models.messages import Image, Other, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
 from holdfast.errors import BadSetting, InvalidRequest
-from holdfast.providers.requests import validate
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
@@ -118,9 +117,9 @@ class RequestWriter:
             start = len(request[field]) - sum(map(len, items[1:]))
             end = start + sum(map(len, items[1 : known - 2]))
             judged = [*request[field][:start], *request[field][end:]]
-            broken = validate({**request, field: judged}, target)
+            broken = validate_body({**request, field: judged}, target)
         if broken is None or broken:
-            broken = validate(request, target)
+            broken = validate_body(request, target)
         if not broken:
             self._frame, self._valid = frame, prompt.messages
             self._media, self._bytes = media, size

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.dialects.registry import render_body, validate_body
 from holdfast.core.log.records import Assistant, Compaction
 from holdfast.core.models.messages import Text
 from holdfast.core.projection.policy import POLICIES, Policy, policy_of
@@ -27,7 +28,6 @@ from holdfast.core.text.fences import SUMMARY_LABEL
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.simulation.transcripts import TranscriptPiece
 from holdfast.errors import BadSetting, CannotFit, UsageError
-from holdfast.providers import requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -429,7 +429,7 @@ def request_of_plan(
         [transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
         injected=injected_text(plan.prompt.messages),
         is_valid=not is_judged
-        or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
+        or not validate_body(render_body(plan.prompt, plan.target), plan.target),
         cuts=cuts,
         prunes=len(decisions) - cuts,
         decisions=decisions,

@@ -12,12 +12,16 @@ import math
 import secrets
 import threading
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.owners import owner_text
+from holdfast.core.proxy.endpoints import ProxyProblem
+from holdfast.core.queues import PAID_BY
 from holdfast.core.spending.amounts import (
     Amount,
     amount_of,
@@ -38,16 +42,15 @@ from holdfast.core.spending.budgets import (
 )
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.spending.counts import CallCounts, CallLabels
-from holdfast.engine.spending.paying import who_pays
 from holdfast.errors import BudgetSpent, HoldfastError, PriceUnknown
 from holdfast.ports import HeldCall
 from holdfast.providers.failures import name_failure
-from holdfast.providers.known_models.gaps import output_limit
 from holdfast.providers.known_models.lookup import price_of
+from holdfast.providers.known_models.rows import output_limit
 from holdfast.providers.replies import partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
@@ -58,6 +61,54 @@ if TYPE_CHECKING:
     from holdfast.core.spending.budgets import Account, BudgetUse, Sums
     from holdfast.core.window import Window
     from holdfast.ports import AsyncModel, Clock, OnDelta, SpendingLedger
+
+
+class Paying:
+    """The one who pays for what a task does."""
+
+    def __init__(self, token: str, *, is_waiting: bool = False) -> None:
+        self.token = token
+        """The name of the token; empty for work that no client asked for."""
+        self.is_waiting = is_waiting
+        """True while a client waits for the answer: what cannot be paid is refused at once."""
+        self.near: BudgetUse | None = None
+        """The budget of this work that is nearest to its limit, where a warning is due."""
+
+    def warn(self, use: BudgetUse) -> None:
+        """Note a budget that is near its limit."""
+        if self.near is None or use.share > self.near.share:
+            self.near = use
+
+
+_NOBODY: Final = Paying("")
+_paying: Final[ContextVar[Paying]] = ContextVar("holdfast_paying", default=_NOBODY)
+
+
+def who_pays() -> Paying:
+    """Return who pays for what runs now."""
+    return _paying.get()
+
+
+@contextmanager
+def paying(who: Paying) -> Iterator[Paying]:
+    """Let somebody pay for what the block does, and for the tasks and threads that it starts."""
+    token = _paying.set(who)
+    try:
+        yield who
+    finally:
+        _paying.reset(token)
+
+
+def sign_body(body: Json) -> Json:
+    """Return the body of a message that carries who pays for it."""
+    token = who_pays().token
+    return {**body, PAID_BY: token} if token else body
+
+
+def payer_of(body: Json) -> Paying:
+    """Return who pays for the work on a message."""
+    return Paying(str(body.get(PAID_BY, "")))
+
 
 T = TypeVar("T")
 _OUTPUT_TOKENS: Final = 32_000
@@ -435,3 +486,79 @@ class _MeteredBackendCall:
 async def _work(meter: CallMeter, work: Callable[..., T], *given: Any) -> T:
     """Do what blocks where there are budgets; it runs to its end, also in a cancelled task."""
     return work(*given) if meter.budgets is None else await run_in_thread(work, *given)
+
+
+_WHOLE: Final = ("end", "tools", "length", "window", "refusal")
+"""Ends of a reply after which nothing more is written. One that goes on in the background, or was
+cut, may take more than what came."""
+
+
+class PassedCalls:
+    """The call that is under way; one after the other. Without a meter, nothing is counted."""
+
+    def __init__(self, meter: CallMeter | None, spender: Spender) -> None:
+        self._meter = meter
+        self._spender = spender
+        self._call: MeteredCall | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Calls are counted."""
+        return self._meter is not None
+
+    @property
+    def is_budgeted(self) -> bool:
+        """Calls are held to budgets, which are stored."""
+        return self._meter is not None and self._meter.budgets is not None
+
+    @property
+    def is_open(self) -> bool:
+        """A call is under way that is not counted yet."""
+        return self._call is not None and not self._call.is_ended
+
+    def hold(self, target: Target, body: Json, session: str) -> None:
+        """Hold a call that is about to be made. Raises `ProxyProblem` where a budget is spent."""
+        meter = self._meter
+        assert meter is not None, "nothing is counted"
+        spender = self._spender._replace(session=session)
+        try:
+            self._call = meter.open(spender, target, body, copies=_count_copies(body))
+        except (BudgetSpent, PriceUnknown) as error:
+            raise budget_problem(error) from error
+
+    def note_first(self) -> None:
+        """Note that a part of the reply is there."""
+        if self._call is not None:
+            self._call.note_first()
+
+    def refuse(self) -> None:
+        """Count a call that the upstream refused."""
+        if self._call is not None:
+            self._call.refuse()
+
+    def settle(self, found: tuple[Reply, bool] | None) -> None:
+        """Count the reply that was read, as far as it came, once; True for one that is whole."""
+        call = self._call
+        if call is None:
+            return
+        if found is None:
+            call.break_off()
+        elif found[1] and found[0].stop in _WHOLE:
+            call.settle(found[0])
+        else:
+            call.break_off(found[0])
+
+
+def _count_copies(body: Json) -> int:
+    """The number of replies that a request asks for."""
+    inner = body.get("generationConfig")
+    counts = (body.get("n"), inner.get("candidateCount") if isinstance(inner, dict) else None)
+    return max((n for n in counts if type(n) is int), default=1)
+
+
+def budget_problem(error: BudgetSpent | PriceUnknown) -> ProxyProblem:
+    """A call that a budget has no room for, as a client is told."""
+    if isinstance(error, PriceUnknown):
+        return ProxyProblem(422, str(error), error.hint or "", code=error.code)
+    headers = budget_headers(error)
+    return ProxyProblem(429, str(error), error.hint or "", code=error.code, headers=headers)

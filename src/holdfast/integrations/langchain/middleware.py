@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
-from holdfast.core.dialects.common.block_atoms import THINKING
+from holdfast.core.dialects.common.digests import THINKING
 from holdfast.core.dialects.common.writing import SILENT, data_uri
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.messages import Image, Tool, ToolAnswer, ToolCall, text_of_blocks

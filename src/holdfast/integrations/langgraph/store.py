@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.integrations.common.home import PeerName
-    from holdfast.providers.callable_embedder import EmbedTexts
+    from holdfast.providers.embedders import EmbedTexts
     from holdfast.providers.embeddings import Embedder
 
 

@@ -11,7 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from holdfast.core.dialects import openai_responses
-from holdfast.core.dialects.openai_responses.items import ResponsesItems
+from holdfast.core.dialects.openai_responses.client import ResponsesItems
+from holdfast.core.dialects.registry import render_body
 from holdfast.core.models.messages import Message, Prompt, Tool, ToolAnswer, ToolCall
 from holdfast.core.projection.units import ContextUnit, messages_of
 from holdfast.engine.adapters import require
@@ -19,7 +20,6 @@ from holdfast.errors import CannotFit
 from holdfast.integrations.common.bounded import Attempts, BoundedMessages
 from holdfast.integrations.common.originals import spell_item
 from holdfast.integrations.common.responses_items import records_from_items
-from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -129,7 +129,7 @@ class BoundedInput(BoundedMessages):
         ]
         first = [Message("assistant", tuple(calls))] if calls else []
         prompt = Prompt(messages=(*first, *messages))
-        written: list[Json] = render(prompt, self.bounds.target)["input"]
+        written: list[Json] = render_body(prompt, self.bounds.target)["input"]
         return written[len(calls) :]
 
 

@@ -24,6 +24,7 @@ from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.command_line.child import LINE_BYTES_MAX, ChildProcess
 from holdfast.providers.command_line.output import (
+    SESSION_VARIABLE,
     BackendGone,
     CallPlan,
     CommandFailed,
@@ -33,7 +34,6 @@ from holdfast.providers.command_line.output import (
     report_overflow,
     report_refusal,
 )
-from holdfast.providers.command_line.own_command import SESSION_VARIABLE
 from holdfast.providers.command_line.programs import (
     find_program,
     fits_argument,

@@ -13,7 +13,7 @@ from holdfast.core.history.backends import BackendIdentity
 from holdfast.errors import BadSetting
 from holdfast.providers.command_line.claude_code import ClaudeReader, claude_arguments
 from holdfast.providers.command_line.codex import CodexReader, codex_arguments, codex_ending
-from holdfast.providers.command_line.own_command import OwnCommandReader
+from holdfast.providers.command_line.output import OwnCommandReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,8 +18,7 @@ from holdfast.core.models.catalog import ASSUMED_WINDOW_TOKENS, family_of
 from holdfast.core.models.generation import read_model_name
 from holdfast.core.window import Window
 from holdfast.providers.known_models import package
-from holdfast.providers.known_models.gaps import AS_OF, GAPS, SOURCE
-from holdfast.providers.known_models.rows import decode
+from holdfast.providers.known_models.rows import AS_OF, GAPS, SOURCE, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.extract.statements import split_sentences
 from holdfast.core.memory.ranking import Candidate, Weights, query_terms, rank, rarity, weight
 from holdfast.core.memory.search_terms import is_common, terms
-from holdfast.core.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

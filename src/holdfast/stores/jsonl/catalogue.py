@@ -22,9 +22,8 @@ from holdfast.ports import RepairedSession, SessionCatalogue, page_of
 from holdfast.ports.sessions import whole_listing
 from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import writer
-from holdfast.stores.jsonl.folders import Folders, folder_states, session_names
+from holdfast.stores.jsonl.folders import Folders, SeedLabels, folder_states, session_names
 from holdfast.stores.jsonl.log import CANDIDATES_MAX, FileLog, choose_id, locate_sorted
-from holdfast.stores.seed import SeedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

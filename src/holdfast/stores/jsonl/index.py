@@ -45,8 +45,7 @@ from holdfast.ports.sessions import ListingChanges, SessionInfo, session_info
 from holdfast.stores.changes import ChangesSeen
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
-from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
-from holdfast.stores.sqlite_files import SqliteCache
+from holdfast.stores.sqlite_files import KEYS_TABLE, Key, SqliteCache, destroy_keys, new_key
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.tree import Stands
     from holdfast.core.owners import OwnerFilter
     from holdfast.stores.changes import Changes
-    from holdfast.stores.seed import SeedLabels
+    from holdfast.stores.jsonl.folders import SeedLabels
 
 
 T = TypeVar("T")

@@ -23,7 +23,6 @@ from holdfast.ports.side_stores import (
     places_of,
     source_of,
 )
-from holdfast.stores.search.shredding import KEYS_TABLE, Key, destroy_keys, new_key
 from holdfast.stores.search.tables import (
     TEXT_BITS,
     PassageRows,
@@ -34,7 +33,14 @@ from holdfast.stores.search.tables import (
     TablesIndex,
     missing_vectors,
 )
-from holdfast.stores.sqlite_files import IN_MEMORY, SqliteCache
+from holdfast.stores.sqlite_files import (
+    IN_MEMORY,
+    KEYS_TABLE,
+    Key,
+    SqliteCache,
+    destroy_keys,
+    new_key,
+)
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,7 +10,6 @@ from holdfast.core.models.catalog import family_of
 from holdfast.core.models.generation import ModelTraits, traits_of
 from holdfast.core.models.pace import CacheOffer, offer_of
 from holdfast.core.models.window import output_reserve
-from holdfast.providers.known_models.gaps import output_limit
 from holdfast.providers.known_models.lookup import (
     ModelFacts,
     catalog,
@@ -18,6 +17,7 @@ from holdfast.providers.known_models.lookup import (
     search_models,
     window_of,
 )
+from holdfast.providers.known_models.rows import output_limit
 from holdfast.providers.models import model
 from holdfast.providers.registry import PREFIXES
 from holdfast.surfaces.cli.command import ResultCommand, option, pick, place

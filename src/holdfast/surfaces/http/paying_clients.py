@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.engine.spending.paying import Paying, paying
+from holdfast.engine.spending.meter import Paying, paying
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http.admission import client_in
 from holdfast.surfaces.http.identity import LOCAL

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.dialects.common.rule import Violation
-from holdfast.core.dialects.registry import IMITATED
+from holdfast.core.dialects.registry import IMITATED, validate_body
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.providers.requests import validate
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call
@@ -314,7 +313,7 @@ class Exchange:
             passed.add("max-tokens-required")
         assert self.binding is not None
         passed |= self.binding.judges
-        found = validate(heard.body, self.rules.target(heard))
+        found = validate_body(heard.body, self.rules.target(heard))
         self.judged = self.binding.judge(self.asking, self.shared.ledger)
         self.violations = (
             *(item for item in found if item.rule not in passed),

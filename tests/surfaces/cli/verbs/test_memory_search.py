@@ -13,7 +13,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.core.owners import NamedOwner
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.openai_embedder import OpenAIEmbedder
+from holdfast.providers.embedders import OpenAIEmbedder
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects.anthropic.variants import VARIANTS
-from holdfast.core.dialects.entry import DialectEntry
+from holdfast.core.dialects.dialect import DialectEntry
 
 if TYPE_CHECKING:
     from holdfast.core.dialects.dialect import Dialect

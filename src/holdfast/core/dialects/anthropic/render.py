@@ -156,10 +156,13 @@ def _tool(tool: Tool) -> Json:
 
 def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) -> Json:
     blocks = sendable(message, target)
-    is_first = thinks and isinstance(blocks[0], Thinking)
-    if not is_first and not is_adaptive(target.model):
-        # Older models think first or not at all, and take thinking back only while they may think.
-        blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
+    if not is_adaptive(target.model):
+        # Older models show all their thinking: a block without its text was changed. They think
+        # first or not at all, and take thinking back only while they may think.
+        blocks = [block for block in blocks if not _is_emptied(block)]
+        if not (thinks and blocks and isinstance(blocks[0], Thinking)):
+            blocks = [block for block in blocks if not isinstance(block, Thinking)]
+        blocks = blocks or [Text(SILENT)]
     if message.role == "assistant":
         served = _server_call_indexes(blocks)
         content = [
@@ -171,6 +174,10 @@ def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) ->
     else:
         content = [_render_user_block(block, ids, target) for block in blocks]
     return {"role": message.role, "content": content}
+
+
+def _is_emptied(block: Block) -> bool:
+    return isinstance(block, Thinking) and not (block.text or block.redacted)
 
 
 def _server_call_indexes(blocks: Sequence[Block]) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Reading what Anthropic's Messages API answers, whole or as a stream."""
+"""Replies of the Messages API: read whole or as a stream, and written for an agent that answers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from holdfast.core.dialects.common.reading import (
     is_whole,
     settle_stop,
 )
+from holdfast.core.dialects.common.rounds import write_event
+from holdfast.core.dialects.common.speaking import AgentApi
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
 from holdfast.core.models.replies import Delta, ReasoningReport, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.dialects.common.reading import TokenCounts
+    from holdfast.core.dialects.common.speaking import AgentReply, ListedModel, ReplyStream
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "end_turn": "end",
@@ -210,3 +214,92 @@ def report_usage(counts: TokenCounts) -> Json:
         "cache_creation_input_tokens": counts.written,
         "output_tokens": counts.output,
     }
+
+
+_STOP_REASONS: Final[Mapping[str, str]] = {
+    "length": "max_tokens",
+    "window": "model_context_window_exceeded",
+    "refusal": "refusal",
+}
+
+
+class AnthropicAgentApi(AgentApi):
+    """A message with one block of text."""
+
+    fields = frozenset(("model", "messages", "stream", "metadata"))
+    tuning_fields = frozenset(
+        ("max_tokens", "temperature", "top_p", "top_k", "thinking", "service_tier", "cache_control")
+    )
+    plain_values: Mapping[str, object] = {"tool_choice": {"type": "none"}}
+
+    def write(self, reply: AgentReply) -> Json:
+        return {
+            **_head(reply),
+            "content": [{"type": "text", "text": reply.text}],
+            "stop_reason": _stop_reason(reply),
+            "usage": report_usage(reply.counts),
+        }
+
+    def open_stream(self, reply: AgentReply, body: Json) -> ReplyStream:
+        del body
+        return _MessageStream(reply)
+
+    def write_model(self, model: ListedModel) -> Json:
+        return {
+            "type": "model",
+            "id": model.id,
+            "display_name": model.id,
+            "created_at": model.stamp,
+        }
+
+    def list_models(self, models: Sequence[ListedModel]) -> Json:
+        ends = {"first_id": models[0].id, "last_id": models[-1].id} if models else {}
+        return {"data": [self.write_model(model) for model in models], "has_more": False, **ends}
+
+
+class _MessageStream:
+    def __init__(self, reply: AgentReply) -> None:
+        self._reply = reply
+
+    def begin(self) -> bytes:
+        message = {
+            **_head(self._reply),
+            "content": [],
+            "stop_reason": None,
+            "usage": report_usage(self._reply.counts),
+        }
+        block = {"type": "text", "text": ""}
+        return _write_event({"type": "message_start", "message": message}) + _write_event(
+            {"type": "content_block_start", "index": 0, "content_block": block}
+        )
+
+    def say(self, text: str) -> bytes:
+        delta = {"type": "text_delta", "text": text}
+        return _write_event({"type": "content_block_delta", "index": 0, "delta": delta})
+
+    def end(self, reply: AgentReply) -> bytes:
+        delta = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
+        usage = report_usage(reply.counts)
+        return (
+            _write_event({"type": "content_block_stop", "index": 0})
+            + _write_event({"type": "message_delta", "delta": delta, "usage": usage})
+            + _write_event({"type": "message_stop"})
+        )
+
+
+def _head(reply: AgentReply) -> Json:
+    return {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "stop_sequence": None,
+    }
+
+
+def _stop_reason(reply: AgentReply) -> str:
+    return _STOP_REASONS.get(reply.stop, "end_turn")
+
+
+def _write_event(event: Json) -> bytes:
+    return write_event(event, event["type"])

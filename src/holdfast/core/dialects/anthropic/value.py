@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.dialects.anthropic.body import AnthropicBody
-from holdfast.core.dialects.anthropic.items import AnthropicItems
+from holdfast.core.dialects.anthropic.client import AnthropicBody, AnthropicItems
 from holdfast.core.dialects.anthropic.joining import AnthropicRounds
 from holdfast.core.dialects.anthropic.render import (
     message_writer,
@@ -13,9 +12,14 @@ from holdfast.core.dialects.anthropic.render import (
     without_reasoning,
     write_head,
 )
-from holdfast.core.dialects.anthropic.reply import AnthropicStream, is_reply, read, report_usage
+from holdfast.core.dialects.anthropic.reply import (
+    AnthropicAgentApi,
+    AnthropicStream,
+    is_reply,
+    read,
+    report_usage,
+)
 from holdfast.core.dialects.anthropic.rules import RULES
-from holdfast.core.dialects.anthropic.speaking import AnthropicAgentApi
 from holdfast.core.dialects.anthropic.validate import validate
 from holdfast.core.dialects.anthropic.variants import NAME, VARIANTS
 from holdfast.core.dialects.dialect import Dialect, StreamEnds

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.core.dialects.anthropic.reasoning import SIGNED
-from holdfast.core.models.dialects import DialectVariant
+from holdfast.core.models.dialects import DialectVariant, ReasoningPolicy, is_signature
+
+if TYPE_CHECKING:
+    from holdfast.core.models.messages import Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class SignedReasoning(ReasoningPolicy):
+    """A text with its signature, or a redacted block."""
+
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        # Some tools keep the signature of a text they threw away; that counts as modified. Where
+        # the API itself left the text out, the block is whole.
+        is_signed = is_signature(thinking.signature) and (is_ours or bool(thinking.text))
+        return bool(thinking.redacted) or is_signed
+
+
+SIGNED: Final = SignedReasoning()
+
 
 NAME: Final = "anthropic"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.media import kind_of
 from holdfast.core.models.dialects import COMMON_IMAGES
+from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
     MESSAGE_FIELDS,
@@ -15,6 +16,7 @@ from holdfast.core.models.messages import (
     Text,
     Thinking,
 )
+from holdfast.core.models.pace import CacheOffer
 from holdfast.core.tokens.images import is_image
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import DialectVariant, Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool, ToolAnswer
+
 
 SILENT: Final = "(no reply)"
 """Stands for an assistant message of which this dialect can show nothing."""
@@ -164,3 +167,29 @@ def answer_images(answer: ToolAnswer, dialect: DialectVariant) -> list[Image]:
 def _plain_pieces(answer: ToolAnswer, dialect: DialectVariant) -> Sequence[str | Image]:
     found = (plain(piece, dialect) for piece in answer.content)
     return [piece for piece in found if isinstance(piece, Image) or (piece and piece.strip())]
+
+
+def cache_fields(target: Target) -> Json:
+    """Return the fields for a target's host and lifetime; none for a host that takes none.
+
+    `auto` outside of a session is the lifetime that a session begins with.
+    """
+    traits = traits_of(target.provider, target.model)
+    if not traits.takes_cache_key:
+        return {}
+    fields: Json = {"prompt_cache_key": target.cache_key} if target.cache_key else {}
+    if target.cache == "none":
+        # In this mode only marked prefixes are written, and none is marked.
+        is_charged = traits.charges_writes
+        return {**fields, "prompt_cache_options": {"mode": "explicit"}} if is_charged else fields
+    start = CacheOffer(traits.lifetimes_to_send).start
+    name = start.name if start is not None and target.cache == "auto" else target.cache
+    asked = next((each for each in traits.lifetimes_to_send if each.name == name), None)
+    match asked.request if asked is not None else "none":
+        case "options":
+            fields["prompt_cache_options"] = {"ttl": name}
+        case "retention":
+            fields["prompt_cache_retention"] = name
+        case _:
+            pass  # this host is not asked for that lifetime
+    return fields

@@ -1,4 +1,4 @@
-"""Reading what Gemini's generateContent answers, whole or as a stream."""
+"""Replies of generateContent: read whole or as a stream, and written for an agent."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from holdfast.core.dialects.common.reading import (
     call_block,
     settle_stop,
 )
+from holdfast.core.dialects.common.rounds import write_event
+from holdfast.core.dialects.common.speaking import AgentApi
 from holdfast.core.dialects.common.values import as_dict, as_dicts, as_text
-from holdfast.core.dialects.gemini.atoms import either
+from holdfast.core.dialects.gemini.client import either
 from holdfast.core.models.replies import Delta, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.dialects.common.reading import TokenCounts
+    from holdfast.core.dialects.common.speaking import AgentReply, ListedModel, ReplyStream
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "STOP": "end",
@@ -151,4 +155,71 @@ def report_usage(counts: TokenCounts) -> Json:
         "cachedContentTokenCount": counts.read,
         "candidatesTokenCount": counts.output,
         "totalTokenCount": counts.prompt + counts.output,
+    }
+
+
+_STOP_REASONS: Final[Mapping[str, str]] = {
+    "length": "MAX_TOKENS",
+    "window": "MAX_TOKENS",
+    "refusal": "SAFETY",
+}
+
+
+class GeminiAgentApi(AgentApi):
+    """A candidate; the address names the model and says whether it streams."""
+
+    fields = frozenset(("contents", "labels"))
+    tuning_fields = frozenset(
+        ("generationConfig", "generation_config", "safetySettings", "safety_settings")
+    )
+    plain_values: Mapping[str, object] = {}
+
+    def wants_stream(self, body: Json, address: str) -> bool:
+        del body
+        return ":streamGenerateContent" in address
+
+    def write(self, reply: AgentReply) -> Json:
+        return {
+            **_candidate(reply, reply.text, _STOP_REASONS.get(reply.stop, "STOP")),
+            "usageMetadata": report_usage(reply.counts),
+        }
+
+    def open_stream(self, reply: AgentReply, body: Json) -> ReplyStream:
+        del body
+        return _CandidateStream(reply)
+
+    def write_model(self, model: ListedModel) -> Json:
+        return {
+            "name": f"models/{model.id}",
+            "displayName": model.id,
+            "supportedGenerationMethods": ["generateContent"],
+        }
+
+    def list_models(self, models: Sequence[ListedModel]) -> Json:
+        return {"models": [self.write_model(model) for model in models]}
+
+
+class _CandidateStream:
+    def __init__(self, reply: AgentReply) -> None:
+        self._reply = reply
+
+    def begin(self) -> bytes:
+        return b""
+
+    def say(self, text: str) -> bytes:
+        return write_event(_candidate(self._reply, text))
+
+    def end(self, reply: AgentReply) -> bytes:
+        stop = _STOP_REASONS.get(reply.stop, "STOP")
+        usage = report_usage(reply.counts)
+        return write_event({**_candidate(reply, "", stop), "usageMetadata": usage})
+
+
+def _candidate(reply: AgentReply, text: str, stop: str = "") -> Json:
+    content = {"role": "model", "parts": [{"text": text}]}
+    ended = {"finishReason": stop} if stop else {}
+    return {
+        "candidates": [{"index": 0, "content": content, **ended}],
+        "modelVersion": reply.model,
+        "responseId": reply.id,
     }

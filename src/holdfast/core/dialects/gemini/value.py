@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.gemini.body import GeminiBody
-from holdfast.core.dialects.gemini.items import GeminiItems
+from holdfast.core.dialects.gemini.client import GeminiBody, GeminiItems
 from holdfast.core.dialects.gemini.joining import GeminiRounds
 from holdfast.core.dialects.gemini.render import (
     message_writer,
@@ -14,9 +13,14 @@ from holdfast.core.dialects.gemini.render import (
     without_reasoning,
     write_head,
 )
-from holdfast.core.dialects.gemini.reply import GeminiStream, is_reply, read, report_usage
+from holdfast.core.dialects.gemini.reply import (
+    GeminiAgentApi,
+    GeminiStream,
+    is_reply,
+    read,
+    report_usage,
+)
 from holdfast.core.dialects.gemini.rules import RULES
-from holdfast.core.dialects.gemini.speaking import GeminiAgentApi
 from holdfast.core.dialects.gemini.validate import validate
 from holdfast.core.dialects.gemini.variants import NAME, VARIANTS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.dialects.entry import DialectEntry
+from holdfast.core.dialects.dialect import DialectEntry
 from holdfast.core.dialects.openai_chat.variants import VARIANTS
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.values import as_dict
 from holdfast.core.dialects.common.writing import (
     SILENT,
     answer_images,
     answer_text,
+    cache_fields,
     data_uri,
     is_of_host,
     output_tokens,
@@ -18,7 +18,7 @@ from holdfast.core.dialects.common.writing import (
     sendable,
     split,
 )
-from holdfast.core.dialects.openai_chat.reasoning import DETAILS
+from holdfast.core.dialects.openai_chat.variants import DETAILS
 from holdfast.core.models.dialects import CallIds, wire_name
 from holdfast.core.models.generation import traits_of
 from holdfast.core.models.messages import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.openai_chat.body import ChatBody
-from holdfast.core.dialects.openai_chat.items import ChatItems
+from holdfast.core.dialects.openai_chat.client import ChatBody, ChatItems
 from holdfast.core.dialects.openai_chat.joining import ChatRounds
 from holdfast.core.dialects.openai_chat.render import (
     message_writer,
@@ -14,9 +13,14 @@ from holdfast.core.dialects.openai_chat.render import (
     without_reasoning,
     write_head,
 )
-from holdfast.core.dialects.openai_chat.reply import ChatStream, is_reply, read, report_usage
+from holdfast.core.dialects.openai_chat.reply import (
+    ChatAgentApi,
+    ChatStream,
+    is_reply,
+    read,
+    report_usage,
+)
 from holdfast.core.dialects.openai_chat.rules import RULES
-from holdfast.core.dialects.openai_chat.speaking import ChatAgentApi
 from holdfast.core.dialects.openai_chat.validate import validate
 from holdfast.core.dialects.openai_chat.variants import NAME, VARIANTS
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.core.dialects.openai_chat.reasoning import DETAILED
-from holdfast.core.models.dialects import DialectVariant
+from holdfast.core.models.dialects import DialectVariant, ReasoningPolicy
+
+if TYPE_CHECKING:
+    from holdfast.core.models.messages import Thinking
+
+
+DETAILS: Final = "reasoning_details"
+"""The field in which a host that leads to many makers gives their reasoning, signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedReasoning(ReasoningPolicy):
+    """A text, or details, which are whole as they came."""
+
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        del is_ours
+        return bool(thinking.text) or thinking.item is not None
+
+
+DETAILED: Final = DetailedReasoning()
+
 
 NAME: Final = "openai-chat"
 

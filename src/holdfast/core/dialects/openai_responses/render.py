@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.dialects.common.caching import cache_fields
 from holdfast.core.dialects.common.writing import (
     SILENT,
     answer_images,
     answer_text,
+    cache_fields,
     data_uri,
     head_tools,
     output_tokens,

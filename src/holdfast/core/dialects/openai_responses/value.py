@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.dialects.dialect import Dialect, StreamEnds
-from holdfast.core.dialects.openai_responses.body import ResponsesBody
-from holdfast.core.dialects.openai_responses.items import ResponsesItems
+from holdfast.core.dialects.openai_responses.client import ResponsesBody, ResponsesItems
 from holdfast.core.dialects.openai_responses.joining import ResponsesRounds
 from holdfast.core.dialects.openai_responses.render import (
     message_writer,
@@ -15,13 +14,13 @@ from holdfast.core.dialects.openai_responses.render import (
     write_head,
 )
 from holdfast.core.dialects.openai_responses.reply import (
+    ResponsesAgentApi,
     ResponsesStream,
     is_reply,
     read,
     report_usage,
 )
 from holdfast.core.dialects.openai_responses.rules import RULES
-from holdfast.core.dialects.openai_responses.speaking import ResponsesAgentApi
 from holdfast.core.dialects.openai_responses.validate import validate
 from holdfast.core.dialects.openai_responses.variants import NAME, VARIANTS
 

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from holdfast.core.dialects.openai_responses.reasoning import ENCRYPTED_ITEMS
-from holdfast.core.models.dialects import DialectVariant
+from holdfast.core.models.dialects import DialectVariant, ReasoningPolicy
+
+if TYPE_CHECKING:
+    from holdfast.core.models.messages import Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedReasoning(ReasoningPolicy):
+    """Nothing is stored on the server, so an item without its content cannot be found."""
+
+    def _is_readable(self, thinking: Thinking, *, is_ours: bool) -> bool:
+        del is_ours
+        item = thinking.item or {}
+        parts = (item.get("id"), item.get("encrypted_content"))
+        return all(isinstance(part, str) and part for part in parts)
+
+
+ENCRYPTED_ITEMS: Final = EncryptedReasoning()
+
 
 NAME: Final = "openai-responses"
 
