@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.jsonl.test_index import QuickDisk
-from tests.stores.search.test_shredding import bytes_written
+from tests.stores.test_sqlite_files_shredding import bytes_written
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
