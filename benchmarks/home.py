@@ -1,12 +1,14 @@
 """The cost of a home by the number of its sessions; beside the release before.
 
-    python benchmarks/home.py [--sessions N]... [--src FOLDER]... [--write PAGE]
+    python benchmarks/home.py [--sessions N]... [--src FOLDER]... [--found FILE] [--write PAGE]
 
 Every session has eight messages and 3.5 KB, every owner ten sessions. The home is written at once,
 as other programs write it. Then, in one process for each version and size: the first listing, the
 newest session and the list for a model (each also as a process does that comes a minute later),
 the index of memory for all sessions, searches of one owner, and erasing that owner's ten sessions.
-CPU, and bytes given to the system's `write`; nothing is measured by the wall clock.
+CPU, and bytes given to the system's `write`; nothing is measured by the wall clock. With
+`--found`, figures of earlier runs are read from a file and new ones added: 20,000 sessions take
+minutes, and each version and size can be measured by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE: Final = Path(__file__).resolve().parent.parent
-SIZES: Final = (10, 1_000, 5_000)
+SIZES: Final = (10, 1_000, 20_000)
 OF_AN_OWNER: Final = 10
 MESSAGES: Final = 8
 WORDS: Final = 55
@@ -181,6 +183,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, action="append")
     parser.add_argument("--src", type=Path, action="append", default=[])
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--found", type=Path)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
@@ -188,16 +191,22 @@ def main() -> None:
         return
     sizes = args.sessions or SIZES
     sources = {"now": HERE / "src", **{source.parent.name: source for source in args.src}}
-    found = {
-        (label, size): run(source, size) for size in sizes for label, source in sources.items()
-    }
+    found: dict[str, dict[str, float]] = {}
+    if args.found and args.found.exists():
+        found = json.loads(args.found.read_text())
+    for size in sizes:
+        for label, source in sources.items():
+            if f"{label} {size}" not in found:
+                found[f"{label} {size}"] = run(source, size)
+                if args.found:
+                    args.found.write_text(json.dumps(found))
     lines = [
         f"| sessions | version | {' | '.join(f'{size:,}' for size in sizes)} |",
         f"|---|---|{'--:|' * len(sizes)}",
     ]
     for row in ROWS:
         for label in sources:
-            cells = [_shown(row, found[label, size]) for size in sizes]
+            cells = [_shown(row, found[f"{label} {size}"]) for size in sizes]
             lines.append(f"| {row} | {label} | {' | '.join(cells)} |")
     print(*lines, sep="\n")
     if args.write:

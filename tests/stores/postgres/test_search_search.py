@@ -69,13 +69,19 @@ def test_a_source_costs_what_it_has(
 
 
 def test_a_session_is_a_few_rows(postgres_address: str) -> None:
-    """Of twenty messages with 9 KB: no row for each term, and not three times the text."""
+    """Of twenty messages with 9 KB: no row for each term, and not three times the text, neither in
+    the tables nor in the server's log."""
     rng = random.Random(5)
     words = [f"word{number:x}" for number in range(2_000)]
     texts = [" ".join(rng.choices(words, k=60)) for _ in range(20)]
     passages = [IndexPassage(text, terms(text), "user", record=text[:18]) for text in texts]
     with PostgresStore(postgres_address) as store:
+        (begun,) = store._connections.rows("measure", "SELECT pg_current_wal_insert_lsn()::text")[0]
         store.search_index.replace([NewSource("session", "main/one", "", "", passages, "ann")])
+        logged = "SELECT (pg_current_wal_insert_lsn() - %s::pg_lsn)::bigint"
+        assert store._connections.rows("measure", logged, (begun,))[0][0] <= 3 * sum(
+            map(len, texts)
+        )
         rows = size = 0
         for table in ("sources", "origins", "texts", "segments", "blocks"):
             query = f"SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM {{s}}.{table} t"
