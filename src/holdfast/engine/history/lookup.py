@@ -117,21 +117,28 @@ class SessionLookup:
                 key, UNKNOWN_OWNER
             )  # it exists, but its damaged header does not say whose it is
 
-    def visible(self, limit: int | None = None) -> list[SessionInfo]:
+    def visible(
+        self, limit: int | None = None, *, after: SessionInfo | None = None
+    ) -> list[SessionInfo]:
         """The sessions that the caller may read, the most recently active first: all of them, or
-        as many as are wanted. No more are listed than it takes to find these."""
-        return list(islice(self._each_visible(limit or _PAGE), limit))
+        as many as are wanted after one. No more are listed than it takes to find these."""
+        return list(islice(self._each_visible(limit or _PAGE, after), limit))
 
-    def _each_visible(self, page: int) -> Iterator[SessionInfo]:
+    def _each_visible(self, page: int, after: SessionInfo | None) -> Iterator[SessionInfo]:
         gate = Gate(self._caller, self.find)
         agents = readable_agents(self._caller)
         streams: list[Iterable[SessionInfo]] = [
-            self._pages(owner, agent, min(page, _PAGE))
+            self._pages(owner, agent, min(page, _PAGE), after)
             for owner in readable_owners(self._caller)
             for agent in agents
         ]
         if None not in agents:
-            streams.append(sorted(self._relatives(gate), key=listing_order))
+            relatives = sorted(self._relatives(gate), key=listing_order)
+            streams.append(
+                info
+                for info in relatives
+                if after is None or listing_order(info) > listing_order(after)
+            )
         known: set[SessionKey] = set()
         for info in merge(*streams, key=listing_order):
             if info.key not in known:
@@ -139,8 +146,9 @@ class SessionLookup:
                 if gate.verdict(subject_of(info.key, info, info.owner)).is_allowed:
                     yield info
 
-    def _pages(self, owner: OwnerFilter, agent: str | None, size: int) -> Iterator[SessionInfo]:
-        after = None
+    def _pages(
+        self, owner: OwnerFilter, agent: str | None, size: int, after: SessionInfo | None
+    ) -> Iterator[SessionInfo]:
         while page := self._store.sessions(owner=owner, agent=agent, after=after, limit=size):
             yield from page
             if len(page) < size:
@@ -153,7 +161,7 @@ class SessionLookup:
         if own is None:
             return
         for key in (own, *gate.past):
-            with suppress(StoreError):  # a damaged one is not listed
+            with suppress(NoSuchSession, StoreError):  # a damaged one is not listed
                 yield self._store.info(key)
         names = {str(own)}
         known = set(names)

@@ -38,7 +38,7 @@ from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.workspace import MAY_READ
-from holdfast.errors import AccessDenied, NoSuchRecord, SessionExists, UsageError
+from holdfast.errors import AccessDenied, BadId, NoSuchRecord, SessionExists, UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.providers.models import model as find_model
 
@@ -152,7 +152,7 @@ class FindSessions(Operation[SessionsPage], frozen=True):
             if not is_wanted(asked, owner):
                 return GivenReply(SessionsPage(sessions=[]), MAY_READ)
             owner = asked
-        after = _read_cursor(self.cursor) if self.cursor else None
+        after = read_listing_cursor(self.cursor) if self.cursor else None
         wanted = self.q.casefold().split()
         limit = self.limit if not wanted else _SEARCHED_MAX
         infos = workspace.store.sessions(
@@ -442,24 +442,30 @@ def cursor_after(row: SessionRow) -> str:
     return _cursor_at(row.last_active, row.agent, row.id)
 
 
+def listing_cursor(info: SessionInfo) -> str:
+    """Return what names the place of a session in a listing, for the page after it."""
+    return _cursor_at(info.last_active, info.key.agent, info.key.session)
+
+
 def _cursor_at(last_active: float, agent: str, session: str) -> str:
     place = msgspec.json.encode([last_active, agent, session])
     return base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str) -> SessionInfo:
+def read_listing_cursor(cursor: str) -> SessionInfo:
     """Return the session that a page ended with, as far as the next one needs it."""
     try:
         data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         active, agent, session = decode_typed(data, tuple[float, str, str])
-    except (ValueError, binascii.Error, msgspec.DecodeError) as error:
+        key = SessionKey(agent, session)
+    except (ValueError, binascii.Error, msgspec.DecodeError, BadId) as error:
         raise RequestRefused(
             "invalid",
             "the cursor is not one of ours",
             hint="pass `nextCursor` of the page before as it is, or begin without a cursor",
         ) from error
     return SessionInfo(
-        key=SessionKey(agent, session),
+        key=key,
         label="",
         title="",
         created=0,

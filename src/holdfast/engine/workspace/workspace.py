@@ -106,9 +106,15 @@ class CallerWorkspace:
             raise RequestRefused("not_allowed", "only a person, and no agent, may ask for that")
         return self.caller.owner
 
-    def sessions(self) -> list[SessionInfo]:
+    def sessions(
+        self, limit: int | None = None, *, after: SessionInfo | None = None
+    ) -> list[SessionInfo]:
         """The sessions that the caller may read, the most recently active first; audited."""
-        return self.audit("list", "", lambda: GivenReply(self.lookup.visible(), MAY_READ))
+
+        def give() -> GivenReply[list[SessionInfo]]:
+            return GivenReply(self.lookup.visible(limit, after=after), MAY_READ)
+
+        return self.audit("list", "", give)
 
     def resolve(self, session: str, *, to_change: bool = False) -> tuple[SessionKey, str]:
         """A session that the caller may read, or change, and the reason. Raises

@@ -12,6 +12,7 @@ from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations.context import ReadOutput
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.memory import ReadPassage
+from holdfast.engine.operations.sessions import listing_cursor, read_listing_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.answers import Result
     from holdfast.engine.operations.operation import Operation
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import SessionInfo
 
 URI_CHARS_MAX: Final = 2_000
 _PAGE: Final = 100
@@ -101,32 +103,43 @@ def list_resources(
 ) -> tuple[list[ListedResource], str | None]:
     """A page of the sessions and notes that the caller may read, and the cursor of the next.
 
-    A cursor is the last resource of the page before. Raises `RequestRefused` for any other.
+    Sessions come first; a cursor is the place of the last one, or the last file of notes. Raises
+    `RequestRefused` for any other.
     """
-    found = [
-        ListedResource(
-            f"session://{quote(workspace.mask(str(info.key)), safe='/@:')}",
-            str(info.key),
-            f"{workspace.mask(info.label) or 'A session'}, {info.messages:,} messages",
-        )
-        for info in workspace.sessions()
-    ]
-    found += [
-        ListedResource(f"memory://{quote(workspace.mask(file.path))}", file.path, "Notes")
+    scheme = f"{_KINDS['memory'].scheme}://"
+    notes = [
+        ListedResource(f"{scheme}{quote(workspace.mask(file.path))}", file.path, "Notes")
         for file in workspace.notes().files()
     ]
-    start = 0
-    if after is not None:
-        uris = [item.uri for item in found]
+    page: list[ListedResource] = []
+    more = None
+    if after is not None and after.startswith(scheme):
+        uris = [item.uri for item in notes]
         if after not in uris:
             raise RequestRefused(
                 "invalid", "the cursor is not one of this list; begin again without a cursor"
             )
-        start = uris.index(after) + 1
-    page = found[start : start + _PAGE]
-    more = page[-1].uri if start + _PAGE < len(found) else None
+        notes = notes[uris.index(after) + 1 :]
+    else:
+        start = None if after is None else read_listing_cursor(after)
+        infos = workspace.sessions(_PAGE + 1, after=start)
+        page = [_listed_session(workspace, info) for info in infos[:_PAGE]]
+        if len(infos) > _PAGE or (len(infos) == _PAGE and notes):
+            more = listing_cursor(infos[_PAGE - 1])
+    room = _PAGE - len(page)
+    page += notes[:room]
+    if len(notes) > room > 0:
+        more = page[-1].uri
     masked = [
         msgspec.structs.replace(item, name=workspace.mask(item.name), description=item.description)
         for item in page
     ]
     return masked, more
+
+
+def _listed_session(workspace: CallerWorkspace, info: SessionInfo) -> ListedResource:
+    return ListedResource(
+        f"session://{quote(workspace.mask(str(info.key)), safe='/@:')}",
+        str(info.key),
+        f"{workspace.mask(info.label) or 'A session'}, {info.messages:,} messages",
+    )

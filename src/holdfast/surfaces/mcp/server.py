@@ -21,6 +21,7 @@ from holdfast import __version__
 from holdfast.core.history.access import Caller
 from holdfast.core.history.capped_json import refusal, text_within
 from holdfast.core.text.fences import fence_context
+from holdfast.engine.history.lookup import NAMED_MAX
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.engine.operations.context import ResumeSession
 from holdfast.engine.operations.operation import describe
@@ -229,7 +230,7 @@ class _Handlers:
 
         def names(workspace: CallerWorkspace) -> list[str]:
             if params.argument.name in ("session", "key"):
-                return [workspace.mask(str(info.key)) for info in workspace.sessions()]
+                return [workspace.mask(str(info.key)) for info in workspace.sessions(NAMED_MAX)]
             if params.argument.name == "path":
                 return [workspace.mask(file.path) for file in workspace.notes().files()]
             return []
