@@ -23,7 +23,7 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.models.usage import read_usage
-from holdfast.importers.common.base import Skipped, integer, mapping, text_or_empty
+from holdfast.importers.common.base import Skipped, integer, mapping, text_at, text_or_empty
 from holdfast.importers.common.blocks import as_text, blocks_of
 from holdfast.importers.export_messages import MessageWriter
 
@@ -121,8 +121,7 @@ class ClaudeCodeWriter(TranscriptWriter):
         kept = [block for block in blocks_of(record.content) if self._is_known(block)]
         is_synthetic = record.extra.get("synthetic") is True
         message: Json = {
-            "id": text_or_empty(record.extra.get("message_id"))
-            or f"msg_{record.id or len(self.messages)}",
+            "id": text_at(record.extra, "message_id") or f"msg_{record.id or len(self.messages)}",
             "type": "message",
             "role": "assistant",
             "model": "<synthetic>" if is_synthetic else record.model or self._model or "unknown",
@@ -291,7 +290,7 @@ class CodexWriter(TranscriptWriter):
 
     def _call(self, block: Json, record_id: str) -> None:
         given = block.get("input")
-        name, call = block.get("name"), text_or_empty(block.get("id"))
+        name, call = block.get("name"), text_at(block, "id")
         if name == "apply_patch" and isinstance(given, dict) and [*given] == ["input"]:
             self._custom.add(call)
             item = {"type": "custom_tool_call", "call_id": call, "name": name, **given}
@@ -309,12 +308,12 @@ class CodexWriter(TranscriptWriter):
 
     def _part(self, way: str, block: Json) -> Json:
         if block.get("type") == "text":
-            return {"type": f"{way}_text", "text": text_or_empty(block.get("text"))}
+            return {"type": f"{way}_text", "text": text_at(block, "text")}
         source = mapping(block.get("source"))
         if block.get("type") == "image":
-            kind = text_or_empty(source.get("media_type")) or "image/png"
+            kind = text_at(source, "media_type") or "image/png"
             data = f"data:{kind};base64,{text_or_empty(source.get('data'))}"
-            return {"type": "input_image", "image_url": text_or_empty(source.get("url")) or data}
+            return {"type": "input_image", "image_url": text_at(source, "url") or data}
         self.skip(f"block `{block.get('type')}` as it is", "it is carried as text")
         return {"type": f"{way}_text", "text": as_text(block)}
 
@@ -423,12 +422,12 @@ class PiWriter(TranscriptWriter):
             call = {"id": block.get("id"), "name": block.get("name")}
             return {"type": "toolCall", **call, "arguments": block.get("input") or {}}
         if kind == "thinking":
-            made: Json = {"type": "thinking", "thinking": text_or_empty(block.get("thinking"))}
+            made: Json = {"type": "thinking", "thinking": text_at(block, "thinking")}
             signature = block.get("signature")
             return {**made, "thinkingSignature": signature} if signature else made
         if kind == "redacted_thinking":
             made = {"type": "thinking", "thinking": "", "redacted": True}
-            return {**made, "thinkingSignature": text_or_empty(block.get("data"))}
+            return {**made, "thinkingSignature": text_at(block, "data")}
         if kind == "image":
             source = mapping(block.get("source"))
             if not isinstance(source.get("data"), str):
@@ -437,7 +436,7 @@ class PiWriter(TranscriptWriter):
             return {
                 "type": "image",
                 "data": source["data"],
-                "mimeType": text_or_empty(source.get("media_type")) or "image/png",
+                "mimeType": text_at(source, "media_type") or "image/png",
             }
         if kind == "reasoning":
             self.skip("reasoning item", "only its own provider can read it")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.log.records import Assistant, Header, ToolResult, ToolUse, User
-from holdfast.importers.common.base import Skipped, mapping, text_or_empty
+from holdfast.importers.common.base import Skipped, mapping, text_at, text_or_empty
 from holdfast.importers.common.blocks import as_text
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class _Chat(MessageWriter):
         message: Json = {"role": "assistant", "content": self._write_text(said)}
         thoughts = [item for item in content if item.get("type") == "thinking"]
         if thoughts:
-            texts = [text_or_empty(thought.get("thinking")) for thought in thoughts]
+            texts = [text_at(thought, "thinking") for thought in thoughts]
             message["reasoning_content"] = "\n".join(texts)
         for block in content:
             if block.get("signature"):
@@ -169,9 +169,9 @@ class _Chat(MessageWriter):
     def _part(self, block: Json) -> Json:
         if block.get("type") == "image":
             source = mapping(block.get("source"))
-            address = text_or_empty(source.get("url"))
+            address = text_at(source, "url")
             if not address:
-                kind = text_or_empty(source.get("media_type")) or "image/png"
+                kind = text_at(source, "media_type") or "image/png"
                 address = f"data:{kind};base64,{text_or_empty(source.get('data'))}"
             return {"type": "image_url", "image_url": {"url": address}}
         if block.get("type") not in ("text", "image_url"):

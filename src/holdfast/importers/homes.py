@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.log.ids import is_name
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.agents import opencode
-from holdfast.importers.common.base import mapping, text_or_empty
+from holdfast.importers.common.base import mapping, text_at
 from holdfast.importers.common.parsing import NOT_JSON, UNPACKED_BYTES_MAX, parse
 from holdfast.importers.databases import is_database
 
@@ -222,8 +222,8 @@ def _read_index(home: Home, path: str, size: int) -> bool:
 
 def _entry(key: str, row: dict[str, object]) -> IndexEntry | None:
     """Return the session of a row, as OpenClaw (by key) or claw0 (by id) writes it."""
-    session = text_or_empty(row.get("sessionId") or row.get("session_id"))
-    file = text_or_empty(row.get("sessionFile") or row.get("transcript_file"))
+    session = text_at(row, "sessionId", "session_id")
+    file = text_at(row, "sessionFile", "transcript_file")
     if not session and ("created_at" in row or "message_count" in row):
         session = key
     if not session:

@@ -12,7 +12,8 @@ from holdfast.importers.common.base import (
     Source,
     mapping,
     mappings,
-    text_or_empty,
+    rename_counts,
+    text_at,
 )
 from holdfast.importers.common.parsing import seconds
 
@@ -39,18 +40,18 @@ def detect(source: Source) -> bool:
     has_results = any(
         "toolUseID" in block for message in messages for block in mappings(message.get("content"))
     )
-    is_thread = text_or_empty(thread.get("id")).startswith("T-")
+    is_thread = text_at(thread, "id").startswith("T-")
     return has_results or (is_thread and "v" in thread)
 
 
 def read(source: Source) -> list[Imported]:
     thread = mapping(source.value)
     draft = Draft()
-    draft.label = text_or_empty(thread.get("title"))
+    draft.label = text_at(thread, "title")
     for message in blocks.messages_in(draft, thread.get("messages")):
         _carry(draft, message)
     blocks.pass_over(draft, thread, ("messages",))
-    return [draft.finish(source, "amp", text_or_empty(thread.get("id")))]
+    return [draft.finish(source, "amp", text_at(thread, "id"))]
 
 
 def _carry(draft: Draft, message: Json) -> None:
@@ -81,16 +82,15 @@ def _carry(draft: Draft, message: Json) -> None:
         draft.assistant(
             blocks.with_ids(draft, said),
             provider="anthropic",
-            model=text_or_empty(usage.get("model")) or None,
-            usage={name: usage[own] for own, name in _USAGE.items() if own in usage} or None,
-            stop_reason=text_or_empty(state.get("stopReason")) or None,
+            model=text_at(usage, "model") or None,
+            usage=rename_counts(usage, _USAGE),
+            stop_reason=text_at(state, "stopReason") or None,
             **about,
         )
     elif message.get("role") == "user":
         draft.user(said, **about)
     else:
-        role = str(message.get("role"))[:40]
-        draft.skip(f"message with the role {role!r}", "no such role in this format")
+        draft.skip_role(message.get("role"))
 
 
 IMPORTER: Final = Importer("amp", "Amp threads (~/.local/share/amp/threads/T-*.json)", detect, read)

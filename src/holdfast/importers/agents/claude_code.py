@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.log.records import Compaction, text_of
+from holdfast.core.log.records import text_of
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -33,6 +33,7 @@ from holdfast.importers.common.base import (
     names_for,
     path_to,
     session_name,
+    text_at,
     text_or_empty,
     unique_names,
 )
@@ -69,7 +70,7 @@ def _attachment_file(attachment: Json) -> object:
     content = mapping(attachment.get("content"))
     file = mapping(content.get("file"))
     if content.get("type") == "image" and is_text(file.get("base64")):
-        return [blocks.image(file["base64"], text_or_empty(file.get("type")))]
+        return [blocks.image(file["base64"], text_at(file, "type"))]
     return file.get("content")
 
 
@@ -102,7 +103,7 @@ class _Node(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        kind = text_or_empty(self.value.get("type"))
+        kind = text_at(self.value, "type")
         return "attached" if kind == "attachment" and self.attachment else kind
 
     @property
@@ -110,7 +111,7 @@ class _Node(msgspec.Struct, gc=False):
         """Return the content that an attachment gave the model; many are only notes of the
         program."""
         attachment = mapping(self.value.get("attachment"))
-        read = _ATTACHED.get(text_or_empty(attachment.get("type")))
+        read = _ATTACHED.get(text_at(attachment, "type"))
         return blocks.blocks_of(read(attachment)) if read else []
 
     @property
@@ -263,16 +264,16 @@ def _carry(draft: Draft, group: list[_Node], nodes: list[_Node]) -> None:
             _carry_user(draft, node, nodes)
         case "attached":
             about = mapping(node.value.get("attachment"))
-            kind, path = text_or_empty(about.get("type")), text_or_empty(about.get("filename"))
+            kind, path = text_at(about, "type"), text_at(about, "filename")
             extra: Json = {} if kind == "queued_command" else {"attachment": kind, "meta": True}
             extra |= {"path": path} if path else {}
-            uuid = text_or_empty(node.value.get("uuid"))
+            uuid = text_at(node.value, "uuid")
             draft.user(node.attachment, record_id=uuid, ts=node.ts, extra=extra)
         case "tool_use":
-            call_id = text_or_empty(node.value.get("id") or node.value.get("uuid"))
-            name = text_or_empty(node.value.get("name"))
+            call_id = text_at(node.value, "id", "uuid")
+            name = text_at(node.value, "name")
             block = blocks.call(call_id, name, node.value.get("input"))
-            draft.assistant([block], record_id=text_or_empty(node.value.get("uuid")), ts=node.ts)
+            draft.assistant([block], record_id=text_at(node.value, "uuid"), ts=node.ts)
         case _:
             _carry_loose_result(draft, node)
 
@@ -282,12 +283,12 @@ def _carry_assistant(draft: Draft, group: list[_Node]) -> None:
     if first.value.get("isApiErrorMessage") is True:
         draft.skip("API error message", "written for the person; no model said or saw it")
         return
-    model = text_or_empty(first.message.get("model"))
+    model = text_at(first.message, "model")
     is_synthetic = model == "<synthetic>"
     extra: Json = {"message_id": _message_id(first)} if _message_id(first) else {}
     draft.assistant(
         _merge_blocks(draft, group),
-        record_id=text_or_empty(first.value.get("uuid")),
+        record_id=text_at(first.value, "uuid"),
         ts=first.ts,
         provider=None if is_synthetic else "anthropic",
         model=None if is_synthetic else model or None,
@@ -299,7 +300,7 @@ def _carry_assistant(draft: Draft, group: list[_Node]) -> None:
 
 def _carry_user(draft: Draft, node: _Node, nodes: list[_Node]) -> None:
     content = blocks.content_of(node.message.get("content"))
-    uuid = text_or_empty(node.value.get("uuid"))
+    uuid = text_at(node.value, "uuid")
     if node.value.get("isCompactSummary") is True:
         _carry_compaction(draft, node, nodes, text_of(content))
         return
@@ -327,29 +328,26 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
     about = mapping(boundary.get("compactMetadata"))
     listed = listing(mapping(about.get("preservedMessages")).get("uuids"))
     kept = (mapping(about.get("preservedSegment")).get("headUuid"), *listed)
-    draft.add(
-        Compaction(
-            summary=bare_summary(summary),
-            first_kept=next((uuid for uuid in kept if is_text(uuid) and draft.has(uuid)), None),
-            tokens_before=integer(about.get("preTokens")),
-            method="model",
-            reason=text_or_empty(about.get("trigger")) or None,
-            id=text_or_empty(node.value.get("uuid")),
-            ts=node.ts,
-        )
+    draft.compaction(
+        bare_summary(summary),
+        first_kept=next((uuid for uuid in kept if is_text(uuid) and draft.has(uuid)), None),
+        tokens_before=integer(about.get("preTokens")),
+        reason=text_at(about, "trigger") or None,
+        record_id=text_at(node.value, "uuid"),
+        ts=node.ts,
     )
 
 
 def _carry_loose_result(draft: Draft, node: _Node) -> None:
     """An old kind of line: a result that names its tool and not its call."""
-    name = text_or_empty(node.value.get("name"))
+    name = text_at(node.value, "name")
     call_id = draft.answer_id(node.value.get("tool_use_id"), name)
     output = node.value.get("output", node.value.get("content"))
     draft.result(
         call_id,
         blocks.content_of(output),
         name=name,
-        record_id=text_or_empty(node.value.get("uuid")),
+        record_id=text_at(node.value, "uuid"),
         ts=node.ts,
     )
 
@@ -379,18 +377,18 @@ def _skip_loose(draft: Draft, loose: list[_Node], nodes: list[_Node]) -> str:
     label = given = ""
     for node in loose:
         kind = node.kind
-        if kind == "summary" and text_or_empty(node.value.get("leafUuid")) in known:
-            label = text_or_empty(node.value.get("summary"))
+        if kind == "summary" and text_at(node.value, "leafUuid") in known:
+            label = text_at(node.value, "summary")
         elif kind in _TITLES:
             named = text_or_empty(node.value.get(_TITLES[kind]))
             given = named if kind == "custom-title" or not given else given
         elif kind == "system":
-            subtype = text_or_empty(node.value.get("subtype"))
+            subtype = text_at(node.value, "subtype")
             if subtype != "compact_boundary":
                 why = _SYSTEM_WHY.get(subtype, "a note of the program; no model saw it")
                 draft.skip(f"system {subtype}".strip(), why)
         elif kind == "attachment":
-            inner = text_or_empty(mapping(node.value.get("attachment")).get("type"))
+            inner = text_at(mapping(node.value.get("attachment")), "type")
             draft.skip(f"attachment {inner}".strip(), _WHY["attachment"])
         else:
             draft.skip(kind or "line without a type", _WHY.get(kind, "no message"))
@@ -415,14 +413,14 @@ def _session_id(nodes: list[_Node]) -> str:
 
 
 def _side_name(base: str, first: _Node, *, has_main: bool) -> str:
-    agent = text_or_empty(first.value.get("agentId"))
+    agent = text_at(first.value, "agentId")
     if not agent:
         return f"{base}-side" if has_main else base
     return base if agent in base else session_name(f"{base}-agent-{agent}")
 
 
 def _message_id(node: _Node) -> str:
-    return text_or_empty(node.message.get("id")) if node.kind == "assistant" else ""
+    return text_at(node.message, "id") if node.kind == "assistant" else ""
 
 
 def _last_text(values: Iterable[object]) -> str | None:

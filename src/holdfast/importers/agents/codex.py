@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.log.records import Compaction, ModelChange
+from holdfast.core.log.records import ModelChange
 from holdfast.importers.apis.chat import tools_of
 from holdfast.importers.apis.responses import ITEMS, ResponseReply
 from holdfast.importers.common import blocks
@@ -22,6 +22,7 @@ from holdfast.importers.common.base import (
     keep_users,
     mapping,
     mappings,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import seconds
@@ -106,14 +107,14 @@ class _Reader:
         if self.session:
             self.draft.skip("session_meta", "the session has one already")
             return
-        self.session = text_or_empty(payload.get("id") or payload.get("session_id"))
+        self.session = text_at(payload, "id", "session_id")
         base = mapping(payload.get("base_instructions")).get("text")
-        self.draft.system = text_or_empty(base) or text_or_empty(payload.get("instructions"))
+        self.draft.system = text_or_empty(base) or text_at(payload, "instructions")
         dynamic = payload.get("dynamic_tools")
         self.draft.tools = tools_of(dynamic if isinstance(dynamic, list) else [dynamic])
 
     def _context(self, payload: Json, ts: float) -> None:
-        model = text_or_empty(payload.get("model")) or None
+        model = text_at(payload, "model") or None
         if model and model != self.reply.model:
             self.reply.end()
             if self.reply.model:
@@ -122,7 +123,7 @@ class _Reader:
         self.draft.skip("turn_context", "settings of a turn; the model is carried")
 
     def _item(self, item: Json, ts: float) -> None:
-        if text_or_empty(item.get("type")) in _UNSEEN:
+        if text_at(item, "type") in _UNSEEN:
             self.draft.skip(f"item `{item['type']}`", "no model saw it")
             return
         model = item.get("model")
@@ -133,7 +134,7 @@ class _Reader:
         self.reply.item(item, ts=ts)
 
     def _event(self, payload: Json, ts: float) -> None:
-        kind = text_or_empty(payload.get("type"))
+        kind = text_at(payload, "type")
         info = mapping(payload.get("info"))
         usage = mapping(info.get("last_token_usage"))
         if kind == "token_count" and usage:
@@ -142,12 +143,12 @@ class _Reader:
             else:
                 self._late_usage(usage)
         elif kind == "thread_name_updated":
-            self.draft.label = text_or_empty(payload.get("thread_name")) or self.draft.label
+            self.draft.label = text_at(payload, "thread_name") or self.draft.label
         elif kind == "user_message" and not self._has_items:
             self.reply.end()
-            self.draft.user(text_or_empty(payload.get("message")), ts=ts)
+            self.draft.user(text_at(payload, "message"), ts=ts)
         elif kind == "agent_message" and not self._has_items:
-            said = blocks.text(text_or_empty(payload.get("message")))
+            said = blocks.text(text_at(payload, "message"))
             self.reply.item({"role": "assistant", "content": [said]}, ts=ts)
         else:
             self.draft.skip(f"event `{kind}`", _WHY_EVENT)
@@ -160,7 +161,7 @@ class _Reader:
     def _read_compaction(self, payload: Json, ts: float) -> None:
         self.reply.end()
         history = mappings(payload.get("replacement_history"))
-        summary = text_or_empty(payload.get("message"))
+        summary = text_at(payload, "message")
         is_encrypted = any(
             item.get("type") in ("compaction", "compaction_summary") for item in history
         )
@@ -174,8 +175,7 @@ class _Reader:
         texts = [blocks.text_of(item) for item in history if item.get("role") == "user"]
         turn = keep_users(self.draft, [text for text in texts if not text.endswith(summary)])
         model = self.reply.model
-        made = Compaction(summary=summary, method="model", model=model, ts=ts, turn=turn)
-        self.draft.add(made)
+        self.draft.compaction(summary, model=model, ts=ts, turn=turn)
         others = len(history) - len(turn or ())
         self.draft.skip("kept by a compaction", "it repeats messages of the log", others)
 

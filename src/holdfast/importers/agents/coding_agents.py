@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.log.records import Compaction, User
+from holdfast.core.log.records import User
 from holdfast.core.log.replay import META
 from holdfast.importers.apis.chat import carry_message, tools_of
 from holdfast.importers.common import blocks
@@ -21,6 +21,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     names_for,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import seconds
@@ -47,7 +48,7 @@ def read_mini(source: Source) -> list[Imported]:
         reply = mapping(mapping(message.get("extra")).get("response"))
         stamped = {"timestamp": reply.get("created"), **message}
         model = text_or_empty(reply.get("model") or about.get("model_name")) or None
-        provider = text_or_empty(reply.get("provider")).lower() or None
+        provider = text_at(reply, "provider").lower() or None
         carry_message(draft, stamped, provider=provider, model=model)
         if reply:
             draft.skip("extra.response", "the provider's own copy of a message; usage is carried")
@@ -55,7 +56,7 @@ def read_mini(source: Source) -> list[Imported]:
     for at, record in said[1:]:  # the first is the task; the others are output of commands
         extra = {**record.extra, META: True}
         draft.records[at] = msgspec.structs.replace(record, extra=extra)
-    name = text_or_empty(value.get("instance_id")) or source.stem
+    name = text_at(value, "instance_id") or source.stem
     return [draft.finish(source, "mini-swe-agent", name)]
 
 
@@ -121,8 +122,8 @@ def read_openhands(source: Source) -> list[Imported]:
         reader = _Events(Draft(), text_or_empty(model) or None)
         for event in mappings(run.get("history")):
             reader.event(event)
-        reader.draft.label = text_or_empty(mapping(run.get("issue")).get("title"))
-        sessions.append((text_or_empty(run.get("instance_id")) or name, reader.draft))
+        reader.draft.label = text_at(mapping(run.get("issue")), "title")
+        sessions.append((text_at(run, "instance_id") or name, reader.draft))
     return finish(source, "openhands", sessions)
 
 
@@ -149,7 +150,7 @@ class _Events:
 
     def _action(self, event: Json, action: str, about: dict[str, Any]) -> None:
         arguments = mapping(event.get("args")) or event
-        said = text_or_empty(arguments.get("content"))
+        said = text_at(arguments, "content")
         if action == "system":
             self.draft.system = said
             self.draft.tools = tools_of(arguments.get("tools"))
@@ -173,7 +174,7 @@ class _Events:
     def _reply(self, about_call: Json, about: dict[str, Any]) -> None:
         """A call that keeps the whole reply it was in; other calls of that reply have it too."""
         reply = mapping(about_call.get("model_response"))
-        reply_id = text_or_empty(reply.get("id"))
+        reply_id = text_at(reply, "id")
         if reply_id and reply_id in self._replies:
             return
         self._replies.add(reply_id)
@@ -187,12 +188,12 @@ class _Events:
                 "finish_reason": choice.get("finish_reason"),
                 "timestamp": about["ts"],
             },
-            model=text_or_empty(reply.get("model")) or self._model,
+            model=text_at(reply, "model") or self._model,
         )
 
     def _plain_action(self, action: str, given: Json, about: dict[str, Any]) -> None:
         hidden = ("action", "thought", "action_risk", "is_confirmed", "keep_prompt", "outputs")
-        thought = text_or_empty(given.get("thought"))
+        thought = text_at(given, "thought")
         said = [blocks.text(thought)] if thought.strip() else []
         if action != "finish":
             arguments = {name: value for name, value in given.items() if name not in hidden}
@@ -202,19 +203,19 @@ class _Events:
     def _observation(self, event: Json, seen: str, about: dict[str, Any]) -> None:
         about_call = mapping(event.get("tool_call_metadata"))
         call_id = self.draft.answer_id(about_call.get("tool_call_id"), "" if about_call else seen)
-        content = text_or_empty(event.get("content"))
+        content = text_at(event, "content")
         if not about_call and not call_id:
             self.draft.user(content, extra={"role": "environment", "meta": True}, **about)
             return
         code = event.get("exit_code", mapping(event.get("extras")).get("exit_code"))
         is_error = seen == "error" or (isinstance(code, int) and code > 0)
-        name = text_or_empty(about_call.get("function_name"))
+        name = text_at(about_call, "function_name")
         self.draft.result(call_id, content, name=name, is_error=is_error, **about)
 
     def _condensation(self, arguments: Json, about: dict[str, Any]) -> None:
-        summary = text_or_empty(arguments.get("summary"))
+        summary = text_at(arguments, "summary")
         if summary.strip():
-            self.draft.add(Compaction(summary=summary, method="model", ts=about["ts"]))
+            self.draft.compaction(summary, **about)
         else:
             self.draft.skip("condensation", "it left no summary; the messages are here")
 

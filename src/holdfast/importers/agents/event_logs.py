@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.log.records import Compaction, ModelChange
+from holdfast.core.log.records import ModelChange
 from holdfast.importers.apis import chat
 from holdfast.importers.apis.responses import output_content
 from holdfast.importers.common import blocks
@@ -19,7 +19,8 @@ from holdfast.importers.common.base import (
     listing,
     mapping,
     mappings,
-    text_or_empty,
+    rename_counts,
+    text_at,
 )
 from holdfast.importers.common.parsing import NOT_JSON, parse, seconds
 
@@ -45,10 +46,10 @@ def read_copilot(source: Source) -> list[Imported]:
     session, model = "", ""
     for line in source.lines:
         event, data = line.value, mapping(line.value.get("data"))
-        kind = text_or_empty(event.get("type"))
+        kind = text_at(event, "type")
         if kind == "session.start":
-            session = session or text_or_empty(data.get("sessionId"))
-        model = text_or_empty(data.get("newModel") or data.get("selectedModel")) or model
+            session = session or text_at(data, "sessionId")
+        model = text_at(data, "newModel", "selectedModel") or model
         if kind == "session.model_change" and model:
             about = about_line(event)
             draft.add(ModelChange(model=model, id=about["record_id"], ts=about["ts"]))
@@ -66,20 +67,13 @@ def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str)
             said = data.get("transformedContent") or data.get("content")
             draft.user(blocks.content_of(said), **about)
         case "assistant.message":
-            thought = text_or_empty(data.get("reasoningText"))
+            thought = text_at(data, "reasoningText")
             block = [blocks.thinking(thought)] if thought else []
-            calls = [
-                blocks.call(
-                    draft.call_id(item.get("toolCallId")),
-                    text_or_empty(item.get("name")),
-                    item.get("arguments"),
-                )
-                for item in mappings(data.get("toolRequests"))
-            ]
+            calls = blocks.calls(draft, data.get("toolRequests"), ids="toolCallId")
             count = integer(data.get("outputTokens"))
             draft.assistant(
                 [*block, *blocks.blocks_of(data.get("content")), *calls],
-                model=text_or_empty(data.get("model")) or model or None,
+                model=text_at(data, "model") or model or None,
                 usage={"output_tokens": count} if count else None,
                 **about,
             )
@@ -96,15 +90,8 @@ def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str)
         case "system.message":
             chat.carry_system(draft, blocks.content_of(data.get("content")), about)
         case "session.compaction_complete" if is_text(data.get("summaryContent")):
-            draft.add(
-                Compaction(
-                    summary=data["summaryContent"],
-                    tokens_before=integer(data.get("preCompactionTokens")),
-                    method="model",
-                    id=about["record_id"],
-                    ts=about["ts"],
-                )
-            )
+            before = integer(data.get("preCompactionTokens"))
+            draft.compaction(data["summaryContent"], tokens_before=before, **about)
         case _:
             draft.skip(f"event `{kind}`", "no message")
 
@@ -149,7 +136,7 @@ class _Kimi:
         self._ts = 0.0
 
     def line(self, value: Json) -> None:
-        kind = text_or_empty(value.get("type"))
+        kind = text_at(value, "type")
         ts = seconds(value.get("time"))
         if kind == "context.append_message":
             self.end_step({})
@@ -157,16 +144,16 @@ class _Kimi:
         elif kind == "context.append_loop_event":
             self._event(mapping(value.get("event")), ts)
         elif kind == "config.update":
-            prompt = text_or_empty(value.get("systemPrompt"))
+            prompt = text_at(value, "systemPrompt")
             self.draft.system = prompt or self.draft.system
-            self._model = text_or_empty(value.get("modelAlias")) or self._model
+            self._model = text_at(value, "modelAlias") or self._model
         elif kind == "llm.tools_snapshot":
             self.draft.tools = chat.tools_of(value.get("tools")) or self.draft.tools
         else:
             self.draft.skip(f"line `{kind}`", "no message")
 
     def _message(self, message: Json, ts: float) -> None:
-        origin = text_or_empty(mapping(message.get("origin")).get("kind"))
+        origin = text_at(mapping(message.get("origin")), "kind")
         if message.get("role") == "user":
             extra = {"role": origin} if origin not in ("", "user") else {}
             self.draft.user(blocks.content_of(message.get("content")), ts=ts, extra=extra)
@@ -180,12 +167,12 @@ class _Kimi:
                 self._ts = ts
             case "content.part":
                 part = mapping(event.get("part"))
-                thought = text_or_empty(part.get("think"))
+                thought = text_at(part, "think")
                 block = [blocks.thinking(thought)] if part.get("type") == "think" else [part]
                 self._said += block if thought or part.get("type") != "think" else []
             case "tool.call":
                 call_id = self.draft.call_id(event.get("toolCallId"))
-                name = text_or_empty(event.get("name"))
+                name = text_at(event, "name")
                 self._said.append(blocks.call(call_id, name, event.get("args")))
             case "tool.result":
                 self._results.append((event, ts))
@@ -201,8 +188,8 @@ class _Kimi:
                 blocks.content_of(self._said),
                 provider="kimi",
                 model=self._model,
-                usage=_kimi_usage(mapping(end.get("usage"))),
-                stop_reason=text_or_empty(end.get("finishReason")) or None,
+                usage=rename_counts(mapping(end.get("usage")), _KIMI_USAGE),
+                stop_reason=text_at(end, "finishReason") or None,
                 ts=self._ts,
             )
         for event, ts in self._results:
@@ -217,14 +204,12 @@ class _Kimi:
         self._said, self._results = [], []
 
 
-def _kimi_usage(usage: Json) -> Json | None:
-    names = {
-        "inputOther": "input_tokens",
-        "inputCacheRead": "cache_read_input_tokens",
-        "inputCacheCreation": "cache_creation_input_tokens",
-        "output": "output_tokens",
-    }
-    return {new: usage[old] for old, new in names.items() if old in usage} or None
+_KIMI_USAGE: Final = {
+    "inputOther": "input_tokens",
+    "inputCacheRead": "cache_read_input_tokens",
+    "inputCacheCreation": "cache_creation_input_tokens",
+    "output": "output_tokens",
+}
 
 
 KIMI: Final = Importer("kimi", "Kimi CLI wire files (wire.jsonl)", detect_kimi, read_kimi)
@@ -245,28 +230,28 @@ def read_antigravity(source: Source) -> list[Imported]:
 
 
 def _carry_step(draft: Draft, step: Json) -> None:
-    kind, origin = text_or_empty(step.get("type")), step.get("source")
+    kind, origin = text_at(step, "type"), step.get("source")
     ts = seconds(step.get("created_at"))
-    content = text_or_empty(step.get("content"))
+    content = text_at(step, "content")
     if "content" in listing(step.get("truncated_fields")):
         draft.skip("part of a text", "the source has cut it off")
     if kind == "USER_INPUT":
         draft.user(content, ts=ts)
     elif kind == "PLANNER_RESPONSE":
-        thought = text_or_empty(step.get("thinking"))
+        thought = text_at(step, "thinking")
         said = [blocks.thinking(thought)] if thought else []
         said += blocks.blocks_of(content)
         said += [
             blocks.call(
                 draft.call_id(),
-                text_or_empty(item.get("name")),
+                text_at(item, "name"),
                 _unquote_arguments(item.get("args")),
             )
             for item in mappings(step.get("tool_calls"))
         ]
         draft.assistant(said, provider="google", ts=ts)
     elif kind == "CHECKPOINT" and content.strip():
-        draft.add(Compaction(summary=content, method="model", ts=ts))
+        draft.compaction(content, ts=ts)
     elif kind == "SYSTEM_MESSAGE":
         draft.user(content, ts=ts, extra={"role": "system"})
     elif origin == "MODEL" and content:

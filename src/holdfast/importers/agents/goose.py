@@ -11,10 +11,10 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    about_line,
     mapping,
-    text_or_empty,
+    text_at,
 )
-from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -53,17 +53,14 @@ def read(source: Source) -> list[Imported]:
         if _is_message(line):
             _carry(draft, line)
         elif "working_dir" in line or "message_count" in line:
-            draft.label = text_or_empty(line.get("description")) or draft.label
+            draft.label = text_at(line, "description") or draft.label
         else:
             draft.skip("line that is not a message", "neither a message nor about the session")
     return [draft.finish(source, "goose")]
 
 
 def _carry(draft: Draft, line: Json) -> None:
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(line.get("id")),
-        "ts": seconds(line.get("created")),
-    }
+    about = about_line(line, "created")
     said: list[Json] = []
     for part in _parts(line):
         match part.get("type"):
@@ -75,10 +72,10 @@ def _carry(draft: Draft, line: Json) -> None:
                 draft.result(call_id, content, is_error=is_error, **about)
                 about["record_id"] = ""
             case "redactedThinking":
-                data = text_or_empty(part.get("data"))
+                data = text_at(part, "data")
                 said.append({"type": "redacted_thinking", "data": data})
             case "conversationCompacted":
-                draft.add(Compaction(summary=text_or_empty(part.get("msg")), ts=about["ts"]))
+                draft.add(Compaction(summary=text_at(part, "msg"), ts=about["ts"]))
             case "toolConfirmationRequest" | "summarizationRequested" | "contextLengthExceeded":
                 draft.skip(f"part `{part['type']}`", "for the screen; no model saw it")
             case _:
@@ -94,7 +91,7 @@ def _carry(draft: Draft, line: Json) -> None:
 def _call(draft: Draft, part: Json) -> Json:
     asked = mapping(part.get("toolCall"))
     value = mapping(asked.get("value"))
-    name, arguments = text_or_empty(value.get("name")), value.get("arguments")
+    name, arguments = text_at(value, "name"), value.get("arguments")
     if not value:  # a call that the model spelled wrongly
         name, arguments = "?", {"error": blocks.as_text(asked.get("error"))}
     return blocks.call(draft.call_id(part.get("id")), name, arguments)

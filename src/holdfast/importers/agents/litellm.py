@@ -21,7 +21,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     names_for,
-    text_or_empty,
+    text_at,
 )
 from holdfast.importers.common.parsing import parse, seconds
 
@@ -91,8 +91,8 @@ def _carry(found: list[_Conversation], line: Json, lost: Draft) -> None:
         found.append(talk)
     draft = talk.draft
     about: dict[str, Any] = {
-        "provider": text_or_empty(line.get("custom_llm_provider")) or None,
-        "model": text_or_empty(line.get("model")) or None,
+        "provider": text_at(line, "custom_llm_provider") or None,
+        "model": text_at(line, "model") or None,
     }
     begun = seconds(line.get("startTime"))
     for message in messages[len(talk.said) :]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.log.records import Compaction
 from holdfast.importers.apis.responses import output_content
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
@@ -22,6 +21,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     names_for,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import parse, seconds
@@ -56,11 +56,11 @@ def read(source: Source) -> list[Imported]:
     for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         info = mapping(value.get("info"))
-        draft.label = text_or_empty(info.get("title"))
+        draft.label = text_at(info, "title")
         for message in mappings(value.get("messages")):
             about, parts = mapping(message.get("info")), mappings(message.get("parts"))
             _carry_message(draft, about, parts)
-        sessions.append((text_or_empty(info.get("id")) or name, draft))
+        sessions.append((text_at(info, "id") or name, draft))
     return finish(source, "opencode", sessions)
 
 
@@ -75,16 +75,16 @@ def assemble(files: dict[str, bytes]) -> bytes:
     parts: dict[str, list[Json]] = {}
     for path, part in values.items():
         if path.startswith("part/"):
-            owner = text_or_empty(part.get("messageID")) or path.split("/")[1]
+            owner = text_at(part, "messageID") or path.split("/")[1]
             parts.setdefault(owner, []).append(part)
     messages: dict[str, list[Json]] = {}
     for path, info in values.items():
         if path.startswith("message/"):
-            owner = text_or_empty(info.get("sessionID")) or path.split("/")[1]
-            found = parts.get(text_or_empty(info.get("id")), [])
+            owner = text_at(info, "sessionID") or path.split("/")[1]
+            found = parts.get(text_at(info, "id"), [])
             messages.setdefault(owner, []).append({"info": info, "parts": found})
     sessions = [
-        {"info": info, "messages": messages.get(text_or_empty(info.get("id")), [])}
+        {"info": info, "messages": messages.get(text_at(info, "id"), [])}
         for path, info in values.items()
         if path.startswith("session/")
     ]
@@ -93,11 +93,11 @@ def assemble(files: dict[str, bytes]) -> bytes:
 
 def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
     about: dict[str, Any] = {
-        "record_id": text_or_empty(info.get("id")),
+        "record_id": text_at(info, "id"),
         "ts": seconds(mapping(info.get("time")).get("created")),
     }
     if not parts:
-        body = text_or_empty(mapping(info.get("summary")).get("body"))
+        body = text_at(mapping(info.get("summary")), "body")
         parts = [{"type": "text", "text": body}] if body else []
     if info.get("role") == "user":
         content = [block for part in parts for block in _read_text_part(draft, part)]
@@ -105,12 +105,8 @@ def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
         names = [name for name in files if isinstance(name, str) and name]
         draft.user(content, extra={"files": names} if names else {}, **about)
     elif info.get("summary") is True:
-        said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
-        draft.add(
-            Compaction(
-                summary="\n".join(said), method="model", id=about["record_id"], ts=about["ts"]
-            )
-        )
+        said = [text_at(part, "text") for part in parts if part.get("type") == "text"]
+        draft.compaction("\n".join(said), **about)
     else:
         _carry_reply(draft, info, parts, about)
 
@@ -125,7 +121,7 @@ def _carry_reply(draft: Draft, info: Json, parts: list[Json], about: dict[str, A
             provider=text_or_empty(info.get("providerID") or model.get("providerID")) or None,
             model=text_or_empty(info.get("modelID") or model.get("modelID")) or None,
             usage=_usage(tokens),
-            stop_reason=text_or_empty(info.get("finish")) or None,
+            stop_reason=text_at(info, "finish") or None,
             **about,
         )
         about = {**about, "record_id": ""}
@@ -153,15 +149,15 @@ def _read_text_part(draft: Draft, part: Json) -> list[Json]:
     if kind == "text":
         return blocks.blocks_of(part.get("text"))
     if kind == "reasoning":
-        return [blocks.thinking(text_or_empty(part.get("text")))]
+        return [blocks.thinking(text_at(part, "text"))]
     if kind == "tool":
         arguments = mapping(part.get("state")).get("input")
         call_id = draft.call_id(part.get("callID"))
-        return [blocks.call(call_id, text_or_empty(part.get("tool")), arguments)]
-    if kind == "file" and text_or_empty(part.get("mime")).startswith("image/"):
-        return [blocks.image_at(text_or_empty(part.get("url")))]
+        return [blocks.call(call_id, text_at(part, "tool"), arguments)]
+    if kind == "file" and text_at(part, "mime").startswith("image/"):
+        return [blocks.image_at(text_at(part, "url"))]
     if kind == "file":
-        return _read_file_part(draft, text_or_empty(part.get("url")))
+        return _read_file_part(draft, text_at(part, "url"))
     draft.skip(f"part `{kind}`", "no message")
     return []
 
@@ -183,9 +179,9 @@ def _carry_result(draft: Draft, part: Json) -> None:
         return
     failed = status == "error"
     draft.result(
-        draft.answer_id(part.get("callID"), text_or_empty(part.get("tool"))),
+        draft.answer_id(part.get("callID"), text_at(part, "tool")),
         output_content(state.get("error") if failed else state.get("output")),
-        name=text_or_empty(part.get("tool")),
+        name=text_at(part, "tool"),
         is_error=failed,
         ts=seconds(mapping(state.get("time")).get("end")),
     )

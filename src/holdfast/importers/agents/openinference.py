@@ -17,6 +17,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     names_for,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import parse, seconds
@@ -48,7 +49,7 @@ def read_spans(source: Source) -> list[Imported]:
             runs.setdefault(agent, []).append(span)
         else:
             others += 1
-    base = text_or_empty(value.get("trace_id")) or source.stem
+    base = text_at(value, "trace_id") or source.stem
     sessions = [
         (name, _read_run(spans))
         for spans, name in zip(runs.values(), names_for(base, len(runs)), strict=True)
@@ -99,7 +100,7 @@ def _request(span: Json) -> list[Json]:
 
 def _reply(span: Json) -> Json:
     attributes = span["span_attributes"]
-    said = parse(text_or_empty(attributes.get("output.value")))
+    said = parse(text_at(attributes, "output.value"))
     message = mapping(said) or {"content": attributes.get("llm.output_messages.0.message.content")}
     counts = {
         "prompt_tokens": _number(attributes.get("llm.token_count.prompt")),
@@ -111,7 +112,7 @@ def _reply(span: Json) -> Json:
         "tool_calls": message.get("tool_calls"),
         "usage": {name: count for name, count in counts.items() if count is not None},
         "timestamp": span.get("timestamp"),
-        "model": text_or_empty(attributes.get("llm.model_name")),
+        "model": text_at(attributes, "llm.model_name"),
     }
 
 

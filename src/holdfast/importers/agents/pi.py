@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Compaction, ModelChange
+from holdfast.core.log.records import ModelChange
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
     Imported,
     Importer,
     Source,
+    about_line,
     integer,
     is_text,
     keep_from,
     mapping,
     path_to,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import seconds
@@ -83,7 +85,7 @@ def _read(source: Source, kind: str) -> list[Imported]:
     header: Json = {}
     if entries and entries[0].get("type") == "session":
         header, *entries = entries
-    path = _path(entries, text_or_empty(header.get("id")))
+    path = _path(entries, text_at(header, "id"))
     left = Draft()
     for place, entry in enumerate(entries):
         if place not in path:
@@ -94,7 +96,7 @@ def _read(source: Source, kind: str) -> list[Imported]:
         if place in path:
             kept.note(place, entry, len(draft.records))
             _carry(draft, entry, kept)
-    return [draft.finish(source, kind, text_or_empty(header.get("id")))]
+    return [draft.finish(source, kind, text_at(header, "id"))]
 
 
 def _path(entries: list[Json], header_id: str) -> set[int]:
@@ -137,45 +139,38 @@ class _KeptPlaces:
 
 
 def _carry(draft: Draft, entry: Json, places: _KeptPlaces) -> None:
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(entry.get("id")),
-        "ts": seconds(entry.get("timestamp")),
-    }
+    about = about_line(entry)
     kind = entry.get("type")
     match kind:
         case "message":
             _carry_message(draft, mapping(entry.get("message")), about)
         case "compaction":
-            draft.add(
-                Compaction(
-                    summary=text_or_empty(entry.get("summary")),
-                    first_kept=places.first_kept(draft, entry),
-                    tokens_before=integer(entry.get("tokensBefore")),
-                    method="model",
-                    id=about["record_id"],
-                    ts=about["ts"],
-                )
+            draft.compaction(
+                text_at(entry, "summary"),
+                first_kept=places.first_kept(draft, entry),
+                tokens_before=integer(entry.get("tokensBefore")),
+                **about,
             )
         case "model_change":
             draft.add(
                 ModelChange(
-                    model=text_or_empty(entry.get("modelId")),
-                    provider=text_or_empty(entry.get("provider")) or None,
+                    model=text_at(entry, "modelId"),
+                    provider=text_at(entry, "provider") or None,
                     id=about["record_id"],
                     ts=about["ts"],
                 )
             )
         case "branch_summary":
-            summary = text_or_empty(entry.get("summary"))
+            summary = text_at(entry, "summary")
             draft.user(summary, extra={"role": "branch_summary"}, **about)
         case "custom_message":
-            extra = {"role": "custom", "custom_type": text_or_empty(entry.get("customType"))}
+            extra = {"role": "custom", "custom_type": text_at(entry, "customType")}
             draft.user(blocks.content_of(entry.get("content")), extra=extra, **about)
         case "label":
-            target = text_or_empty(entry.get("targetId"))
-            draft.title(target, text_or_empty(entry.get("label")), **about)
+            target = text_at(entry, "targetId")
+            draft.title(target, text_at(entry, "label"), **about)
         case "session_info":
-            draft.label = text_or_empty(entry.get("name")) or draft.label
+            draft.label = text_at(entry, "name") or draft.label
         case _:
             draft.skip(f"entry `{kind}`", _WHY.get(text_or_empty(kind), "no message"))
 
@@ -190,17 +185,17 @@ def _carry_message(draft: Draft, message: Json, about: dict[str, Any]) -> None:
         case "assistant":
             draft.assistant(
                 blocks.with_ids(draft, _read_content(content)),
-                provider=text_or_empty(message.get("provider")) or None,
-                model=text_or_empty(message.get("model")) or None,
+                provider=text_at(message, "provider") or None,
+                model=text_at(message, "model") or None,
                 usage=mapping(message.get("usage")) or None,
-                stop_reason=text_or_empty(message.get("stopReason")) or None,
+                stop_reason=text_at(message, "stopReason") or None,
                 **about,
             )
         case "toolResult":
             draft.result(
                 draft.answer_id(message.get("toolCallId")),
                 blocks.content_of(content),
-                name=text_or_empty(message.get("toolName")),
+                name=text_at(message, "toolName"),
                 is_error=message.get("isError") is True,
                 details=message.get("details"),
                 **about,
@@ -211,7 +206,7 @@ def _carry_message(draft: Draft, message: Json, about: dict[str, Any]) -> None:
             said = content if content is not None else message.get("summary")
             draft.user(blocks.content_of(said), extra={"role": role}, **about)
         case _:
-            draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+            draft.skip_role(role)
 
 
 def _carry_shell(draft: Draft, message: Json, about: dict[str, Any]) -> None:
@@ -219,7 +214,7 @@ def _carry_shell(draft: Draft, message: Json, about: dict[str, Any]) -> None:
     if message.get("excludeFromContext") is True:
         draft.skip("command run by hand", "it was kept out of the context")
         return
-    command, output = message.get("command"), text_or_empty(message.get("output"))
+    command, output = message.get("command"), text_at(message, "output")
     shown = f"```\n{output}\n```" if output else "(no output)"
     code = integer(message.get("exitCode"))
     ending = f"\n\nCommand exited with code {code}" if code else ""
@@ -236,9 +231,7 @@ def _read_content(content: object) -> Any:
             if block.get("redacted") is True:
                 said.append({"type": "redacted_thinking", "data": text_or_empty(signature)})
             else:
-                said.append(
-                    blocks.thinking(text_or_empty(block.get("thinking")), text_or_empty(signature))
-                )
+                said.append(blocks.thinking(text_at(block, "thinking"), text_or_empty(signature)))
         else:
             said += blocks.blocks_of([block])
     return said

@@ -15,6 +15,7 @@ from holdfast.importers.common.base import (
     about_line,
     mapping,
     mappings,
+    text_at,
     text_or_empty,
 )
 
@@ -42,7 +43,7 @@ def read_cursor(source: Source) -> list[Imported]:
             draft.skip(f"line `{value.get('type')}`", "no message")
             continue
         role = value.get("role")
-        model = text_or_empty(value.get("model")) or None
+        model = text_at(value, "model") or None
         anthropic.carry_message(
             draft, {**message, "role": role}, provider=None, model=model, **about_line(value)
         )
@@ -75,7 +76,7 @@ def read_droid(source: Source) -> list[Imported]:
     for line in source.lines:
         value = line.value
         named = value.get("session_id") or value.get("sessionId")
-        model = text_or_empty(value.get("model")) or model
+        model = text_at(value, "model") or model
         if value.get("type") == "session_start":
             named = value.get("id")
             title = value.get("sessionTitle") or value.get("title")
@@ -95,7 +96,7 @@ def _carry_droid(draft: Draft, value: Json, model: str | None) -> None:
         anthropic.carry_message(draft, message, provider=None, model=model, **about)
     elif kind == "tool_call":
         call_id = draft.call_id(value.get("toolCallId") or value.get("id"))
-        name = text_or_empty(value.get("toolName"))
+        name = text_at(value, "toolName")
         draft.assistant([blocks.call(call_id, name, value.get("parameters"))], model=model, **about)
     elif kind == "tool_result":
         draft.result(
@@ -106,7 +107,7 @@ def _carry_droid(draft: Draft, value: Json, model: str | None) -> None:
         )
     elif kind == "completion":
         usage = mapping(value.get("usage")) or None
-        said = text_or_empty(value.get("finalText"))
+        said = text_at(value, "finalText")
         draft.assistant(said, model=model, usage=usage, **about)
     elif kind != "session_start":
         draft.skip(f"line `{kind}`", "no message")
@@ -139,18 +140,11 @@ def read_grok(source: Source) -> list[Imported]:
             waiting.append(value)
             continue
         if kind == "assistant":
-            calls = [
-                blocks.call(
-                    draft.call_id(item.get("id")),
-                    text_or_empty(item.get("name")),
-                    item.get("arguments"),
-                )
-                for item in mappings(value.get("tool_calls"))
-            ]
+            calls = blocks.calls(draft, value.get("tool_calls"))
             draft.assistant(
                 [*waiting, *blocks.blocks_of(value.get("content")), *calls],
                 provider="xai",
-                model=text_or_empty(value.get("model_id")) or None,
+                model=text_at(value, "model_id") or None,
             )
             waiting = []
             continue
@@ -159,7 +153,7 @@ def read_grok(source: Source) -> list[Imported]:
         if kind == "system":
             chat.carry_system(draft, blocks.content_of(value.get("content")), {})
         elif kind == "user":
-            reason = text_or_empty(value.get("synthetic_reason"))
+            reason = text_at(value, "synthetic_reason")
             extra = {"role": reason} if reason else {}
             draft.user(blocks.content_of(value.get("content")), extra=extra)
         elif kind == "tool_result":
@@ -196,15 +190,15 @@ def detect_hermes(source: Source) -> bool:
 def read_hermes(source: Source) -> list[Imported]:
     value = mapping(source.value)
     draft = Draft()
-    draft.system = text_or_empty(value.get("system_prompt"))
+    draft.system = text_at(value, "system_prompt")
     draft.tools = chat.tools_of(value.get("tools"))
-    model = text_or_empty(value.get("model")) or None
+    model = text_at(value, "model") or None
     for message in mappings(value.get("messages")):
         if message.get("role") == "session_meta":
             draft.skip("session_meta", "the program's bookkeeping")
         else:
             chat.carry_message(draft, message, model=model)
-    return [draft.finish(source, "hermes", text_or_empty(value.get("session_id")))]
+    return [draft.finish(source, "hermes", text_at(value, "session_id"))]
 
 
 HERMES: Final = Importer("hermes", "Hermes sessions (*.json)", detect_hermes, read_hermes)

@@ -10,12 +10,13 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    about_line,
     finish,
     is_text,
     mapping,
     mappings,
     names_for,
-    text_or_empty,
+    text_at,
 )
 from holdfast.importers.common.parsing import seconds
 
@@ -75,11 +76,11 @@ def read(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
     for chat, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        draft.label = text_or_empty(chat.get("title"))
+        draft.label = text_at(chat, "title")
         for message in blocks.messages_in(draft, chat["messages"]):
             _carry(draft, message)
         blocks.pass_over(draft, chat, ("messages",))
-        sessions.append((text_or_empty(chat.get("id")) or name, draft))
+        sessions.append((text_at(chat, "id") or name, draft))
     if sessions:
         why = "a chat or a line without a list of messages"
         sessions[0][1].skip("item without messages", why, len(chats) - len(found))
@@ -90,7 +91,7 @@ def _carry(draft: Draft, message: Json) -> None:
     blocks.pass_over(draft, message, _READ, beside="parts of a message")
     parts = blocks.parts_of(message.get("parts") or [])
     if not parts:
-        thought = text_or_empty(message.get("reasoning"))
+        thought = text_at(message, "reasoning")
         parts = [{"type": "reasoning", "text": thought}, *blocks.blocks_of(message.get("content"))]
     told = [mapping(part.get("toolInvocation")).get("toolCallId") for part in parts]
     told += [part.get("toolCallId") for part in parts]
@@ -103,22 +104,18 @@ def _carry(draft: Draft, message: Json) -> None:
         {"type": "file", "mediaType": file.get("contentType"), "url": file.get("url")}
         for file in mappings(message.get("experimental_attachments"))
     ]
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(message.get("id")),
-        "ts": seconds(
-            message.get("createdAt") or mapping(message.get("metadata")).get("createdAt")
-        ),
-    }
+    about = about_line(message, "createdAt")
+    about["ts"] = about["ts"] or seconds(mapping(message.get("metadata")).get("createdAt"))
     match message.get("role"):
         case "assistant":
-            model = text_or_empty(mapping(message.get("metadata")).get("model")) or None
+            model = text_at(mapping(message.get("metadata")), "model") or None
             _carry_steps(draft, parts, {**about, "model": model})
         case "user":
             draft.user(_speech(draft, parts), **about)
         case "system":
             draft.add_system(parts)
         case role:
-            draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+            draft.skip_role(role)
 
 
 def _carry_steps(draft: Draft, parts: list[Json], about: dict[str, Any]) -> None:
@@ -152,25 +149,25 @@ def _carry_steps(draft: Draft, parts: list[Json], about: dict[str, Any]) -> None
 
 def _call(part: Json) -> tuple[str, str, object, tuple[Any, bool] | None] | None:
     """Return the id, the tool, the arguments and the outcome of a call; None for other parts."""
-    kind = text_or_empty(part.get("type"))
+    kind = text_at(part, "type")
     if kind == "tool-invocation":
         call = mapping(part.get("toolInvocation"))
         is_done = call.get("state") == "result" or "result" in call
         outcome = (_content(call.get("result")), False) if is_done else None
-        name = text_or_empty(call.get("toolName"))
-        return text_or_empty(call.get("toolCallId")), name, call.get("args"), outcome
+        name = text_at(call, "toolName")
+        return text_at(call, "toolCallId"), name, call.get("args"), outcome
     if kind != "dynamic-tool" and not (kind.startswith("tool-") and "toolCallId" in part):
         return None
     if kind in _OF_MODELS and "state" not in part:
         return None
-    name = text_or_empty(part.get("toolName")) or kind.removeprefix("tool-")
+    name = text_at(part, "toolName") or kind.removeprefix("tool-")
     outcome = None
     if "output" in part:
         outcome = (_content(part["output"]), False)
     elif part.get("state") in ("output-error", "output-denied") or "errorText" in part:
-        outcome = (text_or_empty(part.get("errorText")) or "denied", True)
+        outcome = (text_at(part, "errorText") or "denied", True)
     given = part.get("input", part.get("rawInput"))
-    return text_or_empty(part.get("toolCallId")), name, given, outcome
+    return text_at(part, "toolCallId"), name, given, outcome
 
 
 def _content(value: object) -> Any:
@@ -183,11 +180,11 @@ def _content(value: object) -> Any:
 def _speech(draft: Draft, parts: list[Json]) -> list[Json]:
     said: list[Json] = []
     for part in parts:
-        kind = text_or_empty(part.get("type"))
+        kind = text_at(part, "type")
         if kind == "text":
-            said.append(blocks.text(text_or_empty(part.get("text"))))
+            said.append(blocks.text(text_at(part, "text")))
         elif kind == "reasoning":
-            words = text_or_empty(part.get("text") or part.get("reasoning"))
+            words = text_at(part, "text", "reasoning")
             said += [blocks.thinking(words)] if words else []
         elif kind == "file":
             said.append(_file(part))
@@ -199,8 +196,8 @@ def _speech(draft: Draft, parts: list[Json]) -> list[Json]:
 
 
 def _file(part: Json) -> Json:
-    media_type = text_or_empty(part.get("mediaType") or part.get("mimeType"))
-    address = text_or_empty(part.get("url"))
+    media_type = text_at(part, "mediaType", "mimeType")
+    address = text_at(part, "url")
     if not address and is_text(part.get("data")):
         address = f"data:{media_type};base64,{part['data']}"
     if media_type.startswith("image/"):

@@ -14,15 +14,16 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    about_line,
     finish,
     is_text,
     listing,
     mapping,
     mappings,
     names_for,
+    text_at,
     text_or_empty,
 )
-from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -59,7 +60,7 @@ def read_chatgpt(source: Source) -> list[Imported]:
     ]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        draft.label = text_or_empty(talk.get("title"))
+        draft.label = text_at(talk, "title")
         nodes = mapping(talk.get("mapping"))
         path = _path(nodes, talk.get("current_node"))
         for node in path:
@@ -87,9 +88,9 @@ def _carry_node(draft: Draft, message: Json) -> None:
     if not message:
         return
     author = mapping(message.get("author"))
-    role, name = text_or_empty(author.get("role")), text_or_empty(author.get("name"))
+    role, name = text_at(author, "role"), text_at(author, "name")
     content = mapping(message.get("content"))
-    recipient = text_or_empty(message.get("recipient")) or "all"
+    recipient = text_at(message, "recipient") or "all"
     said: Any = [_part(part) for part in listing(content.get("parts"))]
     said = [block for block in said if block] or blocks.blocks_of(content.get("text"))
     if not said:
@@ -97,9 +98,9 @@ def _carry_node(draft: Draft, message: Json) -> None:
         return
     about = {"id": message.get("id"), "timestamp": message.get("create_time")}
     if role == "assistant" and recipient != "all":
-        words = "\n".join(text_or_empty(block.get("text")) for block in said)
+        words = "\n".join(text_at(block, "text") for block in said)
         said = [blocks.call(draft.call_id(), recipient, {"input": words})]
-    model = text_or_empty(mapping(message.get("metadata")).get("model_slug")) or None
+    model = text_at(mapping(message.get("metadata")), "model_slug") or None
     shaped = {**about, "role": role, "name": name or None, "content": said}
     carry_message(draft, shaped, provider="openai", model=model)
 
@@ -134,18 +135,15 @@ def read_claude(source: Source) -> list[Imported]:
     ]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        draft.label = text_or_empty(talk.get("name"))
+        draft.label = text_at(talk, "name")
         for message in mappings(talk.get("chat_messages")):
             _carry_claude(draft, message)
-        sessions.append((text_or_empty(talk.get("uuid")) or name, draft))
+        sessions.append((text_at(talk, "uuid") or name, draft))
     return finish(source, "claude-web", sessions)
 
 
 def _carry_claude(draft: Draft, message: Json) -> None:
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(message.get("uuid")),
-        "ts": seconds(message.get("created_at")),
-    }
+    about = about_line(message, "created_at", name="uuid")
     said = [item for item in blocks.blocks_of(message.get("content")) if item.get("type") == "text"]
     said = said or blocks.blocks_of(message.get("text"))
     others = [item for item in mappings(message.get("content")) if item.get("type") != "text"]
@@ -154,7 +152,7 @@ def _carry_claude(draft: Draft, message: Json) -> None:
     for file in mappings(message.get("attachments")):
         said += blocks.blocks_of(file.get("extracted_content"))
     attached = (*mappings(message.get("attachments")), *mappings(message.get("files")))
-    names = [name for file in attached if (name := text_or_empty(file.get("file_name")))]
+    names = [name for file in attached if (name := text_at(file, "file_name"))]
     draft.skip("file", "the export only names it", len(listing(message.get("files"))))
     if message.get("sender") == "assistant":
         draft.assistant(said, provider="anthropic", **about)
@@ -200,9 +198,9 @@ def read_sharegpt(source: Source) -> list[Imported]:
     found = [document for document in _documents(source) if _speeches(document)]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        draft.system = text_or_empty(talk.get("system"))
+        draft.system = text_at(talk, "system")
         for turn in _speeches(talk):
-            role = _VOICES.get(text_or_empty(turn.get("from")), turn.get("from"))
+            role = _VOICES.get(text_at(turn, "from"), turn.get("from"))
             carry_message(draft, {"role": role, "content": turn.get("value")})
         given = talk.get("id")
         sessions.append((str(given) if isinstance(given, str | int) else name, draft))

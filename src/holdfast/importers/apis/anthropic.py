@@ -22,7 +22,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     names_for,
-    text_or_empty,
+    text_at,
 )
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def carry_message(draft: Draft, message: Json, **about: Any) -> None:
             **{
                 "provider": "anthropic",
                 "usage": usage,
-                "stop_reason": text_or_empty(message.get("stop_reason")) or None,
+                "stop_reason": text_at(message, "stop_reason") or None,
                 **about,
-                "model": text_or_empty(message.get("model")) or about.get("model"),
+                "model": text_at(message, "model") or about.get("model"),
             },
         )
         return
@@ -69,7 +69,7 @@ def carry_message(draft: Draft, message: Json, **about: Any) -> None:
     elif role == "user":
         carry_user(draft, content, **about)
     else:
-        draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+        draft.skip_role(role)
 
 
 def carry_user(draft: Draft, content: Any, **about: Any) -> None:
@@ -81,10 +81,10 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
         draft.result(
             draft.answer_id(
                 answer.get("tool_use_id") or answer.get("toolCallId"),
-                text_or_empty(answer.get("name")),
+                text_at(answer, "name"),
             ),
             _result_content(answer),
-            name=text_or_empty(answer.get("name") or answer.get("toolName")),
+            name=text_at(answer, "name", "toolName"),
             is_error=answer.get("is_error") is True,
             **about,
         )
@@ -117,8 +117,7 @@ def detect(source: Source) -> bool:
     if "system" in body or any("input_schema" in tool for tool in mappings(body.get("tools"))):
         return True
     return any(
-        text_or_empty(block.get("type")) in _BLOCKS
-        or (block.get("type") == "image" and "source" in block)
+        text_at(block, "type") in _BLOCKS or (block.get("type") == "image" and "source" in block)
         for message in messages
         for block in mappings(message.get("content"))
     )
@@ -131,7 +130,7 @@ def read(source: Source) -> list[Imported]:
         draft = Draft()
         draft.add_system(blocks.content_of(body.get("system")))
         draft.tools = tools_of(body.get("tools"))
-        model = text_or_empty(body.get("model")) or None
+        model = text_at(body, "model") or None
         carry_messages(draft, listing(body["messages"]), model=model)
         blocks.pass_over(draft, body, ("messages", "system", "tools"))
         sessions.append((name, draft))

@@ -13,15 +13,16 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    about_line,
     finish,
     is_text,
     listing,
     mapping,
     mappings,
     names_for,
+    text_at,
     text_or_empty,
 )
-from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,22 +51,21 @@ def carry_message(
     draft: Draft, message: Json, *, provider: str | None = None, model: str | None = None
 ) -> None:
     role = message.get("role")
-    ts = seconds(message.get("timestamp") or message.get("created_at") or message.get("ts"))
-    about: dict[str, Any] = {"record_id": text_or_empty(message.get("id")), "ts": ts}
+    about = about_line(message, "timestamp", "created_at", "ts")
     match role:
         case "system" | "developer":
             carry_system(draft, blocks.content_of(message.get("content")), about)
         case "user" | "human":
-            name = text_or_empty(message.get("name")) or None
+            name = text_at(message, "name") or None
             draft.user(blocks.content_of(message.get("content")), name=name, **about)
         case "assistant" | "ai" | "model":
             about["provider"] = provider
-            about["model"] = text_or_empty(message.get("model")) or model
+            about["model"] = text_at(message, "model") or model
             _carry_assistant(draft, message, about)
         case "tool" | "function":
             _carry_result(draft, message, about)
         case _:
-            draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+            draft.skip_role(role)
 
 
 def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ def tools_of(value: object) -> list[Json]:
                 found.append(
                     {
                         "name": item["name"],
-                        "description": text_or_empty(item.get("description")),
+                        "description": text_at(item, "description"),
                         "parameters": mapping(schema),
                     }
                 )
@@ -111,7 +111,7 @@ def _carry_assistant(draft: Draft, message: Json, about: dict[str, Any]) -> None
     usage = mapping(message.get("usage")) or mapping(reply.get("usage"))
     stop = message.get("finish_reason") or message.get("stop_reason")
     is_plain = isinstance(content, str) and said == [blocks.text(content)]
-    name = text_or_empty(message.get("name"))
+    name = text_at(message, "name")
     draft.assistant(
         content if is_plain else blocks.with_ids(draft, said),
         **about,
@@ -126,14 +126,14 @@ def _calls(draft: Draft, message: Json) -> list[Json]:
         blocks.call(
             draft.call_id(call.get("id")),
             text_or_empty(mapping(call.get("function")).get("name") or call.get("name"))
-            or text_or_empty(call.get("function")),
+            or text_at(call, "function"),
             _arguments(call),
         )
         for call in mappings(message.get("tool_calls"))
     ]
     legacy = mapping(message.get("function_call"))
     if legacy:
-        name = text_or_empty(legacy.get("name"))
+        name = text_at(legacy, "name")
         calls.append(blocks.call(draft.call_id(), name, legacy.get("arguments")))
     return calls
 
@@ -147,14 +147,14 @@ def _arguments(call: Json) -> object:
 
 
 def _carry_result(draft: Draft, message: Json, about: dict[str, Any]) -> None:
-    name = text_or_empty(message.get("name") or message.get("tool_name"))
+    name = text_at(message, "name", "tool_name")
     ids = listing(message.get("tool_call_ids"))
     given = message.get("tool_call_id") or (ids[0] if ids else "")
     error = message.get("error")
     draft.result(
         draft.answer_id(given, name),
         blocks.content_of(message.get("content")),
-        name=name or text_or_empty(message.get("function")),
+        name=name or text_at(message, "function"),
         is_error=bool(error) or message.get("is_error") is True,
         **about,
     )
@@ -219,9 +219,9 @@ def read(source: Source) -> list[Imported]:
     for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.tools = tools_of(body.get("tools") or body.get("functions"))
-        carry_messages(draft, body["messages"], model=text_or_empty(body.get("model")) or None)
+        carry_messages(draft, body["messages"], model=text_at(body, "model") or None)
         blocks.pass_over(draft, body, ("messages", "tools", "functions"))
-        sessions.append((text_or_empty(body.get("session_id")) or name, draft))
+        sessions.append((text_at(body, "session_id") or name, draft))
     return finish(source, "openai-chat", sessions)
 
 
@@ -257,7 +257,7 @@ def read_history(source: Source) -> list[Imported]:
         draft = Draft()
         draft.tools = tools_of(body.get("tools") or body.get("functions"))
         carry_messages(draft, map(_with_known_role, listing(body["history"])))
-        sessions.append((text_or_empty(body.get("session_id") or body.get("id")) or name, draft))
+        sessions.append((text_at(body, "session_id", "id") or name, draft))
     return finish(source, "history", sessions)
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from holdfast.core.log.records import Assistant, Compaction, User, text_of
+from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.importers.apis.chat import tools_of
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
@@ -17,6 +15,7 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
+    about_line,
     integer,
     is_text,
     keep_from,
@@ -24,6 +23,7 @@ from holdfast.importers.common.base import (
     mapping,
     mappings,
     path_to,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import seconds
@@ -51,7 +51,7 @@ def read_messages(lines: list[Json]) -> Iterator[Json]:
                 shown.add(line["id"])
             continue
         history = mappings(mapping(line.get("$set")).get("messages"))
-        ids = [text_or_empty(message.get("id")) for message in history]
+        ids = [text_at(message, "id") for message in history]
         new = [at for at, name in enumerate(ids) if name and name not in seen]
         if history and shown - set(ids) and new and history[new[0]].get("type") == "user":
             summary = history[new[0]]
@@ -70,7 +70,7 @@ def read_messages(lines: list[Json]) -> Iterator[Json]:
 def _text(content: object) -> str:
     if is_text(content):
         return content
-    return "\n".join(text_or_empty(part.get("text")) for part in mappings(content))
+    return "\n".join(text_at(part, "text") for part in mappings(content))
 
 
 _MODEL_ROLES: Final = ("model", "gemini", "assistant")
@@ -101,20 +101,20 @@ def carry_content(draft: Draft, role: object, parts: object, **about: Any) -> No
 def _read_text_part(draft: Draft, part: object) -> list[Json]:
     if not isinstance(part, dict):
         return blocks.blocks_of(part)
-    signature = text_or_empty(part.get("thoughtSignature") or part.get("thought_signature"))
+    signature = text_at(part, "thoughtSignature", "thought_signature")
     made = mapping(part.get("functionCall") or part.get("function_call"))
     if made:
         call_id = draft.call_id(made.get("id"))
-        name = text_or_empty(made.get("name"))
+        name = text_at(made, "name")
         return [blocks.call(call_id, name, made.get("args"), signature)]
     data = mapping(part.get("inlineData") or part.get("inline_data"))
     if is_text(data.get("data")):
-        kind = text_or_empty(data.get("mimeType") or data.get("mime_type"))
+        kind = text_at(data, "mimeType", "mime_type")
         return [blocks.image(data["data"], kind)] if _is_image(kind) else [_raw(part)]
     place = mapping(part.get("fileData") or part.get("file_data"))
     address = place.get("fileUri") or place.get("file_uri")
     if is_text(address):
-        kind = text_or_empty(place.get("mimeType") or place.get("mime_type"))
+        kind = text_at(place, "mimeType", "mime_type")
         return [blocks.image_at(address)] if _is_image(kind) else [_raw(part)]
     if not is_text(part.get("text")):
         return [_raw(part)] if part else []
@@ -138,7 +138,7 @@ def _function_response(part: object) -> Json:
 
 
 def _carry_answer(draft: Draft, answer: Json, **about: Any) -> None:
-    name = text_or_empty(answer.get("name"))
+    name = text_at(answer, "name")
     response = answer.get("response")
     inner = mapping(response)
     is_error = "error" in inner and "output" not in inner
@@ -180,14 +180,14 @@ def read(source: Source) -> list[Imported]:
     system = body.get("systemInstruction") or body.get("system_instruction")
     parts = mapping(system).get("parts") if isinstance(system, dict) else [system]
     said = [block for part in listing(parts) for block in _read_text_part(draft, part)]
-    draft.system = "\n".join(text_or_empty(block.get("text")) for block in said)
+    draft.system = "\n".join(text_at(block, "text") for block in said)
     draft.tools = tools_of(body.get("tools"))
     for content in _contents(source):
         carry_content(
             draft,
             content.get("role"),
             content.get("parts"),
-            model=text_or_empty(body.get("model")) or None,
+            model=text_at(body, "model") or None,
         )
     return [draft.finish(source, "gemini")]
 
@@ -218,13 +218,13 @@ def read_cli(source: Source) -> list[Imported]:
         messages = list(read_messages(lines))
         others = len(lines) - len(messages) - bool(header)
         draft.skip("update of the header", "no message", others)
-    draft.label = text_or_empty(header.get("summary"))
+    draft.label = text_at(header, "summary")
     for content in mappings(header.get("history")):
         ts = seconds(content.get("ts") or content.get("timestamp"))
         carry_content(draft, content.get("role"), content.get("parts"), ts=ts)
     for message in _newest(messages):
         _carry_cli(draft, message)
-    return [draft.finish(source, "gemini-cli", text_or_empty(header.get("sessionId")))]
+    return [draft.finish(source, "gemini-cli", text_at(header, "sessionId"))]
 
 
 def _newest(messages: list[Json]) -> list[Json]:
@@ -244,10 +244,7 @@ def _newest(messages: list[Json]) -> list[Json]:
 
 def _carry_cli(draft: Draft, message: Json) -> None:
     kind = message.get("type")
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(message.get("id")),
-        "ts": seconds(message.get("timestamp")),
-    }
+    about = about_line(message)
     if kind == "user":
         parts = message.get("parts", message.get("content"))
         carry_content(draft, "user", parts, **about)
@@ -255,8 +252,7 @@ def _carry_cli(draft: Draft, message: Json) -> None:
         _carry_reply(draft, message, about)
     elif kind == COMPACTION:
         kept = next(filter(draft.has, message["kept"]), None)
-        made = Compaction(summary=message["summary"], first_kept=kept, method="model")
-        draft.add(msgspec.structs.replace(made, id=about["record_id"], ts=about["ts"]))
+        draft.compaction(message["summary"], first_kept=kept, **about)
     else:
         draft.skip(f"message `{kind}`", "a note of the program; no model saw it")
 
@@ -269,13 +265,13 @@ def _carry_reply(draft: Draft, message: Json, about: dict[str, Any]) -> None:
     made = mappings(message.get("toolCalls"))
     ids = [draft.call_id(call.get("id")) for call in made]
     said += [
-        blocks.call(call_id, text_or_empty(call.get("name")), call.get("args"))
+        blocks.call(call_id, text_at(call, "name"), call.get("args"))
         for call_id, call in zip(ids, made, strict=True)
     ]
     draft.assistant(
         said,
         provider="google",
-        model=text_or_empty(message.get("model")) or None,
+        model=text_at(message, "model") or None,
         usage=_cli_usage(mapping(message.get("tokens"))),
         **about,
     )
@@ -359,14 +355,11 @@ def _qwen_path(lines: list[Json]) -> set[int]:
 
 def _carry_qwen(draft: Draft, line: Json) -> None:
     message = mapping(line.get("message"))
-    about: dict[str, Any] = {
-        "record_id": text_or_empty(line.get("uuid")),
-        "ts": seconds(line.get("timestamp")),
-    }
-    kind, subtype = line.get("type"), text_or_empty(line.get("subtype"))
+    about = about_line(line, name="uuid")
+    kind, subtype = line.get("type"), text_at(line, "subtype")
     payload = mapping(line.get("systemPayload"))
     if kind == "system":
-        title = text_or_empty(payload.get("customTitle"))
+        title = text_at(payload, "customTitle")
         if subtype == "custom_title" and title:
             draft.label = title
         elif subtype == "chat_compression":
@@ -379,7 +372,7 @@ def _carry_qwen(draft: Draft, line: Json) -> None:
             "model",
             message.get("parts"),
             provider="qwen",
-            model=text_or_empty(line.get("model")) or None,
+            model=text_at(line, "model") or None,
             usage=_usage(line.get("usageMetadata")),
             **about,
         )
@@ -391,27 +384,17 @@ def _carry_qwen(draft: Draft, line: Json) -> None:
 
 def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> None:
     history = mappings(payload.get("compressedHistory"))
-    texts = [
-        text_or_empty(part.get("text"))
-        for item in history[:1]
-        for part in mappings(item.get("parts"))
-    ]
+    texts = [text_at(part, "text") for item in history[:1] for part in mappings(item.get("parts"))]
     summary = "\n".join(filter(None, texts))
     if not summary.strip():
         draft.skip("compaction", "its summary is empty")
         return
-    before = integer(mapping(payload.get("info")).get("originalTokenCount"))
-    record_id, ts = about["record_id"], about["ts"]
     kept = next((place for item in history[1:] if (place := _place_of(draft, item)) >= 0), None)
-    draft.add(
-        Compaction(
-            summary=summary,
-            first_kept=None if kept is None else keep_from(draft, kept),
-            tokens_before=before,
-            method="model",
-            id=record_id,
-            ts=ts,
-        )
+    draft.compaction(
+        summary,
+        first_kept=None if kept is None else keep_from(draft, kept),
+        tokens_before=integer(mapping(payload.get("info")).get("originalTokenCount")),
+        **about,
     )
     draft.skip("kept by a compaction", "it repeats messages of the log", len(history) - 1)
 
@@ -422,9 +405,7 @@ def _place_of(draft: Draft, item: Json) -> int:
     The reply that Qwen makes up for its summary is such a message. Since 0.24 it puts reminders of
     its own, as the date, before the words of a message that it keeps.
     """
-    texts = [
-        *filter(None, (text_or_empty(part.get("text")) for part in mappings(item.get("parts"))))
-    ]
+    texts = [*filter(None, (text_at(part, "text") for part in mappings(item.get("parts"))))]
     said = {"\n".join(texts[first:]) for first in range(len(texts))}
     kind = Assistant if item.get("role") == "model" else User
     for place in range(len(draft.records) - 1, -1, -1):

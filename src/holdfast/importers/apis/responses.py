@@ -19,6 +19,7 @@ from holdfast.importers.common.base import (
     listing,
     mapping,
     mappings,
+    text_at,
     text_or_empty,
 )
 
@@ -54,7 +55,7 @@ class ResponseReply:
         self._about: dict[str, Any] = {}
 
     def item(self, item: Json, *, ts: float = 0.0) -> None:
-        kind = text_or_empty(item.get("type"))
+        kind = text_at(item, "type")
         role = item.get("role")
         if kind in _CALLS:
             self._say([self._call(item)], item, ts)
@@ -86,12 +87,12 @@ class ResponseReply:
 
     def _say(self, said: list[Json], item: Json, ts: float) -> None:
         if not self._blocks:
-            self._about = {"record_id": text_or_empty(item.get("id")), "ts": ts}
+            self._about = {"record_id": text_at(item, "id"), "ts": ts}
         self._blocks += said
 
     def _call(self, item: Json) -> Json:
         function = mapping(item.get("function"))
-        kind = text_or_empty(item.get("type"))
+        kind = text_at(item, "type")
         name = text_or_empty(item.get("name") or function.get("name"))
         arguments = item.get("arguments", function.get("arguments", item.get("action")))
         if kind == "custom_tool_call":
@@ -101,7 +102,7 @@ class ResponseReply:
 
     def _result(self, item: Json, ts: float) -> None:
         self.end()
-        name = text_or_empty(item.get("name"))
+        name = text_at(item, "name")
         output = next(
             (item[field] for field in ("output", "result", "content", "tools") if field in item),
             None,
@@ -111,20 +112,20 @@ class ResponseReply:
             output_content(output),
             name=name,
             is_error=item.get("status") == "failed",
-            record_id=text_or_empty(item.get("id")),
+            record_id=text_at(item, "id"),
             ts=ts,
         )
 
     def _message(self, item: Json, role: str, ts: float) -> None:
         self.end()
         content = blocks.content_of(_read_text_item(item))
-        about: dict[str, Any] = {"record_id": text_or_empty(item.get("id")), "ts": ts}
+        about: dict[str, Any] = {"record_id": text_at(item, "id"), "ts": ts}
         if role in ("system", "developer"):
             carry_system(self.draft, content, about)
         elif role == "user":
             self.draft.user(content, **about)
         else:
-            self.draft.skip(f"message with the role {role[:40]!r}", "no such role in this format")
+            self.draft.skip_role(role)
 
 
 def output_content(output: object) -> Any:
@@ -166,10 +167,10 @@ def read(source: Source) -> list[Imported]:
     value = source.value
     body = value if isinstance(value, dict) else {"input": value}
     draft = Draft()
-    draft.system = text_or_empty(body.get("instructions"))
+    draft.system = text_at(body, "instructions")
     draft.tools = tools_of(body.get("tools"))
     reply = ResponseReply(draft)
-    reply.model = text_or_empty(body.get("model")) or None
+    reply.model = text_at(body, "model") or None
     given = body.get("input")
     if isinstance(given, str):
         draft.user(given)
@@ -178,7 +179,7 @@ def read(source: Source) -> list[Imported]:
     for item in listing(body.get("output")):
         _take(reply, item)
     reply.end(mapping(body.get("usage")) or None)
-    name = text_or_empty(body.get("id")) if body.get("object") == "response" else ""
+    name = text_at(body, "id") if body.get("object") == "response" else ""
     return [draft.finish(source, "openai-responses", name)]
 
 

@@ -19,6 +19,7 @@ from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
 from holdfast.core.log.ids import check_record_id, is_name
 from holdfast.core.log.records import (
     Assistant,
+    Compaction,
     Json,
     Label,
     Record,
@@ -309,7 +310,7 @@ class Draft:
     ) -> None:
         for block in content if isinstance(content, list) else ():
             if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
-                self._names[block["id"]] = text_or_empty(block.get("name"))
+                self._names[block["id"]] = text_at(block, "name")
                 self._open[block["id"]] = self._names[block["id"]]
         self.add(Assistant(content=content, id=record_id, ts=ts, **more))
 
@@ -341,6 +342,16 @@ class Draft:
             return named
         waiting = [item for item in self._open if item in self._invented or not named]
         return next((item for item in waiting if name in ("", self._open[item])), "") or named
+
+    def compaction(
+        self, summary: str, *, record_id: str = "", ts: float = 0.0, **more: Any
+    ) -> None:
+        """Add the summary that a model wrote in place of what was before."""
+        self.add(Compaction(summary=summary, method="model", id=record_id, ts=ts, **more))
+
+    def skip_role(self, role: object) -> None:
+        what = f"message with the role {str(role)[:40]!r}"
+        self.skip(what, "no such role in this format")
 
     def carry(self, record: Record) -> None:
         """A record that is one already: only its place in the tree is new."""
@@ -392,7 +403,7 @@ class Draft:
         if isinstance(content, list):
             lost = [block for block in content if block.get("type") != "text"]
             for block in lost:
-                kind = text_or_empty(block.get("type"))[:40]
+                kind = text_at(block, "type")[:40]
                 what = f"block of the kind {kind!r}" if kind else "block without a kind"
                 self.skip(what, "not in the system prompt, which is a text")
             texts = (block.get("text") for block in content if block not in lost)
@@ -473,13 +484,25 @@ def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list
     ]
 
 
-def about_line(value: Json) -> dict[str, Any]:
-    """Return the fields that a record takes from its line: the id and the time."""
-    return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get("timestamp"))}
+def about_line(value: Json, *stamps: str, name: str = "id") -> dict[str, Any]:
+    """Return the fields that a record takes from its line: the id, and the first time there is."""
+    found = next(filter(None, map(value.get, stamps or ("timestamp",))), None)
+    return {"record_id": text_at(value, name), "ts": seconds(found)}
 
 
 def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def text_at(value: Json, *names: str) -> str:
+    """Return the first of these fields that is not empty, if it is a text."""
+    found = next(filter(None, map(value.get, names)), "")
+    return found if isinstance(found, str) else ""
+
+
+def rename_counts(usage: Json, names: dict[str, str]) -> Json | None:
+    """Return the counts of a usage under other names; None where there are none."""
+    return {new: usage[old] for old, new in names.items() if old in usage} or None
 
 
 def mapping(value: object) -> Json:

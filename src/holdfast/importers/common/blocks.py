@@ -15,6 +15,7 @@ from holdfast.importers.common.base import (
     listing,
     mapping,
     mappings,
+    text_at,
     text_or_empty,
 )
 from holdfast.importers.common.parsing import NOT_JSON, parse
@@ -46,6 +47,16 @@ def call(call_id: str, name: str, arguments: object, signature: str = "") -> Jso
         "input": arguments_of(arguments),
     }
     return {**block, "thought_signature": signature} if signature else block
+
+
+def calls(
+    draft: Draft, value: object, *, ids: str = "id", arguments: str = "arguments"
+) -> list[Json]:
+    """Return the calls in a list of objects that have `name` and these fields."""
+    return [
+        call(draft.call_id(item.get(ids)), text_at(item, "name"), item.get(arguments))
+        for item in mappings(value)
+    ]
 
 
 def image(data: str, media_type: str = "") -> Json:
@@ -169,7 +180,7 @@ def _image(item: Json) -> Json:
     if isinstance(item.get("source"), dict):
         return item
     if isinstance(item.get("data"), str):
-        media_type = text_or_empty(item.get("mimeType") or item.get("media_type"))
+        media_type = text_at(item, "mimeType", "media_type")
         return image(item["data"], media_type)
     address = item.get("image_url") or item.get("url") or item.get("image")
     address = mapping(address).get("url") if isinstance(address, dict) else address
@@ -188,14 +199,14 @@ def _foreign_call(item: Json) -> Json:
         None,
     )
     return call(
-        text_or_empty(item.get("call_id") or item.get("id")),
+        text_at(item, "call_id", "id"),
         text_or_empty(item.get("name") or function.get("name")),
         arguments,
-        text_or_empty(item.get("thoughtSignature") or item.get("thought_signature")),
+        text_at(item, "thoughtSignature", "thought_signature"),
     )
 
 
 def text_of(message: Json) -> str:
     """Return the texts of a message."""
     said = blocks_of(message.get("content"))
-    return "\n".join(text_or_empty(block.get("text")) for block in said)
+    return "\n".join(text_at(block, "text") for block in said)
