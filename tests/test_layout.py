@@ -31,7 +31,7 @@ ACROSS = frozenset(
         *("test_startup", "test_closed_unions", "test_names", "test_promises", "test_linear"),
         *("test_clocks", "test_declared_types", "test_unhashable", "test_word_lists"),
         *("test_demo_postgres", "test_site", "test_contributing", "test_deploy", "test_newest"),
-        "test_typescript_client",
+        *("test_typescript_client", "test_glossary"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/test_owners", "engine/test_whose", "engine/memory/test_superseded_hits"),
         "engine/simulation/test_played_once",

@@ -252,7 +252,7 @@ export interface paths {
         };
         /**
          * Read from memory
-         * @description Read what stands at a place that a search has named.
+         * @description Read the text at a place that a search has named.
          *
          *     Scope: `read`.
          */

@@ -356,7 +356,7 @@ def check_path(path: str, *, hidden: Iterable[str] = ()) -> tuple[str, ...]:
 def _why_not(part: str) -> str:
     """Return the fault in a name, for the strictest file system; empty if there is none."""
     if part in ("", ".", ".."):
-        return f"{part!a} is no name"
+        return f"{part!a} is not a name"
     if part.startswith("."):
         return "names that begin with a dot are hidden"
     if len(part.encode(errors="replace")) > NOTE_NAME_CHARS_MAX:

@@ -89,11 +89,11 @@ def read_budgets(given: object, source: str) -> Budgets | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise _wrong(source, "budgets", "it is no table")
+        raise _wrong(source, "budgets", "it is not a table")
     for table in _TABLES:
         named = given.get(table, {})
         if not isinstance(named, dict):
-            raise _wrong(source, f"budgets.{table}", "it is no table of names")
+            raise _wrong(source, f"budgets.{table}", "it is not a table of names")
         for name, limits in named.items():
             _read(limits, SpendingLimits, source, f"budgets.{table}.{name}")
     found: Budgets = _read(given, Budgets, source, "budgets")

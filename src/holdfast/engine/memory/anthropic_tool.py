@@ -317,8 +317,8 @@ class _Memory:
         mask = self._notes.redactor.text
         if masks_in(mask(text)) > masks_in(mask(old)):
             raise _Refusal(
-                "Error: This holds what looks like a password, key or token, and notes are no "
-                "place for it. Nothing was written. Leave it out."
+                "Error: This holds what looks like a password, key or token, and notes are "
+                "not the place for it. Nothing was written. Leave it out."
             )
         self._notes.put(_path_name(shown), before, text.encode())
 

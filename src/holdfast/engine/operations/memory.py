@@ -209,7 +209,7 @@ class FindPassages(_NotesOperation[SearchResult], frozen=True, kw_only=True):
 
 
 class ReadPassage(_NotesOperation[PassageText], frozen=True, kw_only=True):
-    """Read what stands at a place that a search has named."""
+    """Read the text at a place that a search has named."""
 
     title = "Read from memory"
     tool = "memory_get"

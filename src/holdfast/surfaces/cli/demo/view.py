@@ -94,7 +94,7 @@ class LineView:
 
     def __enter__(self) -> Self:
         scene = self._scene
-        _line(f"{scene.title}, replayed in a window of {scene.stated:,} tokens, as it is told.")
+        _line(f"{scene.title}, replayed in a configured window of {scene.stated:,} tokens.")
         return self
 
     def __exit__(self, *_: object) -> None: ...
