@@ -24,21 +24,20 @@ from holdfast.core.owners import NO_OWNER, NamedOwner
 from holdfast.core.queues import INBOX, NewMessage
 from holdfast.core.text.typed import convert_typed
 from holdfast.core.tokens.counting import Estimator
-from holdfast.core.window import Window
 from holdfast.engine.adoption import SessionAdopter
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.session.session import Session
 from holdfast.engine.timers import Timers
 from holdfast.engine.tool_values import ToolOutput
-from holdfast.engine.tools import ToolFunction, tool
+from holdfast.engine.tools import tool
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.providers.models import model as known_model
-from holdfast.providers.offline.measuring import Meter
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.demo.recording import load
+from holdfast.surfaces.cli.demo.replay import ReplayedTool, WrittenModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from holdfast.core.models.messages import ToolCall
     from holdfast.ports import OnDelta, SessionStore
@@ -73,6 +72,14 @@ class _Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls: tuple[_Call, ...]
     say: str = ""
+
+    def content(self, ids: Sequence[str]) -> list[Json]:
+        """Return the message of the model, whose calls have these ids."""
+        said: list[Json] = [{"type": "text", "text": self.say}] if self.say else []
+        for call_id, call in zip(ids, self.calls, strict=True):
+            about = {"id": call_id, "name": call.tool, "input": call.arguments}
+            said.append({"type": "tool_use", **about})
+        return said
 
 
 class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,30 +136,16 @@ def refund(order: int, amount: int, reason: str) -> str:
     return f"{amount} euros of order {order} go back to the customer's card: {reason}"
 
 
-class _WrittenAgent:
+class _WrittenAgent(WrittenModel):
     """Says what is written down, for the price of the model whose name it has."""
 
     def __init__(self, name: str, tokens: int, replies: Iterator[list[Json]]) -> None:
-        self.target = known_model(name).target
-        self.window = Window(tokens, "stated for the demo")
-        self.price = price_of(self.target.model)
+        model = known_model(name).target
+        super().__init__(model, tokens, price_of(model.model))
         self._replies = replies
-        self.forget_cache()
-
-    def forget_cache(self) -> None:
-        self._meter = Meter(Estimator(), self.target)
 
     def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:  # noqa: ARG002 - a port
-        content = next(self._replies)
-        has_calls = any(block.get("type") == "tool_use" for block in content)
-        return Reply(
-            content=content,
-            stop="tools" if has_calls else "end",
-            stop_reason="tool_use" if has_calls else "end_turn",
-            raw_usage=self._meter.usage(request, content),
-            provider=self.target.provider,
-            model=self.target.model,
-        )
+        return self.reply(request, next(self._replies))
 
 
 def demo_agents() -> dict[str, Any]:
@@ -180,19 +173,14 @@ class _Clock:
         self.at = self._now - hours * 3_600
 
 
-class _WrittenTool(ToolFunction):
-    """Returns the result that is written down for a call."""
+def _written_tool(declared: Tool, results: dict[str, ToolOutput], clock: _Clock) -> ReplayedTool:
+    """Return a tool that has the results which are written down for its calls."""
 
-    def __init__(self, declared: Tool, results: dict[str, ToolOutput], clock: _Clock) -> None:
-        super().__init__(self._run, declared, dict)
-        self._results, self._clock = results, clock
+    def run(call: ToolCall) -> ToolOutput:
+        clock.at += _CALL_SECONDS
+        return results[call.id]
 
-    def bind(self, call: ToolCall) -> dict[str, Any]:
-        return {"call": call}
-
-    def _run(self, call: ToolCall) -> ToolOutput:
-        self._clock.at += _CALL_SECONDS
-        return self._results[call.id]
+    return ReplayedTool(declared, run)
 
 
 def make_home(root: str) -> None:
@@ -269,20 +257,11 @@ class _Writer:
     def _replies(self) -> Iterator[list[Json]]:
         for turn_number, turn in enumerate(self._talk.turns):
             for step_number, step in enumerate(turn.steps):
-                content: list[Json] = [{"type": "text", "text": step.say}] if step.say else []
-                for number, call in enumerate(step.calls):
-                    call_id = f"call_{turn_number}{step_number}{number}"
-                    self._results[call_id] = self._result(call)
-                    content.append(
-                        {
-                            "type": "tool_use",
-                            "id": call_id,
-                            "name": call.tool,
-                            "input": call.arguments,
-                        }
-                    )
+                begun = f"call_{turn_number}{step_number}"
+                ids = [f"{begun}{number}" for number in range(len(step.calls))]
+                self._results |= zip(ids, map(self._result, step.calls), strict=True)
                 self._clock.at += _CALL_SECONDS
-                yield content
+                yield step.content(ids)
             if not turn.parked:
                 self._clock.at += _CALL_SECONDS
                 yield [{"type": "text", "text": turn.answer}]
@@ -296,7 +275,7 @@ class _Writer:
         calls = _calls_of(self._talk)
         examples = {call.tool: call.arguments for call in calls if call.tool != refund.__name__}
         written = [
-            _WrittenTool(_declare(name, arguments), self._results, self._clock)
+            _written_tool(_declare(name, arguments), self._results, self._clock)
             for name, arguments in examples.items()
         ]
         return [*written, *([refund] if len(examples) < len({call.tool for call in calls}) else [])]
@@ -342,7 +321,7 @@ def _replay(store: SessionStore, recording: Recording, clock: _Clock) -> None:
         owner="alice",
         model=agent,
         system=recording.system,
-        tools=[_WrittenTool(each, results, clock) for each in recording.tools],
+        tools=[_written_tool(each, results, clock) for each in recording.tools],
         summary="extract",
     ) as session:
         for words, away in zip(recording.users, recording.away_seconds, strict=True):
@@ -421,16 +400,15 @@ def _entries(talk: _Talk) -> Iterator[tuple[str, Any]]:
     for turn in talk.turns:
         yield "user", turn.user
         for step in turn.steps:
-            said: list[Json] = [{"type": "text", "text": step.say}] if step.say else []
-            results: list[Json] = []
-            for call in step.calls:
-                number += 1
-                name = f"toolu_{number:04}"
-                said.append(
-                    {"type": "tool_use", "id": name, "name": call.tool, "input": call.arguments}
-                )
-                text = _rows(call.rows) if call.rows else call.result
-                results.append({"type": "tool_result", "tool_use_id": name, "content": text})
-            yield "assistant", said
-            yield "user", results
+            ids = [f"toolu_{number + place:04}" for place in range(1, len(step.calls) + 1)]
+            number += len(ids)
+            texts = (_rows(call.rows) if call.rows else call.result for call in step.calls)
+            yield "assistant", step.content(ids)
+            yield (
+                "user",
+                [
+                    {"type": "tool_result", "tool_use_id": name, "content": text}
+                    for name, text in zip(ids, texts, strict=True)
+                ],
+            )
         yield "assistant", [{"type": "text", "text": turn.answer}]

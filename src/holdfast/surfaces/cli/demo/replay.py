@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool, ToolCall
     from holdfast.core.models.prices import Price
     from holdfast.ports import Appended, OnDelta, SessionStore
@@ -81,24 +82,43 @@ _CUT_REASONS: Final = {
 # The agent, its tools and its disk
 
 
-class RecordedAgent:
+class WrittenModel:
+    """Replies with what is written down; sizes and the prompt cache are those of a real model."""
+
+    def __init__(self, model: Target, tokens: int, price: Price | None) -> None:
+        self.target = model
+        self.window = Window(tokens, "stated for the demo")
+        self.price = price
+        self.forget_cache()
+
+    def forget_cache(self) -> None:
+        """Drop the prompt cache, as a provider does a few minutes after a call."""
+        self._meter = Meter(_COUNTER, self.target)
+
+    def reply(self, request: Json, content: list[Json]) -> Reply:
+        has_calls = any(block.get("type") == "tool_use" for block in content)
+        return Reply(
+            content=content,
+            stop="tools" if has_calls else "end",
+            stop_reason="tool_use" if has_calls else "end_turn",
+            raw_usage=self._meter.usage(request, content),
+            provider=self.target.provider,
+            model=self.target.model,
+        )
+
+
+class RecordedAgent(WrittenModel):
     """Answers each request that fits its window with the next recorded reply."""
 
     def __init__(self, recording: Recording, *, stated: int, real: int, done: int) -> None:
-        self.target = target("anthropic", provider="recording", model="recorded-agent")
-        self.window = Window(stated, "stated for the demo")
-        self.price = price()
+        agent = target("anthropic", provider="recording", model="recorded-agent")
+        super().__init__(agent, stated, price())
         self.done = done
         """The number of replies so far, by this process and earlier ones."""
         self.last_request: Json = {}
         self.last_text = ""
         self._recording = recording
         self._real = real
-        self._meter = Meter(_COUNTER, self.target)
-
-    def forget_cache(self) -> None:
-        """Drop the prompt cache, as a provider does a few minutes after a call."""
-        self._meter = Meter(_COUNTER, self.target)
 
     def next_reply(self) -> list[Json]:
         replies = self._recording.replies
@@ -111,19 +131,11 @@ class RecordedAgent:
         content = self.next_reply()
         self.done += 1
         self.last_request, self.last_text = request, text_of(content)
-        has_calls = any(block.get("type") == "tool_use" for block in content)
-        return Reply(
-            content=content,
-            stop="tools" if has_calls else "end",
-            stop_reason="tool_use" if has_calls else "end_turn",
-            raw_usage=self._meter.usage(request, content),
-            provider=self.target.provider,
-            model=self.target.model,
-        )
+        return self.reply(request, content)
 
 
 class ReplayedTool(ToolFunction):
-    """Returns the recorded result of a call."""
+    """Returns the result that a function has for a call."""
 
     def __init__(self, tool: Tool, run: Callable[[ToolCall], ToolOutput]) -> None:
         super().__init__(run, tool, dict)

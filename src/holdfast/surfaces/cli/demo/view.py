@@ -186,11 +186,9 @@ class LiveView:
     def _rule(self, name: str, text: str, width: int) -> Any:
         from rich.text import Text
 
-        line = Text("── ", style="dim")
-        line.append(name, style="bold")
-        line.append(f" · {_short(text, width - len(name) - 10)} ", style="dim")
-        line.append("─" * max(0, width - line.cell_len - 1), style="dim")
-        return line
+        words = f" · {_short(text, width - len(name) - 10)} "
+        line = Text.assemble(("── ", "dim"), (name, "bold"), (words, "dim"))
+        return line.append("─" * max(0, width - line.cell_len - 1), style="dim")
 
     def _figures(self) -> Any:
         from rich.text import Text
@@ -209,15 +207,12 @@ class LiveView:
     def _user(self, width: int) -> Any:
         from rich.text import Text
 
-        line = Text("user  ", style="bold green")
-        line.append(_short(self._scene.words, width - 8), style="default")
-        return line
+        return Text.assemble(("user  ", "bold green"), _short(self._scene.words, width - 8))
 
     def _tools(self, rows: int, width: int) -> list[Any]:
         from rich.text import Text
 
-        agent = Text("agent ", style="bold cyan")
-        agent.append(_short(self._scene.said, width - 8), style="default")
+        agent = Text.assemble(("agent ", "bold cyan"), _short(self._scene.said, width - 8))
         lines = self._scene.tools[-rows:]
         shown = [self._tool(line, width) for line in lines]
         return [agent, *shown, *[Text("")] * (rows - len(shown))]
@@ -225,19 +220,16 @@ class LiveView:
     def _tool(self, line: ToolLine, width: int) -> Any:
         from rich.text import Text
 
-        style = "bold red" if line.is_killed or line.is_error else "default"
-        shown = Text("  → ", style="dim")
-        shown.append(f"{line.tool:<15}", style="cyan")
-        shown.append(f"{_short(line.what, width - 44):<{width - 44}}", style="default")
+        what = f"{_short(line.what, width - 44):<{width - 44}}"
         if line.is_killed:
-            shown.append("  SIGKILL", style=style)
+            end = ("  SIGKILL", "bold red")
         elif line.chars is None:
-            shown.append("  running", style="yellow")
+            end = ("  running", "yellow")
         elif line.is_error:
-            shown.append(f"  error {line.chars:>8,} chars", style=style)
+            end = (f"  error {line.chars:>8,} chars", "bold red")
         else:
-            shown.append(f"{line.chars:>16,} chars", style="dim")
-        return shown
+            end = (f"{line.chars:>16,} chars", "dim")
+        return Text.assemble(("  → ", "dim"), (f"{line.tool:<15}", "cyan"), what, end)
 
     def _meter(self, width: int) -> list[Any]:
         from rich.text import Text
@@ -267,16 +259,15 @@ class LiveView:
     def _whole(self, room: int, calling: DemoRequest) -> Any:
         from rich.text import Text
 
-        scene = self._scene
-        line = Text("without   ", style="dim")
+        over = self._scene.overflow_call
         cells = round(room * min(1.0, calling.whole / calling.limit))
-        is_over = scene.overflow_call is not None
-        line.append("▒" * cells, style="red" if is_over else "grey50")
-        line.append(" " * (room - cells))
-        words = f" {calling.whole:>7,}"
-        words += f" over since {scene.overflow_call}" if is_over else " whole history"
-        line.append(words, style="red" if is_over else "dim")
-        return line
+        words = "whole history" if over is None else f"over since {over}"
+        return Text.assemble(
+            ("without   ", "dim"),
+            ("▒" * cells, "grey50" if over is None else "red"),
+            " " * (room - cells),
+            (f" {calling.whole:>7,} {words}", "dim" if over is None else "red"),
+        )
 
     def _happenings(self, rows: int, width: int) -> list[Any]:
         from rich.text import Text
@@ -288,7 +279,7 @@ class LiveView:
         from rich.text import Text
 
         head = f"{_SIGNS[happening.mood]} {happening.head:<{_HEAD_CHARS}} "
-        line = Text(f"{happening.call:>3} ", style="dim")
-        line.append(head, style=_MOODS[happening.mood])
-        line.append(_short(happening.text, width - _HEAD_CHARS - 8), style="default")
-        return line
+        words = _short(happening.text, width - _HEAD_CHARS - 8)
+        return Text.assemble(
+            (f"{happening.call:>3} ", "dim"), (head, _MOODS[happening.mood]), words
+        )
