@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.log.listing import title_of
 from holdfast.surfaces.formatting import Tone, cell_width, printable
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from holdfast.core.projection.ledger import Action, LedgerLine
     from holdfast.core.secrets.redaction import Redactor
 
 SHELL: Final = "shell"
@@ -126,6 +128,29 @@ def mask_answer(answer: CommandAnswer, redactor: Redactor) -> CommandAnswer:
         return StyledTable(part.columns, tuple(tuple(map(mask, row)) for row in part.rows))
 
     return msgspec.structs.replace(answer, parts=tuple(map(part_of, answer.parts)))
+
+
+_ACTION_TONES: Final[dict[Action, Tone]] = {
+    "kept": "plain",
+    "trimmed": "warn",
+    "cleared": "warn",
+    "summarised": "warn",
+    "dropped": "bad",
+    "injected": "good",
+    "silent": "dim",
+}
+
+
+def ledger_row(entry: LedgerLine) -> tuple[Cell | str, ...]:
+    """Return a record of a ledger: what was done with it, its tokens before and after, and why."""
+    return (
+        entry.record,
+        title_of(f"{entry.kind} {entry.name}".strip()),
+        Cell(entry.action, _ACTION_TONES[entry.action]),
+        f"{entry.before:,}" if entry.before else "",
+        f"{entry.after:,}" if entry.after else "",
+        entry.why,
+    )
 
 
 def layout(table: StyledTable, width: int | None = None) -> list[list[Cell]]:

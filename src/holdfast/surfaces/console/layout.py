@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.engine.operations.operation import Operation
     from holdfast.surfaces.http.problems import Problem
-    from holdfast.surfaces.http.route import Handler, HttpCall, Method
+    from holdfast.surfaces.http.route import Handler, HttpCall, JsonBody, Method
 
 MEDIA_TYPE: Final = "text/html; charset=utf-8"
 
@@ -72,7 +72,13 @@ def form_route(
         await operate(operation, call)
         return see_other(await run_in_thread(following, call))
 
-    body = body_of(operation, names) if names else None
+    return operation_route(path, operation, run, body_of(operation, names) if names else None)
+
+
+def operation_route(
+    path: str, operation: type[Operation[Any]], run: Handler, body: type[JsonBody] | None
+) -> Route:
+    """Return the route of a form of its own, which `run` carries out."""
     return page_route(
         "POST",
         path,

@@ -9,7 +9,13 @@ import msgspec
 from holdfast.core.history.access import RIGHTS
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.operations.server import CreateToken, ListTokens, NewToken, RevokeToken
-from holdfast.surfaces.console.layout import form_route, page_route, see_other, show
+from holdfast.surfaces.console.layout import (
+    form_route,
+    operation_route,
+    page_route,
+    see_other,
+    show,
+)
 from holdfast.surfaces.http.identity import TOKEN_COOKIE
 from holdfast.surfaces.http.operations import operate
 from holdfast.surfaces.http.problems import Problem
@@ -54,16 +60,7 @@ ROUTES: Final = (
     page_route(
         "GET", "/tokens", "Tokens", _page, action="list", scope="admin", is_for_operator=True
     ),
-    page_route(
-        "POST",
-        "/tokens",
-        CreateToken.title,
-        _create,
-        body=TokenForm,
-        operation=CreateToken,
-        scope="admin",
-        is_for_operator=True,
-    ),
+    operation_route("/tokens", CreateToken, _create, TokenForm),
     form_route("/tokens/{name}/revoke", RevokeToken, (), lambda _call: "/tokens"),
 )
 

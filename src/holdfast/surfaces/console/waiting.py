@@ -22,7 +22,13 @@ from holdfast.engine.operations.links import LINK_SECONDS, LINK_SECONDS_MIN, Lin
 from holdfast.engine.operations.timers import CancelTimer, ChangeTimer, ListTimers
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.ports import MESSAGE_STATES
-from holdfast.surfaces.console.layout import form_route, page_route, see_other, show
+from holdfast.surfaces.console.layout import (
+    form_route,
+    operation_route,
+    page_route,
+    see_other,
+    show,
+)
 from holdfast.surfaces.http.operations import operate, query_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpAnswer, HttpQuery, JsonBody
@@ -226,35 +232,12 @@ ROUTES: Final = (
         action="list",
     ),
     page_route("GET", "/waiting/{key}", "A call that waits", show_one, action="read"),
-    page_route(
-        "POST",
-        "/waiting/{key}/links",
-        LinkCall.title,
-        _make_link,
-        body=LinkForm,
-        operation=LinkCall,
-        scope="admin",
-        is_for_operator=True,
-    ),
+    operation_route("/waiting/{key}/links", LinkCall, _make_link, LinkForm),
     form_route("/waiting/{key}/links/revoke", RevokeLinks, (), lambda _call: "/waiting"),
-    page_route(
-        "POST",
-        "/waiting/{key}/approve",
-        ApproveCall.title,
-        _approve,
-        body=ApprovalForm,
-        operation=ApproveCall,
-    ),
+    operation_route("/waiting/{key}/approve", ApproveCall, _approve, ApprovalForm),
     form_route("/waiting/{key}/deny", DenyCall, ("words",), lambda _call: "/waiting"),
     page_route("GET", "/timers", "Timers", show_timers, action="list"),
-    page_route(
-        "POST",
-        "/timers/{name}/change",
-        ChangeTimer.title,
-        _change,
-        body=TimerForm,
-        operation=ChangeTimer,
-    ),
+    operation_route("/timers/{name}/change", ChangeTimer, _change, TimerForm),
     form_route("/timers/{name}/cancel", CancelTimer, (), lambda _call: "/timers"),
     page_route("GET", "/inbox", "Inbox", show_inbox, query=InboxPageQuery, action="list"),
     form_route("/inbox/{message}/retry", RetryMessage, (), lambda _call: "/inbox"),

@@ -15,6 +15,7 @@ from holdfast.surfaces.answers import (
     StyledTable,
     answer,
     dim,
+    ledger_row,
     line,
     refuse,
 )
@@ -33,8 +34,6 @@ from holdfast.surfaces.slash_commands.turns import describe_turn, running_turn
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.projection.ledger import Action
-    from holdfast.core.projection.ledger import LedgerLine as Entry
     from holdfast.core.projection.project import Plan
     from holdfast.core.window import Window
     from holdfast.engine.session.status import Status
@@ -234,7 +233,7 @@ def _ledger(plan: Plan, *, is_whole: bool) -> CommandAnswer:
     if len(shown) < len(entries):
         parts.append(dim(f"{len(entries) - len(shown):,} earlier records: /context list all"))
     columns = ("Record", "Kind", "Action", ">Before", ">After", "Why")
-    parts.append(StyledTable(columns, tuple(map(_entry_row, shown))))
+    parts.append(StyledTable(columns, tuple(map(ledger_row, shown))))
     if any(entry.back for entry in shown):
         way = "nothing is lost: `holdfast show RECORD` prints each of them in full"
         parts.append(dim(way, needs=SHELL))
@@ -249,28 +248,6 @@ def _due(plan: Plan) -> list[StyledLine]:
         return []
     text = f"the view takes {plan.tokens_before:,} tokens of messages; the next turn cuts it first"
     return [line(Cell(text, "warn"))]
-
-
-def _entry_row(entry: Entry) -> Row:
-    return (
-        entry.record,
-        title_of(f"{entry.kind} {entry.name}".strip()),
-        Cell(entry.action, _ACTION_TONES[entry.action]),
-        f"{entry.before:,}" if entry.before else "",
-        f"{entry.after:,}" if entry.after else "",
-        entry.why,
-    )
-
-
-_ACTION_TONES: Final[dict[Action, Tone]] = {
-    "kept": "plain",
-    "trimmed": "warn",
-    "cleared": "warn",
-    "summarised": "warn",
-    "dropped": "bad",
-    "injected": "good",
-    "silent": "dim",
-}
 
 
 # Compact, rewind, undo

@@ -22,7 +22,7 @@ from holdfast.engine.workspace.request_preview import (
     terms_of_session,
     whole_ledger,
 )
-from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.answers import Cell, Row, ledger_row
 from holdfast.surfaces.cli.command import option, place, takes
 from holdfast.surfaces.cli.conversations import (
     ReadsConversations,
@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
     from holdfast.surfaces.cli.app import App
-    from holdfast.surfaces.formatting import Tone
-
-_TONES: dict[str, Tone] = {
-    "kept": "plain",
-    "trimmed": "name",
-    "cleared": "name",
-    "summarised": "bad",
-    "dropped": "bad",
-    "injected": "good",
-    "silent": "dim",
-}
 
 
 class ContextCommand(ReadsConversations, frozen=True, kw_only=True):
@@ -113,7 +102,7 @@ class ContextCommand(ReadsConversations, frozen=True, kw_only=True):
         out.table(("part", ">tokens", "what it is"), _sums(plan))
         out.line()
         if self.explain:
-            rows = [_ledger_row(line) for line in _join_runs(ledger)]
+            rows = [(*ledger_row(line), line.back) for line in _join_runs(ledger)]
             out.table(("record", "kind", "action", ">before", ">after", "why", "back"), rows)
             out.line()
             if plan.repairs:
@@ -180,19 +169,6 @@ def _sums(plan: Plan) -> list[Row]:
         (Cell("messages", "name"), f"{tokens.messages:,}", f"{tokens.basis}, by {tokens.counter}")
     )
     return rows
-
-
-def _ledger_row(line: LedgerLine) -> Row:
-    kind = f"{line.kind} {line.name}".strip()
-    return (
-        line.record,
-        title_of(kind),
-        Cell(line.action, _TONES[line.action]),
-        f"{line.before:,}" if line.before else "",
-        f"{line.after:,}" if line.after else "",
-        line.why,
-        line.back,
-    )
 
 
 def _messages(messages: tuple[Message, ...], mask: Callable[[str], str]) -> list[Row]:
