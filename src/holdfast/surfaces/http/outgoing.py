@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
-    from holdfast.surfaces.http.guard import Message, Send
+    from starlette.types import Message, Send
 
 _ANSWER: Final = "holdfast.answer"
 """The answer of a request in its scope."""

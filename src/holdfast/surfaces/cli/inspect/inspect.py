@@ -35,12 +35,12 @@ from holdfast.surfaces.cli.inspect.overview import by_cost, show_overview, show_
 from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import (
     InspectReport,
+    bars,
     doubles_table,
     fit_window,
     fits_table,
     top_tables,
 )
-from holdfast.surfaces.cli.inspect.tables import bars
 from holdfast.surfaces.formatting import ago, count, local_time, size_text
 from holdfast.surfaces.pages import page_file
 

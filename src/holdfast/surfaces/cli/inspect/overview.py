@@ -22,7 +22,7 @@ from holdfast.surfaces.bill import (
     parts_of,
     savings_table,
 )
-from holdfast.surfaces.cli.inspect.tables import bars
+from holdfast.surfaces.cli.inspect.reports import bars
 from holdfast.surfaces.formatting import count, local_time, money, one_line
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,13 +13,13 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.errors import CannotFit
 from holdfast.surfaces.answers import Cell, Row, StyledTable
-from holdfast.surfaces.cli.inspect.tables import groups_table, items_table, share_cell
+from holdfast.surfaces.formatting import bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.inspection.habits import Habit
-    from holdfast.core.inspection.inspect import Inspection
+    from holdfast.core.inspection.inspect import Group, InspectedItem, Inspection
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
@@ -140,5 +140,51 @@ def doubles_table(looked: Inspection, top: int) -> StyledTable:
         tuple(
             (copy.name or "?", str(copy.copies), f"{copy.tokens:,}", Cell(copy.says, "dim"))
             for copy in looked.doubles[:top]
+        ),
+    )
+
+
+BAR_CHARS: Final = 32
+"""A bar leaves room for the figures in a terminal of 80 columns."""
+
+
+def share_cell(share: float, chars: int = BAR_CHARS) -> Cell:
+    """Return a bar for a share of a whole."""
+    return Cell(bar(share, chars), "name")
+
+
+def bars(groups: Iterable[Group], total: int) -> list[tuple[Cell | str, ...]]:
+    """Return the rows of groups with their share of a total."""
+    shares = [(group, group.tokens / total if total else 0.0) for group in groups if group.tokens]
+    return [
+        (group.name, f"{group.tokens:,}", f"{share:.1%}" if total else "", share_cell(share))
+        for group, share in shares
+    ]
+
+
+def groups_table(noun: str, times: str, groups: Sequence[Group], total: int) -> StyledTable:
+    """Return a table of tools or files, each with its share of all tokens."""
+    return StyledTable(
+        (noun, f">{times}", ">tokens", ">largest", ">errors", ""),
+        tuple(
+            (
+                *(each.name, f"{each.count:,}", f"{each.tokens:,}", f"{each.largest:,}"),
+                *(f"{each.errors or ''}", share_cell(each.tokens / max(total, 1))),
+            )
+            for each in groups
+        ),
+    )
+
+
+def items_table(title: str, items: Iterable[InspectedItem]) -> StyledTable:
+    """Return a table of records or turns."""
+    return StyledTable(
+        (title, "what", ">tokens", "says"),
+        tuple(
+            (
+                *(item.record, f"{item.kind} {item.name}".strip(), f"{item.tokens:,}"),
+                Cell(item.says, "dim"),
+            )
+            for item in items
         ),
     )

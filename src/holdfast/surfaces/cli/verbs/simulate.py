@@ -32,7 +32,7 @@ from holdfast.surfaces.cli.conversations import (
     ReadsConversations,
     conversations,
 )
-from holdfast.surfaces.cli.inspect.tables import share_cell
+from holdfast.surfaces.cli.inspect.reports import share_cell
 from holdfast.surfaces.formatting import count
 from holdfast.surfaces.pages import page_file, render_page
 
