@@ -65,6 +65,11 @@ _ENDLESS: Final = 1_000_000
 ERASE_LINE: Final = "\r\x1b[K"
 
 
+def error_fields(error: HoldfastError) -> dict[str, Any]:
+    """Return an error as programs read it."""
+    return {"type": error.code, "message": str(error), "hint": error.hint}
+
+
 class ShowProgress(Protocol):
     """Shows that something is done."""
 
@@ -255,8 +260,7 @@ class Output(MaskedWriter, frozen=True):
     def error(self, error: HoldfastError, **more: Any) -> None:
         sys.stdout.flush()
         if self.is_json:
-            fields = {"type": error.code, "message": str(error), "hint": error.hint, **more}
-            self.json({"error": fields})
+            self.json({"error": {**error_fields(error), **more}})
             return
         self._beside(Cell("error:", "bad"), " ", str(error))
         if error.hint:

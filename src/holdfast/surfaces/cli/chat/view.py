@@ -21,6 +21,7 @@ from holdfast.errors import HoldfastError, ModelError
 from holdfast.surfaces.answers import dim
 from holdfast.surfaces.cli.chat.console import Console
 from holdfast.surfaces.cli.chat.notices import gist, notice
+from holdfast.surfaces.cli.terminal import error_fields
 
 if TYPE_CHECKING:
     from holdfast.core.models.replies import Delta, Reply
@@ -188,8 +189,7 @@ class JsonLines:
         self._write({"answer": {"text": answer.text, "is_refused": answer.is_refused}})
 
     def error(self, error: HoldfastError) -> None:
-        fields = {"type": error.code, "message": str(error), "hint": error.hint}
-        self._write({"error": fields})
+        self._write({"error": error_fields(error)})
 
     def fault(self, error: Exception) -> None:
         self._write({"error": {"type": type(error).__name__, "message": str(error), "hint": None}})

@@ -29,6 +29,7 @@ from holdfast.surfaces.cli.command import (
     pick,
     place,
 )
+from holdfast.surfaces.cli.terminal import error_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -159,8 +160,7 @@ class _Run:
 
     def _show_failure(self, place: str, error: HoldfastError) -> None:
         if self._app.out.is_json:
-            about = {"type": error.code, "message": str(error), "hint": error.hint}
-            self._app.out.json({"file": place, "error": about})
+            self._app.out.json({"file": place, "error": error_fields(error)})
         else:
             self._app.out.error(error)
 

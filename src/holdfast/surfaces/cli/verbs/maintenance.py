@@ -15,6 +15,7 @@ from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreError, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.command import Command, ResultCommand, option, pick, place, takes
+from holdfast.surfaces.cli.terminal import error_fields
 from holdfast.surfaces.formatting import ago, count, size_text
 
 if TYPE_CHECKING:
@@ -50,9 +51,8 @@ class VerifyCommand(Command, frozen=True, kw_only=True):
                     report = app.store.verify(key)
             except StoreError as error:  # one session that cannot be read does not stop the others
                 damaged.append(key)
-                fields = {"type": error.code, "message": str(error), "hint": error.hint}
                 where = {"session": key.session, "agent": key.agent}
-                rows.append({**where, "sound": False, "error": fields})
+                rows.append({**where, "sound": False, "error": error_fields(error)})
                 app.out.warn(f"{key}: {error}")
                 continue
             names = ("key", "bytes", "records", "branches", "head")
