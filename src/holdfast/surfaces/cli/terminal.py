@@ -189,6 +189,13 @@ class Output(MaskedWriter, frozen=True):
                 cells = [piece for cell in line for piece in (cell, GAP)]
                 self._write(sys.stdout, cells[:-1], "\n")
 
+    def section(self, *tables: StyledTable) -> None:
+        """Write tables with an empty line below each; those without a row are not written."""
+        for table in tables:
+            if table.rows:
+                self.table(table.columns, table.rows)
+                self.line()
+
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
         """Show a spinner if the block takes longer than a moment; without rich, a line."""

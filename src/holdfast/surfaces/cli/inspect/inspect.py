@@ -236,15 +236,9 @@ def _show_report(report: InspectReport, app: App, top: int) -> None:
     out.table(("tokens by kind", ">tokens", ">share", ""), bars(looked.kinds, looked.tokens))
     out.line()
     tables = [table for _title, table in top_tables(looked, top)]
-    for table in (*tables, doubles_table(looked, top)):
-        if table.rows:
-            out.table(table.columns, table.rows)
-            out.line()
+    out.section(*tables, doubles_table(looked, top))
     _show_calls(looked, app)
-    habits = habits_table(looked.habits)
-    if habits.rows:
-        out.table(habits.columns, habits.rows)
-        out.line()
+    out.section(habits_table(looked.habits))
     counts = Counter(repair.flaw for repair in looked.repairs)
     if counts:
         out.table(

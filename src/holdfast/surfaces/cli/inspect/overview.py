@@ -86,16 +86,12 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
         Group(name, sum(report.inspection.kinds[place].tokens for report in reports))
         for place, name in enumerate(KINDS)
     )
-    tables = [
+    out.section(
         *([days_table(bill)] if len(bill.by_day) > 1 else []),
-        *_parts(bill),
+        *(part_table(noun, lines) for noun, lines in parts_of(bill)),
         habits_table(bill.habits),
         StyledTable(("all, by kind", ">tokens", ">share", ""), tuple(bars(kinds, bill.tokens))),
-    ]
-    for table in tables:
-        if table.rows:
-            out.table(table.columns, table.rows)
-            out.line()
+    )
     numbers = (">cost", ">calls", ">cuts", ">tokens")
     heads = (*numbers, "date", "project", "session", "model", "biggest waste", "first words")
     out.table(heads, map(_row, by_cost(reports)))
@@ -140,10 +136,6 @@ def show_savings(reports: Sequence[InspectReport], app: App) -> None:
     if command:
         app.out.note(f"go on with Holdfast: {command}")
     app.out.line()
-
-
-def _parts(bill: Bill) -> list[StyledTable]:
-    return [part_table(noun, lines) for noun, lines in parts_of(bill)]
 
 
 def _row(report: InspectReport) -> Row:

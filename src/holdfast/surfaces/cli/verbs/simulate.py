@@ -148,9 +148,7 @@ class SimulateCommand(ReplaysConversations, frozen=True, kw_only=True):
         out = app.out
         out.line(found.about)
         out.line()
-        table = policy_table(found.runs)
-        out.table(table.columns, table.rows)
-        out.line()
+        out.section(policy_table(found.runs))
         out.note(
             "sent: tokens of all requests; breaks: cached prefixes that were changed; "
             "facts lost: names that a later call used and its request no longer contained; "
