@@ -28,7 +28,7 @@ from holdfast.surfaces.cli.demo.view import LiveView
 if TYPE_CHECKING:
     from rich.style import Style
 
-    from holdfast.surfaces.cli.demo.scene import Scene
+    from holdfast.surfaces.cli.demo.replay import Scene
 
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "images" / "demo.svg"
 COLUMNS, ROWS = 100, 30

@@ -18,7 +18,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.waiting_list import search_entry
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.surfaces.formatting import call_outcome
-from holdfast.surfaces.telegram.questions import (
+from holdfast.surfaces.telegram.replies import (
     call_digest,
     question_of,
     read_decision,

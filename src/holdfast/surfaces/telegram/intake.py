@@ -24,8 +24,7 @@ from holdfast.engine.session.opening import find_session
 from holdfast.errors import KeyReused, TooManyWaiting
 from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.commands import answer_interrupted, buttons_of, find_command
-from holdfast.surfaces.telegram.questions import read_decision
-from holdfast.surfaces.telegram.replies import CHANNEL, WITH_APPROVERS
+from holdfast.surfaces.telegram.replies import CHANNEL, WITH_APPROVERS, read_decision
 from holdfast.surfaces.telegram.settings import owner_of_user, session_name, session_owner
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 

@@ -1,24 +1,25 @@
-"""Replies to Telegram chats: cut into parts that it takes, and stored in the outbox of their bot.
+"""Replies to Telegram chats, and questions with buttons: cut into parts, and stored in the outbox.
 
 This is all that a gateway needs which answers messages of a bot that another process runs.
 """
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.owners import owner_of, owner_text
-from holdfast.core.text.cut import scrub
+from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.gateway.gateway import session_key
-from holdfast.engine.operations.approvals import show_waiting
+from holdfast.engine.operations.approvals import ApproveCall, DenyCall, show_waiting
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
-from holdfast.surfaces.telegram.questions import decision_buttons, question_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner
     from holdfast.core.queues import ResetReason
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.operations.approvals import WaitingCall
     from holdfast.ports import QueuedMessage, SessionStore
 
 
@@ -256,3 +258,53 @@ def _join(lines: list[_Line]) -> TelegramPart:
             entities.append({**entity, "language": block.language} if block.language else entity)
         text += words
     return TelegramPart(text.rstrip("\n"), entities)
+
+
+_ARGUMENTS_MAX: Final = 1_500
+_REASON_MAX: Final = 300
+"""Characters, of up to two UTF-16 units: a question and its outcome are one message."""
+_DIGEST_CHARS: Final = 32
+"""Of a key, in hexadecimal: 128 bits, which no one finds by trying."""
+_DECISION: Final = lazy_pattern(rf"(?P<word>approve|deny):(?P<digest>[0-9a-f]{{{_DIGEST_CHARS}}})")
+_TOO_LONG: Final = (
+    "It cannot be approved here: its arguments are longer than a message. The console and "
+    "`holdfast approvals list` show them in full."
+)
+
+
+def call_digest(key: str) -> str:
+    """Return what a button has of the key of a call: Telegram takes 64 bytes, and a key may be
+    longer."""
+    return sha256(key.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def is_decision(data: str) -> bool:
+    """Return whether the data of a button are those of a decision."""
+    return _DECISION.fullmatch(data) is not None
+
+
+def read_decision(data: str) -> tuple[type[ApproveCall | DenyCall], str]:
+    """Return the operation that a button stands for, and the digest of its call."""
+    word, _, digest = data.partition(":")
+    return (ApproveCall if word == "approve" else DenyCall), digest
+
+
+def decision_buttons(call: WaitingCall) -> list[list[Json]]:
+    """Return the row of buttons below a question. What is not seen in full is not approved."""
+    digest = call_digest(call.key)
+    deny = {"text": "Deny", "callback_data": f"deny:{digest}"}
+    approve = {"text": "Approve", "callback_data": f"approve:{digest}"}
+    return [[deny] if _arguments_of(call)[1] else [approve, deny]]
+
+
+def question_of(call: WaitingCall) -> str:
+    """Return the words of a call that waits, with its arguments."""
+    arguments, is_cut = _arguments_of(call)
+    reason = cut(" ".join(call.reason.split()), _REASON_MAX).text
+    tail = f"\n{_TOO_LONG}" if is_cut else ""
+    return f"Approve {call.tool}? {reason}\n```json\n{arguments}\n```{tail}"
+
+
+def _arguments_of(call: WaitingCall) -> tuple[str, bool]:
+    text = json.dumps(call.arguments, ensure_ascii=False, indent=2)
+    return cut(text, _ARGUMENTS_MAX).text, len(text) > _ARGUMENTS_MAX

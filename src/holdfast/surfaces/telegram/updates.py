@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.typed import convert_typed
 from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye
-from holdfast.surfaces.telegram.questions import is_decision
+from holdfast.surfaces.telegram.replies import is_decision
 from holdfast.surfaces.telegram.settings import ChatPlace
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from holdfast.core.log.records import ToolResult, decode
 from holdfast.core.tokens.counting import Estimator
 from holdfast.surfaces.cli.demo import recording as demo_recording
 from holdfast.surfaces.cli.demo import replay
-from holdfast.surfaces.cli.demo.scene import DemoRequest, Scene, ToolLine
+from holdfast.surfaces.cli.demo.replay import DemoRequest, Scene, ToolLine
 from holdfast.surfaces.cli.demo.view import LiveView
 from holdfast.testing.recorder import machine_names
 

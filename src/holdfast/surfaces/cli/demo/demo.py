@@ -25,9 +25,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.command import ResultCommand, option
 from holdfast.surfaces.cli.demo.recording import Recording, load
-from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, new_scene
+from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, Scene, new_scene
 from holdfast.surfaces.cli.demo.report import Crash, DemoReport, report, show_report
-from holdfast.surfaces.cli.demo.scene import Scene
 from holdfast.surfaces.cli.demo.view import view_for
 
 if TYPE_CHECKING:

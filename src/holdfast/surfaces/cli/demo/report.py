@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.ports import BlobStore, SessionStore
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.demo.recording import PlantedFact, Recording
-    from holdfast.surfaces.cli.demo.scene import Scene
+    from holdfast.surfaces.cli.demo.replay import Scene
     from holdfast.surfaces.formatting import Tone
 
 

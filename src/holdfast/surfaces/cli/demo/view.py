@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from holdfast.surfaces.cli.demo.scene import DemoRequest, Happening, Scene, ToolLine
+    from holdfast.surfaces.cli.demo.replay import DemoRequest, Happening, Scene, ToolLine
 
 _PARTS: Final = (
     ("fixed", "grey62"),

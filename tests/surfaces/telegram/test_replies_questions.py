@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from holdfast.engine.operations.approvals import ApproveCall, DenyCall, WaitingCall
 from holdfast.errors import BadSetting
 from holdfast.surfaces.formatting import call_outcome
-from holdfast.surfaces.telegram.questions import (
+from holdfast.surfaces.telegram.replies import (
     call_digest,
     decision_buttons,
     is_decision,
     question_of,
     read_decision,
+    split_text,
 )
-from holdfast.surfaces.telegram.replies import split_text
 from holdfast.surfaces.telegram.settings import TelegramSettings, read_approvers
 
 
