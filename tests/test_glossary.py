@@ -63,8 +63,9 @@ def texts_in(source: str, *, is_operation: bool = False) -> Iterator[tuple[int, 
     ]
     docstrings = {id(each.value) for body in bodies for each in body if isinstance(each, ast.Expr)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in docstrings and not NAME.fullmatch(node.value):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if id(node) not in docstrings and not NAME.fullmatch(node.value):
             yield node.lineno, node.value
 
 

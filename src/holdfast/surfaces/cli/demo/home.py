@@ -173,7 +173,7 @@ class _Clock:
         self.at = self._now - hours * 3_600
 
 
-def _written_tool(declared: Tool, results: dict[str, ToolOutput], clock: _Clock) -> ReplayedTool:
+def _make_tool(declared: Tool, results: dict[str, ToolOutput], clock: _Clock) -> ReplayedTool:
     """Return a tool that has the results which are written down for its calls."""
 
     def run(call: ToolCall) -> ToolOutput:
@@ -275,7 +275,7 @@ class _Writer:
         calls = _calls_of(self._talk)
         examples = {call.tool: call.arguments for call in calls if call.tool != refund.__name__}
         written = [
-            _written_tool(_declare(name, arguments), self._results, self._clock)
+            _make_tool(_declare(name, arguments), self._results, self._clock)
             for name, arguments in examples.items()
         ]
         return [*written, *([refund] if len(examples) < len({call.tool for call in calls}) else [])]
@@ -321,7 +321,7 @@ def _replay(store: SessionStore, recording: Recording, clock: _Clock) -> None:
         owner="alice",
         model=agent,
         system=recording.system,
-        tools=[_written_tool(each, results, clock) for each in recording.tools],
+        tools=[_make_tool(each, results, clock) for each in recording.tools],
         summary="extract",
     ) as session:
         for words, away in zip(recording.users, recording.away_seconds, strict=True):
