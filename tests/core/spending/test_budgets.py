@@ -147,11 +147,11 @@ def test_a_wrong_budget_is_refused_with_its_file_key_and_reason() -> None:
         ("[budgets.tokens.t]\nday_tokens = 1.5", "budgets.tokens.t", "int"),
         ("[budgets.agents.a]\nday_dollars = nan", "budgets.agents.a", "0 or more"),
         ("[budgets.agents.a]\nday_dollars = inf", "budgets.agents.a", "0 or more"),
-        ("[budgets]\nowners = 3", "budgets.owners", "no table"),
+        ("[budgets]\nowners = 3", "budgets.owners", "not a table"),
         ("[budgets]\nzone = 'Mars/Olympus'", "budgets.zone", "Mars/Olympus"),
         ("[budgets]\nunpriced = 'maybe'", "budgets", "maybe"),
         ("[budgets]\nusers = {}", "budgets", "users"),
-        ("budgets = 3", "budgets", "no table"),
+        ("budgets = 3", "budgets", "not a table"),
     ):
         with pytest.raises(BadSetting) as caught:
             read_budgets(tomllib.loads(text)["budgets"], "`holdfast.toml`")

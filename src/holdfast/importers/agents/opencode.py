@@ -16,11 +16,10 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
-    finish,
     integer,
     mapping,
     mappings,
-    names_for,
+    read_each,
     text_at,
     text_or_empty,
 )
@@ -51,17 +50,15 @@ def _is_session(value: Json) -> bool:
 
 
 def read(source: Source) -> list[Imported]:
-    sessions: list[tuple[str, Draft]] = []
     found = [session for session in _sessions(source) if isinstance(session.get("info"), dict)]
-    for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        info = mapping(value.get("info"))
-        draft.label = text_at(info, "title")
-        for message in mappings(value.get("messages")):
-            about, parts = mapping(message.get("info")), mappings(message.get("parts"))
-            _carry_message(draft, about, parts)
-        sessions.append((text_at(info, "id") or name, draft))
-    return finish(source, "opencode", sessions)
+    return read_each(source, "opencode", found, _carry)
+
+
+def _carry(draft: Draft, session: Json) -> str:
+    draft.label = text_at(session["info"], "title")
+    for message in mappings(session.get("messages")):
+        _carry_message(draft, mapping(message.get("info")), mappings(message.get("parts")))
+    return text_at(session["info"], "id")
 
 
 def is_storage(names: Iterable[str]) -> bool:

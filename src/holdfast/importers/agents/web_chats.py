@@ -15,12 +15,11 @@ from holdfast.importers.common.base import (
     Importer,
     Source,
     about_line,
-    finish,
     is_text,
     listing,
     mapping,
     mappings,
-    names_for,
+    read_each,
     text_at,
     text_or_empty,
 )
@@ -54,23 +53,20 @@ def _has_tree(talk: Json) -> bool:
 
 
 def read_chatgpt(source: Source) -> list[Imported]:
-    sessions: list[tuple[str, Draft]] = []
-    found = [
-        document for document in _documents(source) if isinstance(document.get("mapping"), dict)
-    ]
-    for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.label = text_at(talk, "title")
-        nodes = mapping(talk.get("mapping"))
-        path = _path(nodes, talk.get("current_node"))
-        for node in path:
-            _carry_node(draft, mapping(node.get("message")))
-        with_words = sum(bool(mapping(node).get("message")) for node in nodes.values())
-        on_path = sum(bool(node.get("message")) for node in path)
-        draft.skip("abandoned branch", "a newer branch took its place", with_words - on_path)
-        named = talk.get("conversation_id") or talk.get("id")
-        sessions.append((text_or_empty(named) or name, draft))
-    return finish(source, "chatgpt", sessions)
+    found = [talk for talk in _documents(source) if isinstance(talk.get("mapping"), dict)]
+    return read_each(source, "chatgpt", found, _carry_tree)
+
+
+def _carry_tree(draft: Draft, talk: Json) -> str:
+    draft.label = text_at(talk, "title")
+    nodes = mapping(talk.get("mapping"))
+    path = _path(nodes, talk.get("current_node"))
+    for node in path:
+        _carry_node(draft, mapping(node.get("message")))
+    with_words = sum(bool(mapping(node).get("message")) for node in nodes.values())
+    on_path = sum(bool(node.get("message")) for node in path)
+    draft.skip("abandoned branch", "a newer branch took its place", with_words - on_path)
+    return text_at(talk, "conversation_id", "id")
 
 
 def _path(nodes: Json, head: object) -> list[Json]:
@@ -127,22 +123,18 @@ def detect_claude(source: Source) -> bool:
 
 
 def read_claude(source: Source) -> list[Imported]:
-    sessions: list[tuple[str, Draft]] = []
-    found = [
-        document
-        for document in _documents(source)
-        if isinstance(document.get("chat_messages"), list)
-    ]
-    for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.label = text_at(talk, "name")
-        for message in mappings(talk.get("chat_messages")):
-            _carry_claude(draft, message)
-        sessions.append((text_at(talk, "uuid") or name, draft))
-    return finish(source, "claude-web", sessions)
+    found = [talk for talk in _documents(source) if isinstance(talk.get("chat_messages"), list)]
+    return read_each(source, "claude-web", found, _carry_claude)
 
 
-def _carry_claude(draft: Draft, message: Json) -> None:
+def _carry_claude(draft: Draft, talk: Json) -> str:
+    draft.label = text_at(talk, "name")
+    for message in mappings(talk.get("chat_messages")):
+        _carry_claude_message(draft, message)
+    return text_at(talk, "uuid")
+
+
+def _carry_claude_message(draft: Draft, message: Json) -> None:
     about = about_line(message, "created_at", name="uuid")
     said = [item for item in blocks.blocks_of(message.get("content")) if item.get("type") == "text"]
     said = said or blocks.blocks_of(message.get("text"))
@@ -194,17 +186,16 @@ def detect_sharegpt(source: Source) -> bool:
 
 
 def read_sharegpt(source: Source) -> list[Imported]:
-    sessions: list[tuple[str, Draft]] = []
-    found = [document for document in _documents(source) if _speeches(document)]
-    for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.system = text_at(talk, "system")
-        for turn in _speeches(talk):
-            role = _VOICES.get(text_at(turn, "from"), turn.get("from"))
-            carry_message(draft, {"role": role, "content": turn.get("value")})
-        given = talk.get("id")
-        sessions.append((str(given) if isinstance(given, str | int) else name, draft))
-    return finish(source, "sharegpt", sessions)
+    return read_each(source, "sharegpt", list(filter(_speeches, _documents(source))), _carry_talk)
+
+
+def _carry_talk(draft: Draft, talk: Json) -> str:
+    draft.system = text_at(talk, "system")
+    for turn in _speeches(talk):
+        role = _VOICES.get(text_at(turn, "from"), turn.get("from"))
+        carry_message(draft, {"role": role, "content": turn.get("value")})
+    given = talk.get("id")
+    return str(given) if isinstance(given, str | int) else ""
 
 
 SHAREGPT: Final = Importer(

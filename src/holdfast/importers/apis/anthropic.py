@@ -17,11 +17,10 @@ from holdfast.importers.common.base import (
     Imported,
     Importer,
     Source,
-    finish,
     listing,
     mapping,
     mappings,
-    names_for,
+    read_each,
     text_at,
 )
 
@@ -124,17 +123,15 @@ def detect(source: Source) -> bool:
 
 
 def read(source: Source) -> list[Imported]:
-    found = lists_in(source)
-    sessions: list[tuple[str, Draft]] = []
-    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.add_system(blocks.content_of(body.get("system")))
-        draft.tools = tools_of(body.get("tools"))
-        model = text_at(body, "model") or None
-        carry_messages(draft, listing(body["messages"]), model=model)
-        blocks.pass_over(draft, body, ("messages", "system", "tools"))
-        sessions.append((name, draft))
-    return finish(source, "anthropic", sessions)
+    return read_each(source, "anthropic", lists_in(source), _carry_body)
+
+
+def _carry_body(draft: Draft, body: Json) -> str:
+    draft.add_system(blocks.content_of(body.get("system")))
+    draft.tools = tools_of(body.get("tools"))
+    carry_messages(draft, listing(body["messages"]), model=text_at(body, "model") or None)
+    blocks.pass_over(draft, body, ("messages", "system", "tools"))
+    return ""
 
 
 IMPORTER: Final = Importer("anthropic", "Anthropic message lists or request bodies", detect, read)

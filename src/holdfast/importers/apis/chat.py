@@ -14,12 +14,11 @@ from holdfast.importers.common.base import (
     Importer,
     Source,
     about_line,
-    finish,
     is_text,
     listing,
     mapping,
     mappings,
-    names_for,
+    read_each,
     text_at,
     text_or_empty,
 )
@@ -214,15 +213,14 @@ def detect(source: Source) -> bool:
 
 
 def read(source: Source) -> list[Imported]:
-    found = lists_in(source)
-    sessions: list[tuple[str, Draft]] = []
-    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.tools = tools_of(body.get("tools") or body.get("functions"))
-        carry_messages(draft, body["messages"], model=text_at(body, "model") or None)
-        blocks.pass_over(draft, body, ("messages", "tools", "functions"))
-        sessions.append((text_at(body, "session_id") or name, draft))
-    return finish(source, "openai-chat", sessions)
+    return read_each(source, "openai-chat", lists_in(source), _carry_body)
+
+
+def _carry_body(draft: Draft, body: Json) -> str:
+    draft.tools = tools_of(body.get("tools") or body.get("functions"))
+    carry_messages(draft, body["messages"], model=text_at(body, "model") or None)
+    blocks.pass_over(draft, body, ("messages", "tools", "functions"))
+    return text_at(body, "session_id")
 
 
 IMPORTER: Final = Importer(
@@ -251,14 +249,13 @@ def _is_history(messages: list[Json]) -> bool:
 
 
 def read_history(source: Source) -> list[Imported]:
-    found = _histories(source)
-    sessions: list[tuple[str, Draft]] = []
-    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
-        draft = Draft()
-        draft.tools = tools_of(body.get("tools") or body.get("functions"))
-        carry_messages(draft, map(_with_known_role, listing(body["history"])))
-        sessions.append((text_at(body, "session_id", "id") or name, draft))
-    return finish(source, "history", sessions)
+    return read_each(source, "history", _histories(source), _carry_history)
+
+
+def _carry_history(draft: Draft, body: Json) -> str:
+    draft.tools = tools_of(body.get("tools") or body.get("functions"))
+    carry_messages(draft, map(_with_known_role, listing(body["history"])))
+    return text_at(body, "session_id", "id")
 
 
 def _with_known_role(message: object) -> object:

@@ -484,6 +484,17 @@ def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list
     ]
 
 
+def read_each(
+    source: Source, kind: str, found: Sequence[Json], carry: Callable[[Draft, Json], str]
+) -> list[Imported]:
+    """Read each conversation of a file; `carry` returns its name, or nothing for one by number."""
+    sessions: list[tuple[str, Draft]] = []
+    for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        sessions.append((carry(draft, value) or name, draft))
+    return finish(source, kind, sessions)
+
+
 def about_line(value: Json, *stamps: str, name: str = "id") -> dict[str, Any]:
     """Return the fields that a record takes from its line: the id, and the first time there is."""
     found = next(filter(None, map(value.get, stamps or ("timestamp",))), None)
