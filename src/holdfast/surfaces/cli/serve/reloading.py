@@ -21,7 +21,7 @@ from holdfast.errors import BadSetting, HoldfastError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holdfast.surfaces.cli.serve.retention_service import RetentionService
+    from holdfast.surfaces.cli.serve.services import RetentionService
     from holdfast.surfaces.cli.serve.systemd import ServiceManager
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from holdfast.config import provider_key, service_manager
+from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.command import Command, option
 from holdfast.surfaces.cli.serve.log import LogOption, check_packages, start_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.types import Receive, Scope, Send
 
     from holdfast.core.history.access import Caller
     from holdfast.core.owners import Owner
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.app import App
-    from holdfast.surfaces.cli.serve.retention_service import RetentionService
+    from holdfast.surfaces.cli.serve.services import RetentionService
     from holdfast.surfaces.cli.serve.systemd import ServiceManager
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.admission import TokenRegister
@@ -233,7 +239,7 @@ def build_server(
     from holdfast.engine.spending.meter import CallMeter
     from holdfast.engine.timers import TimerService
     from holdfast.engine.workspace.workspace import CallerWorkspace
-    from holdfast.surfaces.cli.serve.retention_service import VectorService
+    from holdfast.surfaces.cli.serve.services import VectorService
     from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.chat_endpoints import ChatEndpoints, endpoint_paths
@@ -283,7 +289,7 @@ def build_server(
     server.gateway.services.append(TimerService(server.gateway))
     retention: RetentionService | None = None
     if settings.retention is not None:
-        from holdfast.surfaces.cli.serve.retention_service import RetentionService
+        from holdfast.surfaces.cli.serve.services import RetentionService
 
         retention = RetentionService(server.gateway, settings.retention)
         server.gateway.services.append(retention)
@@ -389,7 +395,6 @@ def _mcp_app(workspace_of: Any, settings: ServeSettings) -> Any:
     if importlib.util.find_spec("mcp_types") is None:
         return None
     from holdfast.errors import AccessDenied
-    from holdfast.surfaces.cli.serve.late_app import late_app
     from holdfast.surfaces.http.admission import client_in
 
     names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
@@ -416,3 +421,59 @@ def _mcp_app(workspace_of: Any, settings: ServeSettings) -> Any:
         )
 
     return late_app("/mcp", make)
+
+
+def late_app(path: str, make: Callable[[], Starlette]) -> Starlette:
+    """Return an application for an address; the first request there makes the one that answers."""
+    late = _LateApp(make)
+    return Starlette(routes=[Route(path, endpoint=late)], lifespan=late.lifespan)
+
+
+class _LateApp:
+    def __init__(self, make: Callable[[], Starlette]) -> None:
+        self._make = make
+        self._stop = asyncio.Event()
+        self._starting: asyncio.Task[Starlette] | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        starting = self._starting
+        try:
+            app = await asyncio.shield(starting)  # others may wait for it, too
+        except Exception:
+            if self._starting is starting:
+                self._starting = None  # the next request tries again
+            raise
+        await app.router(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """End the application at the end, if it was made."""
+        try:
+            yield
+        finally:
+            self._stop.set()
+            if self._starting is not None:
+                await asyncio.wait([self._starting])
+            if self._running is not None:
+                await self._running
+
+    async def _start(self) -> Starlette:
+        app = await run_in_thread(self._make)
+        started = asyncio.Event()
+        running = asyncio.create_task(self._run(app, started))
+        entered = asyncio.create_task(started.wait())
+        await asyncio.wait([running, entered], return_when=asyncio.FIRST_COMPLETED)
+        entered.cancel()
+        if running.done():
+            running.result()
+        self._running = running
+        return app
+
+    async def _run(self, app: Starlette, started: asyncio.Event) -> None:
+        """Hold the lifespan: the task that enters it has to leave it, and a request ends before."""
+        async with app.router.lifespan_context(app):
+            started.set()
+            await self._stop.wait()

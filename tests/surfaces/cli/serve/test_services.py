@@ -13,9 +13,9 @@ from holdfast.core.retention import Retention
 from holdfast.engine.retention import apply_retention
 from holdfast.errors import StoreUnavailable
 from holdfast.stores import ANY_HEAD, MemoryStore
-from holdfast.surfaces.cli.serve import retention_service
-from holdfast.surfaces.cli.serve.retention_service import RetentionService
+from holdfast.surfaces.cli.serve import services
 from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.cli.serve.services import RetentionService
 from holdfast.surfaces.serve_settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ KEY = SessionKey("main", "old")
 
 def test_it_is_applied_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a first look cannot do, a later one does."""
-    monkeypatch.setattr(retention_service, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(services, "PAUSE_SECONDS", 0.0)
     apply: Callable[..., Any] = apply_retention
     looks: list[str] = []
 
@@ -42,7 +42,7 @@ def test_it_is_applied_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise StoreUnavailable("no room", hint="make some")
             return apply(*args, **more)
 
-        monkeypatch.setattr(retention_service, "apply_retention", failing_once)
+        monkeypatch.setattr(services, "apply_retention", failing_once)
 
         async def run() -> None:
             await service.start()

@@ -13,7 +13,7 @@ from tests.surfaces.telegram.bots import running_bot
 
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
-from holdfast.surfaces.telegram.poller import PollingRight
+from holdfast.surfaces.telegram.channel import PollingRight
 from holdfast.surfaces.telegram.replies import outbox_name
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from holdfast.surfaces.cli.serve.late_app import late_app
+from holdfast.surfaces.cli.serve.serve import late_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
