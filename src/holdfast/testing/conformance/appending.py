@@ -17,7 +17,15 @@ from holdfast.errors import (
     SessionExists,
 )
 from holdfast.ports import ANY_HEAD
-from holdfast.testing.conformance.samples import ABSENT, KEY, OTHER, message, raises, texts_of
+from holdfast.testing.conformance.samples import (
+    ABSENT,
+    KEY,
+    OTHER,
+    begin,
+    message,
+    raises,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +79,7 @@ def the_header_is_the_first_record(store: SessionStore) -> None:
 
 def an_id_is_taken_once(store: SessionStore) -> None:
     """A second session with the same id, or one that differs only in case, is refused."""
-    store.create(KEY)
-    store.append(KEY, [message("kept")], expect=ANY_HEAD)
+    begin(store, "kept")
     for session in ("conformance", "CONFORMANCE"):
         with raises(SessionExists):
             store.create(SessionKey("main", session))

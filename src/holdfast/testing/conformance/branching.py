@@ -14,7 +14,15 @@ from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.core.window import ANY_WINDOW, Window
 from holdfast.errors import NoSuchRecord, SessionExists
 from holdfast.ports import ANY_HEAD
-from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, text_of, texts_of
+from holdfast.testing.conformance.samples import (
+    KEY,
+    OTHER,
+    begin,
+    message,
+    raises,
+    text_of,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
@@ -23,8 +31,7 @@ if TYPE_CHECKING:
 
 def a_rewind_moves_the_head_and_loses_nothing(store: SessionStore) -> None:
     """After a rewind the path is the one to its target; the records it left are still there."""
-    store.create(KEY)
-    _a, b, _c = store.append_each(KEY, [message("a"), message("b"), message("c")]).ids
+    _a, b, _c = begin(store, "a", "b", "c")
     done = store.append(KEY, [Rewind(to=b, reason="wrong turn")], expect=ANY_HEAD)
     assert store.head(KEY) == done.head
     assert texts_of(store.read(KEY)) == ["a", "b"]
@@ -70,8 +77,7 @@ def a_rewind_to_nowhere_is_refused(store: SessionStore) -> None:
 
 def a_parent_makes_a_branch(store: SessionStore) -> None:
     """A record that names an earlier parent starts a branch there and becomes the head."""
-    store.create(KEY)
-    a, b = store.append_each(KEY, [message("a"), message("b")]).ids
+    a, b = begin(store, "a", "b")
     c = store.append(KEY, [message("c", parent=a)], expect=b).head
     assert texts_of(store.read(KEY)) == ["a", "c"]
     assert (store.head(KEY), store.find(KEY, c).parent) == (c, a)
@@ -79,8 +85,7 @@ def a_parent_makes_a_branch(store: SessionStore) -> None:
 
 def branches_are_listed_with_their_leaves(store: SessionStore) -> None:
     """Every leaf is listed once, with where it forked, what was said last, and which is current."""
-    store.create(KEY)
-    a, b = store.append_each(KEY, [message("a"), message("b")]).ids
+    a, b = begin(store, "a", "b")
     assert [branch.head for branch in store.branches(KEY)] == [b]
     rewind = store.append(KEY, [Rewind(to=a)], expect=ANY_HEAD).head
     c = store.append(KEY, [message("c and\nmore")], expect=ANY_HEAD).head
@@ -102,8 +107,7 @@ def a_branch_is_titled_by_words_of_a_user(store: SessionStore) -> None:
 
 def every_branch_can_be_read(store: SessionStore) -> None:
     """`read_branch` gives the path to any leaf, or to any record on the way."""
-    store.create(KEY)
-    a, b = store.append_each(KEY, [message("a"), message("b")]).ids
+    a, b = begin(store, "a", "b")
     store.append(KEY, [Rewind(to=a), message("c"), message("d")], expect=ANY_HEAD)
     found = [texts_of(store.read_branch(KEY, branch.head)) for branch in store.branches(KEY)]
     assert found == [["a", "b"], ["a", "c", "d"]]
@@ -180,8 +184,7 @@ def a_fork_changes_nothing_when_it_cannot_be_made(store: SessionStore) -> None:
 
 def a_session_without_a_boundary_is_live_as_a_whole(store: SessionStore) -> None:
     """Without a compaction the live part is the path."""
-    store.create(KEY)
-    store.append_each(KEY, [message("a"), message("b")])
+    begin(store, "a", "b")
     live = store.live(KEY)
     assert list(live.records) == list(store.read(KEY))
     assert (live.boundary, live.head, live.findings) == (None, store.head(KEY), ())

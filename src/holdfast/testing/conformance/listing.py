@@ -21,6 +21,7 @@ from holdfast.testing.conformance.samples import (
     ABSENT,
     KEY,
     OTHER,
+    begin,
     message,
     one_of_each,
     raises,
@@ -287,8 +288,7 @@ def a_repaired_copy_is_sound(store: SessionStore) -> None:
 
 def a_sweep_takes_nothing_that_is_used(store: SessionStore) -> None:
     """After a sweep of the store and its blobs, everything is as it was."""
-    store.create(KEY)
-    store.append(KEY, [message("a")], expect=ANY_HEAD)
+    begin(store, "a")
     sha256 = store.blobs.put(b"payload")
     store.notes("main").append("a note")
     before = b"".join(store.export(KEY))
@@ -358,8 +358,7 @@ def _foreign_log() -> list[bytes]:
 
 def a_store_tells_its_room_or_that_it_cannot(store: SessionStore) -> None:
     """`disk_use` is None, or it counts bytes once something is stored."""
-    store.create(KEY)
-    store.append(KEY, [message("a")], expect=ANY_HEAD)
+    begin(store, "a")
     use = store.disk_use()
     if use is not None:
         assert use.bytes > 0

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.records import Record
+    from holdfast.ports import SessionStore
 
 
 Error = TypeVar("Error", bound=HoldfastError)
@@ -38,6 +39,12 @@ KEY: Final = SessionKey("main", "conformance")
 OTHER: Final = SessionKey("main", "other")
 ABSENT: Final = SessionKey("main", "conformancy")
 """A key that no check creates, one letter from one that it does."""
+
+
+def begin(store: SessionStore, *texts: str) -> tuple[str, ...]:
+    """Create the session of the checks with these messages; return their ids."""
+    store.create(KEY)
+    return store.append_each(KEY, list(map(message, texts))).ids
 
 
 def message(text: object, **fields: object) -> User:

@@ -11,7 +11,7 @@ from holdfast.core.log.records import Label, OutputRef, ToolResult
 from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.errors import NoSuchSession, SessionExists, UsageError
 from holdfast.ports import ANY_HEAD
-from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
+from holdfast.testing.conformance.samples import KEY, OTHER, begin, message, raises, texts_of
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
@@ -48,11 +48,9 @@ def a_session_can_be_restored_by_its_id(store: SessionStore) -> None:
 
 def a_restored_session_takes_nobodys_place(store: SessionStore) -> None:
     """While the id is taken again, the trashed session stays in the trash."""
-    store.create(KEY)
-    store.append(KEY, [message("old")], expect=ANY_HEAD)
+    begin(store, "old")
     trashed = store.remove(KEY)
-    store.create(KEY)
-    store.append(KEY, [message("new")], expect=ANY_HEAD)
+    begin(store, "new")
     with raises(SessionExists):
         store.restore(trashed.name)
     assert texts_of(store.read(KEY)) == ["new"]
@@ -115,8 +113,7 @@ def an_erasure_that_has_begun_hides_the_session(store: SessionStore) -> None:
         store.head(KEY)
     with raises(UsageError):
         store.restore(trashed.name)
-    store.create(KEY)
-    store.append(KEY, [message("new")], expect=ANY_HEAD)
+    begin(store, "new")
     store.finish_erasure(KEY)
     assert store.erasures() == []
     assert texts_of(store.read(KEY)) == ["new"]
