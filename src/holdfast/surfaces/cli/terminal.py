@@ -37,26 +37,16 @@ if TYPE_CHECKING:
 
 _MOMENT_SECONDS = 0.5
 """A command that is done within this time shows no progress."""
-_STYLES: dict[Tone, str] = {
-    "plain": "",
-    "dim": "dim",
-    "good": "green",
-    "warn": "yellow",
-    "bad": "bold red",
-    "name": "cyan",
-    "strong": "bold",
+_STYLES: dict[Tone, tuple[str, str]] = {
+    "plain": ("", ""),
+    "dim": ("dim", "2"),
+    "good": ("green", "32"),
+    "warn": ("yellow", "33"),
+    "bad": ("bold red", "1;31"),
+    "name": ("cyan", "36"),
+    "strong": ("bold", "1"),
 }
-_ANSI: dict[Tone, str] = {
-    "plain": "",
-    "dim": "2",
-    "good": "32",
-    "warn": "33",
-    "bad": "1;31",
-    "name": "36",
-    "strong": "1",
-}
-
-
+"""Each tone as rich calls it, and as the code of a terminal."""
 _CONTROLS: Final = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn round what it shows."""
 _PIECES: Final = lazy_pattern(r"\n|[^\S\n]+|\S+")
@@ -344,9 +334,8 @@ def paint(text: str, tone: Tone, stream: Any) -> str:
     """Colour a text if the stream is a terminal with colours."""
     from holdfast.config import wants_colour
 
-    if not text or not _ANSI[tone] or not wants_colour(stream):
-        return text
-    return f"\x1b[{_ANSI[tone]}m{text}\x1b[0m"
+    code = _STYLES[tone][1]
+    return f"\x1b[{code}m{text}\x1b[0m" if text and code and wants_colour(stream) else text
 
 
 def _progress_bar() -> Progress | None:
@@ -392,6 +381,6 @@ def _draw_with_rich(table: StyledTable, columns: int) -> bool:
         drawn.add_column(column.lstrip(">"), justify="right" if is_number else "left", no_wrap=True)
     for row in table.rows:
         cells = map(clean, row)
-        drawn.add_row(*(Text(cell.text, style=_STYLES[cell.tone]) for cell in cells))
+        drawn.add_row(*(Text(cell.text, style=_STYLES[cell.tone][0]) for cell in cells))
     Console().print(drawn)
     return True
