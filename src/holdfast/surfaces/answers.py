@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.log.listing import title_of
 from holdfast.surfaces.formatting import Tone, cell_width, printable
 
 if TYPE_CHECKING:
@@ -143,6 +142,8 @@ _ACTION_TONES: Final[dict[Action, Tone]] = {
 
 def ledger_row(entry: LedgerLine) -> tuple[Cell | str, ...]:
     """Return a record of a ledger: what was done with it, its tokens before and after, and why."""
+    from holdfast.core.log.listing import title_of  # the list of commands shows no log
+
     return (
         entry.record,
         title_of(f"{entry.kind} {entry.name}".strip()),

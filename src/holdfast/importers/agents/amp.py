@@ -12,7 +12,6 @@ from holdfast.importers.common.base import (
     Source,
     mapping,
     mappings,
-    rename_counts,
     text_at,
 )
 from holdfast.importers.common.parsing import seconds
@@ -83,14 +82,14 @@ def _carry(draft: Draft, message: Json) -> None:
             blocks.with_ids(draft, said),
             provider="anthropic",
             model=text_at(usage, "model") or None,
-            usage=rename_counts(usage, _USAGE),
+            usage=blocks.rename_counts(usage, _USAGE),
             stop_reason=text_at(state, "stopReason") or None,
             **about,
         )
     elif message.get("role") == "user":
         draft.user(said, **about)
     else:
-        draft.skip_role(message.get("role"))
+        blocks.skip_role(draft, message.get("role"))
 
 
 IMPORTER: Final = Importer("amp", "Amp threads (~/.local/share/amp/threads/T-*.json)", detect, read)

@@ -328,7 +328,8 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
     about = mapping(boundary.get("compactMetadata"))
     listed = listing(mapping(about.get("preservedMessages")).get("uuids"))
     kept = (mapping(about.get("preservedSegment")).get("headUuid"), *listed)
-    draft.compaction(
+    blocks.compaction(
+        draft,
         bare_summary(summary),
         first_kept=next((uuid for uuid in kept if is_text(uuid) and draft.has(uuid)), None),
         tokens_before=integer(about.get("preTokens")),

@@ -175,7 +175,7 @@ class _Reader:
         texts = [blocks.text_of(item) for item in history if item.get("role") == "user"]
         turn = keep_users(self.draft, [text for text in texts if not text.endswith(summary)])
         model = self.reply.model
-        self.draft.compaction(summary, model=model, ts=ts, turn=turn)
+        blocks.compaction(self.draft, summary, model=model, ts=ts, turn=turn)
         others = len(history) - len(turn or ())
         self.draft.skip("kept by a compaction", "it repeats messages of the log", others)
 

@@ -215,7 +215,7 @@ class _Events:
     def _condensation(self, arguments: Json, about: dict[str, Any]) -> None:
         summary = text_at(arguments, "summary")
         if summary.strip():
-            self.draft.compaction(summary, **about)
+            blocks.compaction(self.draft, summary, **about)
         else:
             self.draft.skip("condensation", "it left no summary; the messages are here")
 

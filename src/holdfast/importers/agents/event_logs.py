@@ -19,7 +19,6 @@ from holdfast.importers.common.base import (
     listing,
     mapping,
     mappings,
-    rename_counts,
     text_at,
 )
 from holdfast.importers.common.parsing import NOT_JSON, parse, seconds
@@ -91,7 +90,7 @@ def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str)
             chat.carry_system(draft, blocks.content_of(data.get("content")), about)
         case "session.compaction_complete" if is_text(data.get("summaryContent")):
             before = integer(data.get("preCompactionTokens"))
-            draft.compaction(data["summaryContent"], tokens_before=before, **about)
+            blocks.compaction(draft, data["summaryContent"], tokens_before=before, **about)
         case _:
             draft.skip(f"event `{kind}`", "no message")
 
@@ -188,7 +187,7 @@ class _Kimi:
                 blocks.content_of(self._said),
                 provider="kimi",
                 model=self._model,
-                usage=rename_counts(mapping(end.get("usage")), _KIMI_USAGE),
+                usage=blocks.rename_counts(mapping(end.get("usage")), _KIMI_USAGE),
                 stop_reason=text_at(end, "finishReason") or None,
                 ts=self._ts,
             )
@@ -251,7 +250,7 @@ def _carry_step(draft: Draft, step: Json) -> None:
         ]
         draft.assistant(said, provider="google", ts=ts)
     elif kind == "CHECKPOINT" and content.strip():
-        draft.compaction(content, ts=ts)
+        blocks.compaction(draft, content, ts=ts)
     elif kind == "SYSTEM_MESSAGE":
         draft.user(content, ts=ts, extra={"role": "system"})
     elif origin == "MODEL" and content:

@@ -103,7 +103,7 @@ def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
         draft.user(content, extra={"files": names} if names else {}, **about)
     elif info.get("summary") is True:
         said = [text_at(part, "text") for part in parts if part.get("type") == "text"]
-        draft.compaction("\n".join(said), **about)
+        blocks.compaction(draft, "\n".join(said), **about)
     else:
         _carry_reply(draft, info, parts, about)
 

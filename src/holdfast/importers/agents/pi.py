@@ -145,7 +145,8 @@ def _carry(draft: Draft, entry: Json, places: _KeptPlaces) -> None:
         case "message":
             _carry_message(draft, mapping(entry.get("message")), about)
         case "compaction":
-            draft.compaction(
+            blocks.compaction(
+                draft,
                 text_at(entry, "summary"),
                 first_kept=places.first_kept(draft, entry),
                 tokens_before=integer(entry.get("tokensBefore")),
@@ -206,7 +207,7 @@ def _carry_message(draft: Draft, message: Json, about: dict[str, Any]) -> None:
             said = content if content is not None else message.get("summary")
             draft.user(blocks.content_of(said), extra={"role": role}, **about)
         case _:
-            draft.skip_role(role)
+            blocks.skip_role(draft, role)
 
 
 def _carry_shell(draft: Draft, message: Json, about: dict[str, Any]) -> None:

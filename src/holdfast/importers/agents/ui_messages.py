@@ -115,7 +115,7 @@ def _carry(draft: Draft, message: Json) -> None:
         case "system":
             draft.add_system(parts)
         case role:
-            draft.skip_role(role)
+            blocks.skip_role(draft, role)
 
 
 def _carry_steps(draft: Draft, parts: list[Json], about: dict[str, Any]) -> None:

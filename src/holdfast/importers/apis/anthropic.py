@@ -68,7 +68,7 @@ def carry_message(draft: Draft, message: Json, **about: Any) -> None:
     elif role == "user":
         carry_user(draft, content, **about)
     else:
-        draft.skip_role(role)
+        blocks.skip_role(draft, role)
 
 
 def carry_user(draft: Draft, content: Any, **about: Any) -> None:

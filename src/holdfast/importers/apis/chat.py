@@ -64,7 +64,7 @@ def carry_message(
         case "tool" | "function":
             _carry_result(draft, message, about)
         case _:
-            draft.skip_role(role)
+            blocks.skip_role(draft, role)
 
 
 def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:

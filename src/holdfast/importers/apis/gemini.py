@@ -252,7 +252,7 @@ def _carry_cli(draft: Draft, message: Json) -> None:
         _carry_reply(draft, message, about)
     elif kind == COMPACTION:
         kept = next(filter(draft.has, message["kept"]), None)
-        draft.compaction(message["summary"], first_kept=kept, **about)
+        blocks.compaction(draft, message["summary"], first_kept=kept, **about)
     else:
         draft.skip(f"message `{kind}`", "a note of the program; no model saw it")
 
@@ -390,7 +390,8 @@ def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> No
         draft.skip("compaction", "its summary is empty")
         return
     kept = next((place for item in history[1:] if (place := _place_of(draft, item)) >= 0), None)
-    draft.compaction(
+    blocks.compaction(
+        draft,
         summary,
         first_kept=None if kept is None else keep_from(draft, kept),
         tokens_before=integer(mapping(payload.get("info")).get("originalTokenCount")),

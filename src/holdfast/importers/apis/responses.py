@@ -125,7 +125,7 @@ class ResponseReply:
         elif role == "user":
             self.draft.user(content, **about)
         else:
-            self.draft.skip_role(role)
+            blocks.skip_role(self.draft, role)
 
 
 def output_content(output: object) -> Any:

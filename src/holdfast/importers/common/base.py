@@ -19,7 +19,6 @@ from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
 from holdfast.core.log.ids import check_record_id, is_name
 from holdfast.core.log.records import (
     Assistant,
-    Compaction,
     Json,
     Label,
     Record,
@@ -343,16 +342,6 @@ class Draft:
         waiting = [item for item in self._open if item in self._invented or not named]
         return next((item for item in waiting if name in ("", self._open[item])), "") or named
 
-    def compaction(
-        self, summary: str, *, record_id: str = "", ts: float = 0.0, **more: Any
-    ) -> None:
-        """Add the summary that a model wrote in place of what was before."""
-        self.add(Compaction(summary=summary, method="model", id=record_id, ts=ts, **more))
-
-    def skip_role(self, role: object) -> None:
-        what = f"message with the role {str(role)[:40]!r}"
-        self.skip(what, "no such role in this format")
-
     def carry(self, record: Record) -> None:
         """A record that is one already: only its place in the tree is new."""
         self.add(msgspec.structs.replace(record, parent=None, more=None))
@@ -509,11 +498,6 @@ def text_at(value: Json, *names: str) -> str:
     """Return the first of these fields that is not empty, if it is a text."""
     found = next(filter(None, map(value.get, names)), "")
     return found if isinstance(found, str) else ""
-
-
-def rename_counts(usage: Json, names: dict[str, str]) -> Json | None:
-    """Return the counts of a usage under other names; None where there are none."""
-    return {new: usage[old] for old, new in names.items() if old in usage} or None
 
 
 def mapping(value: object) -> Json:

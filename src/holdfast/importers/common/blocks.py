@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.log.records import Compaction
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.common.base import (
     KNOWN_BLOCKS,
@@ -132,6 +133,23 @@ def pass_over(draft: Draft, body: Json, read: Collection[str], *, beside: str = 
     for name, value in body.items():
         if name not in read and isinstance(value, list | dict) and value:
             draft.skip(f"field `{name[:60]}`", f"beside the {beside}; it is not read")
+
+
+def compaction(
+    draft: Draft, summary: str, *, record_id: str = "", ts: float = 0.0, **more: Any
+) -> None:
+    """Add the summary that a model wrote in place of what was before."""
+    draft.add(Compaction(summary=summary, method="model", id=record_id, ts=ts, **more))
+
+
+def skip_role(draft: Draft, role: object) -> None:
+    """Count a message whose role the format does not know."""
+    draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+
+
+def rename_counts(usage: Json, names: dict[str, str]) -> Json | None:
+    """Return the counts of a usage under other names; None where there are none."""
+    return {new: usage[old] for old, new in names.items() if old in usage} or None
 
 
 def messages_in(draft: Draft, value: object) -> list[Json]:

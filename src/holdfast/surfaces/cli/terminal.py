@@ -151,12 +151,9 @@ class Output(MaskedWriter, frozen=True):
             self._beside(text[: _columns(sys.stderr) - 1], end="")  # one row can be erased
             sys.stderr.flush()
 
-    def warn(self, text: str) -> None:
-        self._beside(Cell("warning:", "bad"), " ", text)
-
-    def refuse(self, text: str) -> None:
-        """Write why a request was refused to stderr."""
-        self._beside(Cell("refused:", "bad"), " ", text)
+    def warn(self, text: str, word: str = "warning") -> None:
+        """Write a warning to stderr, or why something was `refused`."""
+        self._beside(Cell(f"{word}:", "bad"), " ", text)
 
     @property
     def width(self) -> int | None:

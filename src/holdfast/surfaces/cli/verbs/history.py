@@ -75,7 +75,7 @@ class HistoryCommand(Command, frozen=True, kw_only=True):
             # No newline, because the limit counts every byte.
             app.out.text(text_within(reply, self.max_bytes))
         elif "status" in reply:
-            app.out.refuse(str(reply.get("error", "")))
+            app.out.warn(str(reply.get("error", "")), "refused")
         else:
             self._show_page(reply, app)
         status = reply.get("status")
