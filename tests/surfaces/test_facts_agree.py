@@ -43,7 +43,7 @@ from holdfast.ports import ANY_HEAD
 from holdfast.providers.callables import from_callable
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.chat_context import ChatContext
-from holdfast.surfaces.console.layout import cost_text
+from holdfast.surfaces.console.plans import cost_text
 from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.slash_commands import run_command as run_command
 
