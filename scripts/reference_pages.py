@@ -47,8 +47,8 @@ def settings_page() -> str:
             "[session.md](session.md#options-of-open).",
             field_table(fields_of(SessionOptions)),
             "## Rules of approvals",
-            "`approvals=`, a TOML file with tables `[[approvals]]`, or tables "
-            "`[[agents.NAME.approvals]]` of an agent: "
+            "`Limits(approvals=…)`, a TOML file with tables `[[approvals]]`, or tables "
+            "`[[agents.NAME.limits.approvals]]` of an agent: "
             "[durable-actions.md](durable-actions.md#rules). "
             f"{_prose(ApprovalRule)}",
             field_table(fields_of(ApprovalRule)),

@@ -12,6 +12,7 @@ from holdfast import CallKey, Session, tool
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.models.messages import Tool
 from holdfast.core.owners import ANY_OWNER, NamedOwner
+from holdfast.core.turn.options import Limits
 from holdfast.engine.approval_files import approvals_from
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import AccessDenied, BadSetting
@@ -49,7 +50,12 @@ def ask(
     """Return a session whose model asked for a refund."""
     model = ScriptedModel([calls(("c", "refund", {"amount": amount})), "done"])
     session = Session.open(
-        owner or "nobody", model=model, tools=tools, approvals=approvals, store=store, owner=owner
+        owner or "nobody",
+        model=model,
+        tools=tools,
+        limits=Limits(approvals=approvals),
+        store=store,
+        owner=owner,
     )
     session.say("please")
     return session
@@ -121,7 +127,10 @@ def test_always_holds_for_the_rule_that_asked() -> None:
     replies: list[Any] = [calls((str(n), "refund", {"amount": n})) for n in (20, 30, 200)]
     with closing(MemoryStore()) as store:
         session = Session.open(
-            model=ScriptedModel([*replies, "done"]), tools=[refund], approvals=rules, store=store
+            model=ScriptedModel([*replies, "done"]),
+            tools=[refund],
+            limits=Limits(approvals=rules),
+            store=store,
         )
         session.say("please")
         (first,) = session.calls.waiting()
@@ -163,7 +172,9 @@ def test_a_wrong_file_is_refused_as_a_whole(tmp_path: Path, text: str | None, wo
         file.write_text(text, "utf-8")
     with closing(MemoryStore()) as store:
         with pytest.raises(BadSetting, match=words) as refused:
-            Session.open("s", model="offline", tools=[refund], approvals=file, store=store)
+            Session.open(
+                "s", model="offline", tools=[refund], limits=Limits(approvals=file), store=store
+            )
         assert str(file) in f"{refused.value}"
         assert not list(store.sessions(owner=ANY_OWNER))
 
@@ -178,7 +189,7 @@ SETTINGS = """
 [agents.main]
 model = "offline"
 timers = true
-[[agents.main.approvals]]
+[[agents.main.limits.approvals]]
 tools = ["timer_set"]
 when.text.one_of = ["tea"]
 approvers = ["ann"]
@@ -209,7 +220,7 @@ def test_an_agent_of_a_gateway_has_rules(tmp_path: Path) -> None:
     [
         (
             SETTINGS.replace("one_of", "oneof"),
-            "holdfast.toml.*agents.main.approvals: rule 1.*oneof",
+            "holdfast.toml.*agents.main.limits.approvals: rule 1.*oneof",
         ),
         (SETTINGS.replace("approvers", "approver"), "holdfast.toml.*rule 1.*approver"),
         (SETTINGS.replace('["timer_set"]', '"timer_set"'), "holdfast.toml.*rule 1.*tools"),
@@ -224,9 +235,9 @@ def test_wrong_rules_of_an_agent_are_refused(tmp_path: Path, text: str, words: s
 
 
 def test_a_gateway_with_a_rule_about_no_tool_does_not_start() -> None:
-    wrong = AgentSettings(timers=True, approvals=({"tools": ["timer_stop"]},))
+    wrong = AgentSettings(timers=True, limits=Limits(approvals=({"tools": ["timer_stop"]},)))
     with (
         closing(MemoryStore()) as store,
-        pytest.raises(BadSetting, match=r"agents.main.approvals: rule 1.*`timer_stop`"),
+        pytest.raises(BadSetting, match=r"agents.main.limits.approvals: rule 1.*`timer_stop`"),
     ):
         GatewayAgents(store, {"main": wrong}, model="offline")

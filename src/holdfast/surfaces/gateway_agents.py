@@ -65,8 +65,10 @@ class GatewayAgents:
             *load_tools(agent.tools),
             *_timer_tools(agent),
         )
-        place = f"agents.{name}.approvals"
-        check_rules(read_rules(agent.approvals, place), describe_tools(make_tools(tools)), place)
+        place = f"agents.{name}.limits.approvals"
+        check_rules(
+            read_rules(agent.limits.approvals, place), describe_tools(make_tools(tools)), place
+        )
         options = read_options(
             {
                 "system": agent.system or None,
@@ -77,7 +79,6 @@ class GatewayAgents:
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,
                 "tools": tools,
-                "approvals": agent.approvals,
                 "secrets": self._secrets or None,
             }
         )

@@ -58,10 +58,9 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Functions that the model may call, as `package.module:function`."""
     timers: bool = False
     """The model may set, list and cancel timers of its own session."""
-    approvals: tuple[dict[str, Any], ...] = ()
-    """Rules that say which calls need whose approval: tables `[[agents.NAME.approvals]]`."""
     limits: Limits = Limits()
-    """The numbers that bound a turn, its recovery and its summaries."""
+    """The bounds of a turn, its recovery and its summaries; rules about approvals are tables
+    `[[agents.NAME.limits.approvals]]`."""
 
 
 _GONE_KEYS: Final = {
@@ -290,7 +289,7 @@ def _convert(given: dict[str, Any], source: str) -> ServeSettings:
     except msgspec.ValidationError as error:
         raise BadSetting(f"{source}: {error}", hint="docs/gateway.md lists every key") from error
     for name, agent in settings.agents.items():
-        read_rules(agent.approvals, f"{source}: agents.{name}.approvals")
+        read_rules(agent.limits.approvals, f"{source}: agents.{name}.limits.approvals")
     return settings
 
 

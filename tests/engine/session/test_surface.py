@@ -56,14 +56,14 @@ def test_every_option_is_a_keyword_of_open() -> None:
 
 
 def test_open_has_few_options() -> None:
-    """Thirteen options beside the model, the store and the owner; the numbers are in `limits`."""
+    """Twelve options beside the model, the store and the owner; the numbers are in `limits`."""
     named = {
         name
         for name, parameter in inspect.signature(Session.open).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     options = named | OptionKeywords.__annotations__.keys()
-    assert len(options - {"model", "store", "owner"}) <= 13
+    assert len(options - {"model", "store", "owner"}) <= 12
 
 
 @pytest.mark.parametrize("name", sorted(_GONE_OPTIONS))

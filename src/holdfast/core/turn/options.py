@@ -15,7 +15,7 @@ _WRITERS: Final = ("model", "extract")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The numbers that bound a turn, its recovery and its summaries. The defaults fit most uses."""
+    """The bounds of a turn, its recovery and its summaries. The defaults fit most uses."""
 
     steps: int = 50
     """The most model calls of one turn."""
@@ -39,6 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     marks: tuple[float, ...] = ()
     """Shares of the room until the next cut, as `(0.5, 0.7, 0.85)`: the model gets a line when its
     context passes one, and after a cut. None: it is told nothing."""
+    approvals: Any = ()
+    """Rules that say which calls need whose approval: a TOML file, or its tables."""
 
     def __post_init__(self) -> None:
         marks: Any = self.marks
@@ -116,7 +118,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Literal["cuts", "turns", "off"] = "cuts"
     """When to store checkpoints: before each compaction, or also after each turn and on close."""
     limits: Limits = Limits()
-    """The numbers that bound a turn, its recovery and its summaries."""
+    """The bounds of a turn, its recovery and its summaries, and the calls that need approval."""
 
     def __post_init__(self) -> None:
         policy_of(self.policy)  # raises where there is no such policy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -25,7 +25,6 @@ from holdfast.errors import BadSetting
 from holdfast.providers.known_models.lookup import price_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.approval_rules import ApprovalRule
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-GivenApprovals: TypeAlias = "str | os.PathLike[str] | Sequence[Mapping[str, Any] | ApprovalRule]"
 
 
 class SessionOptions(RunOptions, frozen=True, kw_only=True):
@@ -47,8 +45,6 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
 
     tools: Sequence[Callable[..., Any] | Tool | ToolFunction] = ()
     """Functions that the model may call, or declarations of tools that the caller runs."""
-    approvals: GivenApprovals = ()
-    """Rules that say which calls need whose approval: a TOML file, or its tables."""
     window: GivenWindow = None
     """The context window in tokens; None for the model's known window."""
     memory: Memory | None = None
@@ -70,8 +66,9 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
                 f"`memory` cannot be {shorten(self.memory)}", hint="pass a `Memory(…)`, or None"
             )
         super().__post_init__()
-        if self.approvals != ():
-            msgspec.structs.force_setattr(self, "approvals", _read_approvals(self))
+        if self.limits.approvals != ():
+            limits = msgspec.structs.replace(self.limits, approvals=_read_approvals(self))
+            msgspec.structs.force_setattr(self, "limits", limits)
         secrets_of(self.secrets)  # raises where a name or a value cannot be used
 
 
@@ -81,9 +78,10 @@ def _read_approvals(options: SessionOptions) -> tuple[ApprovalRule, ...]:
     from holdfast.core.approval_rules import check_rules
     from holdfast.engine.approval_files import approvals_from, source_of
 
-    rules = approvals_from(options.approvals)
+    given = options.limits.approvals
+    rules = approvals_from(given)
     if rules:
-        check_rules(rules, describe_tools(make_tools(options.tools)), source_of(options.approvals))
+        check_rules(rules, describe_tools(make_tools(options.tools)), source_of(given))
     return rules
 
 
@@ -98,7 +96,6 @@ class OptionKeywords(TypedDict, total=False):
     checkpoints: Literal["cuts", "turns", "off"] | None
     limits: Limits | None
     tools: Iterable[Callable[..., Any] | Tool | ToolFunction] | None
-    approvals: GivenApprovals | None
     window: GivenWindow
     memory: Memory | None
     secrets: Mapping[str, str | Secret] | Secrets | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -30,7 +30,6 @@ from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageErr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.approval_rules import ApprovalRule
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.owners import FoundOwner
@@ -134,7 +133,7 @@ class SessionState:
             options.tools,
             unlisted=_extra_tools(reader),
             vault=vault,
-            approvals=cast("tuple[ApprovalRule, ...]", options.approvals),
+            approvals=options.limits.approvals,
             owner=self.owner,
         )
         self.log = SessionLog(store, key, clock, blobs, vault)
