@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.extract.shell_commands import command_in, exit_code, same_command, without_setup
+from holdfast.core.extract.shell_commands import (
+    command_in,
+    exit_code,
+    is_look,
+    same_command,
+    without_setup,
+)
 from holdfast.core.log.records import ToolResult
 
 
@@ -70,3 +76,11 @@ def test_options_pipes_and_folders_do_not_make_another_command() -> None:
         same_command(hostile)
     assert without_setup("cd /x && make") == "make"
     assert without_setup("cd /x") == "cd /x"
+
+
+def test_a_command_that_only_reads_is_a_look() -> None:
+    """One that may also write is one where its options say that it does not."""
+    looks = ("sed -n 5,9p a.py", "sudo cat a.py", "git -C sub log", "find . -name x", "ls | wc -l")
+    changes = ("sed -i s/a/b/ a.py", "sed -n -i 5p a.py", "sed s/a/b/ a.py", "git commit", "make")
+
+    assert [command for command in (*looks, *changes) if is_look(command)] == list(looks)
