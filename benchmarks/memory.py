@@ -46,7 +46,7 @@ import msgspec
 
 from holdfast import Assistant, Memory, SessionKey, User
 from holdfast.core.limits import INJECTION_CHARS, RECALL_LIMIT, STANDING_CHARS_MAX
-from holdfast.core.memory.hits import Hit, NeighbourTurn, injection, passages
+from holdfast.core.memory.hits import Hit, NeighbourTurn, injection, listing, passages
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.ports import IndexPassage, NewSource
 from holdfast.providers.embeddings import Vectors, find_embedder
@@ -617,6 +617,8 @@ def memorycode() -> Iterator[tuple[str, World, list[Rule]]]:
                 if said:
                     is_mentor = said[1].strip() == dialogue["context"]["mentor"]
                     messages.append(("user" if is_mentor else "assistant", said[2].strip()))
+                elif messages:  # a list, or another paragraph, of the same message
+                    messages[-1] = (messages[-1][0], f"{messages[-1][1]}\n\n{part.strip()}")
             talks.append(Talk(f"{number}", (number + 1) * DAY, messages))
             kinds = zip(session["type"], session["topic"], strict=False)
             topics = [topic for kind, topic in kinds if kind.startswith("instruction")]
@@ -649,7 +651,7 @@ def standing(*, tuned_only: bool) -> Iterator[tuple[str, str, int, float, float]
                 stands = system == "standing"
                 hits = memory.search(rule.task, scope="sessions", refresh=False, standing=stands)
                 hits = [hit for hit in hits if hit.is_standing == stands]
-                lines = injection(hits, STANDING_CHARS_MAX).splitlines()
+                lines = listing(hits, STANDING_CHARS_MAX).splitlines()
                 is_in = any(rule.held_by(line, rule.value) for line in lines)
                 is_out = any(rule.held_by(line, old) for line in lines for old in rule.outdated)
                 held.append(is_in and not is_out)

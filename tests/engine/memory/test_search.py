@@ -19,9 +19,10 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
+from holdfast.core.memory.hits import STANDING_HEAD
 from holdfast.core.owners import NO_OWNER, NamedOwner, owner_of
 from holdfast.core.secrets.redaction import Redactor
-from holdfast.engine.memory import indexer
+from holdfast.engine.memory import indexer, ranker
 from holdfast.engine.memory.ranker import COMPARED
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
@@ -273,12 +274,28 @@ def test_what_was_laid_down_comes_along_whatever_is_asked(
     (standing,) = memory.search(asked, standing=True)
     assert standing.is_standing
     assert "t_" in memory.get(standing.citation)
-    assert "[Standing " in memory.injection([standing])
+    assert f"{STANDING_HEAD}\n- {standing.text}\n" in memory.injection([standing])
     assert memory.search(asked, scope="notes", standing=True) == []
 
     _lay_down(store, "later", "q_")  # the later value holds, and beyond the limit
     (later,) = memory.search(asked, standing=True, limit=1)
     assert "q_" in later.text
+
+
+def test_the_newest_words_stand_in_whatever_order_sessions_were_indexed(
+    memory: Memory, store: JsonlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that is imported later may be older."""
+    monkeypatch.setattr(ranker, "STANDING_EXCHANGES_MAX", 1)
+    for name, value, ts in (("new", "q_", 2 * DAY), ("old", "t_", DAY)):
+        said = f"When naming attributes, start them with '{value}'."
+        key = SessionKey("main", name)
+        store.create(key)
+        store.append(key, [User(content=said, ts=ts), Assistant(content=said, ts=ts)], expect=None)
+        memory.refresh()
+
+    (standing,) = memory.search("a linked list class", standing=True)
+    assert "q_" in standing.text
 
 
 def test_what_one_owner_laid_down_stands_for_no_other(store: JsonlStore) -> None:

@@ -71,7 +71,7 @@ class Weights(msgspec.Struct, frozen=True):
     """For the words a session begins with: they say what it is about."""
     opening_source: float = 0.5
     """The same, by how well its session answers in the words of the query."""
-    told: float = 2.0
+    told: float = 1.5
     """The power of the share of the query that its best passage says, for what single passages say:
     where none says much of it, the sessions count, and what they begin with."""
     untold: float = 1.0

@@ -108,6 +108,11 @@ def has_quotation(text: str) -> bool:
     return _QUOTATION.search(text) is not None
 
 
+def find_quotations(text: str) -> list[tuple[int, int]]:
+    """Return where the quotations of a sentence begin and end."""
+    return [found.span() for found in _QUOTATION.finditer(text)]
+
+
 def without_values(text: str) -> str:
     return _VALUE.sub(" ", text)
 

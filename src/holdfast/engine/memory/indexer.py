@@ -12,7 +12,7 @@ from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.replay import assistant_text, user_text
 from holdfast.core.memory.hits import passages
 from holdfast.core.memory.search_terms import MARK, terms
-from holdfast.core.memory.standing import is_taken_up
+from holdfast.core.memory.standing import may_stand
 from holdfast.core.owners import ANY_OWNER, owner_of, row_text
 from holdfast.core.refusals import as_told, reaches_back
 from holdfast.errors import HoldfastError
@@ -256,7 +256,7 @@ def _record_passages(
 ) -> Iterator[IndexPassage]:
     """The words of people and models that no model refused, in passages.
 
-    `said` is what a person said right before them: a reply that takes it up is marked.
+    `said` is what a person said right before them: a reply is marked if some of it may stand.
     """
     said = mask(said)
     for record in as_told(records):
@@ -267,7 +267,7 @@ def _record_passages(
             said = words
         else:
             words, role = mask(assistant_text(record)), "assistant"
-            mark = (MARK,) if words and is_taken_up(said, words) else ()
+            mark = (MARK,) if words and may_stand(said, words) else ()
             said = "" if words else said
         for text in passages(words) if words else ():
             found = [*mark, *terms(text)]

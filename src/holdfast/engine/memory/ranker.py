@@ -14,7 +14,7 @@ from holdfast.core.limits import (
     STANDING_CHARS_MAX,
     STANDING_EXCHANGES_MAX,
 )
-from holdfast.core.memory.hits import Hit, NeighbourTurn, cite_record
+from holdfast.core.memory.hits import STANDING_HEAD, Hit, NeighbourTurn, cite_record
 from holdfast.core.memory.ranking import (
     NOTE_WEIGHTS,
     Alike,
@@ -138,17 +138,21 @@ def standing_hits(
 ) -> list[Hit]:
     """The standing instructions of some sessions, as hits: they need not answer the query."""
     replies = index.matches({MARK: 1.0}, [], allowed).best if allowed else []
-    ids = {id_ for each in replies[:STANDING_EXCHANGES_MAX] for id_ in (each.id - 1, each.id)}
+    newest = sorted(replies, key=lambda each: (each.ts or 0.0, each.id))[-STANDING_EXCHANGES_MAX:]
+    marked = [each.id for each in newest]
+    ids = {id_ - step for id_ in marked for step in range(_SAID_PASSAGES + 1)}
     rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}
-    uptakes = [
-        Uptake(said.id, redactor.text(said.text), reply.text)
-        for said, reply in ((rows.get(id_ - 1), row) for id_, row in rows.items())
-        if said is not None and said.role == "user" and said.source == reply.source
-        if MARK in reply.terms and (before is None or (reply.ts or 0.0) < before)
-    ]
+    uptakes = []
+    for id_ in marked:
+        reply, parts = rows.get(id_), _said_before(rows, id_)
+        if reply is not None and parts and (before is None or (reply.ts or 0.0) < before):
+            whole = "".join(part.text for part in parts)
+            uptakes.append(Uptake(parts[-1].id, redactor.text(whole), reply.text))
     uptakes.sort(key=lambda uptake: (rows[uptake.id].ts or 0.0, uptake.id))
     hits = []
-    for words in find_standing(uptakes, query_terms(query), STANDING_CHARS_MAX):
+    for words in find_standing(
+        uptakes, query_terms(query), STANDING_CHARS_MAX - len(STANDING_HEAD)
+    ):
         said = rows[words.exchange]
         session = redactor.text(allowed[said.source].name)
         place = cite_record(session, said.record)
@@ -165,6 +169,22 @@ def standing_hits(
             )
         )
     return hits
+
+
+_SAID_PASSAGES: Final = 2
+"""Passages read of what was said before a reply: the last of a message."""
+
+
+def _said_before(rows: Mapping[int, FoundPassage], reply: int) -> list[FoundPassage]:
+    """The passages of the message of a person that a reply answers."""
+    found: list[FoundPassage] = []
+    for id_ in range(reply - 1, reply - 1 - _SAID_PASSAGES, -1):
+        row = rows.get(id_)
+        is_of = row is not None and row.role == "user" and row.source == source_of(reply)
+        if row is None or not is_of or (found and found[0].record != row.record):
+            break
+        found.insert(0, row)
+    return found
 
 
 _NEAR: Final = 4

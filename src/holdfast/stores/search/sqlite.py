@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 FILE_NAME: Final = "recall.sqlite3"
 """The file of the index in a root."""
-_VERSION: Final = 4
+_VERSION: Final = 5
 _WAIT_SECONDS: Final = 5.0
 """Another process may be indexing a long session; a search after this goes on in memory."""
 _OTHER_TABLES: Final = """SELECT name FROM sqlite_master WHERE type = 'table'
