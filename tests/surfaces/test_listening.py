@@ -13,14 +13,16 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, closing, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h11
 import pytest
 from tests.support.certificates import write_certificate
 
 from holdfast.errors import BadSetting
-from holdfast.surfaces.listening import unix_socket
+from holdfast.surfaces.listening import _Connection, unix_socket
 from holdfast.surfaces.serve_settings import load_settings
 
 if TYPE_CHECKING:
@@ -151,3 +153,29 @@ def test_settings_of_tls_are_whole(tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=problem):
             load_settings(str(settings)).check()
     assert os.path.isfile(certificate)
+
+
+def test_headers_are_those_of_h11() -> None:
+    """An answer has the headers that h11 gives it, whatever is asked and answered; what no header
+    may be is refused."""
+    asked = product(
+        (b"GET", b"HEAD", b"POST"), (b"1.0", b"1.1"), (b"", b"connection: close\r\n"), (200, 204)
+    )
+    given = [
+        [],
+        [(b"content-length", b"0")],
+        [(b"X-One", b"1"), (b"Transfer-Encoding", b"chunked"), (b"x-two", b"2")],
+        [(b"connection", b"close"), (b"x-one", b"1"), (b"x-one", b"2")],
+    ]
+    for (method, version, close, status), headers in product(asked, given):
+        head = b"%s / HTTP/%s\r\nhost: a\r\n%s\r\n" % (method, version, close)
+        sent = []
+        for connection in (h11.Connection(h11.SERVER), _Connection(65_536)):
+            connection.receive_data(head)
+            connection.next_event()
+            answer = h11.Response(status_code=status, headers=headers)
+            first, *lines = (connection.send(answer) or b"").split(b"\r\n")
+            sent.append((first, sorted(lines)))
+        assert sent[0] == sent[1], (head, status, headers)
+    with pytest.raises(h11.LocalProtocolError):
+        h11.Response(status_code=200, headers=[(b"x-one", b"1\r\nx-two: 2")])

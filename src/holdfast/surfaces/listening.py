@@ -11,7 +11,7 @@ import signal
 import socket
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import h11
 import uvicorn
@@ -25,6 +25,9 @@ from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
+
+
+_FRAMING: Final = (b"connection", b"content-length", b"transfer-encoding")
 
 
 class _Connection(h11.Connection):
@@ -48,6 +51,25 @@ class _Connection(h11.Connection):
             self.refusal = error
             raise
         return event
+
+    def _clean_up_response_headers_for_sending(self, response: h11.Response) -> h11.Response:
+        """Set the headers of the connection.
+
+        h11 checks all headers of an answer again for each one that it sets. It gets those that it
+        may set alone; the others, which were checked once, come before them.
+        """
+        every: list[tuple[bytes, bytes, bytes]] = response.headers._full_items
+        own = [(name, value) for name, low, value in every if low in _FRAMING]
+        cleaned = super()._clean_up_response_headers_for_sending(
+            h11.Response(
+                headers=own,
+                status_code=response.status_code,
+                http_version=response.http_version,
+                reason=response.reason,
+            )
+        )
+        cleaned.headers._full_items[:0] = [each for each in every if each[1] not in _FRAMING]
+        return cleaned
 
 
 def _head_size(request: h11.Request) -> int:
