@@ -57,6 +57,7 @@ from holdfast.ports.side_stores import (
     RunningSummaries,
     SearchIndex,
     SideStores,
+    WaitingMessages,
     awake_time,
     uptime,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "SpendingLedger",
     "StorePlace",
     "Trashed",
+    "WaitingMessages",
     "awake_time",
     "find_trashed",
     "page_of",

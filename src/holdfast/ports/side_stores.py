@@ -50,14 +50,29 @@ class MovableMessages(Protocol):
         """
 
 
+class WaitingMessages(NamedTuple):
+    """The messages of a queue that are before a new one."""
+
+    in_lane: int
+    """Those of its lane that wait or run."""
+    of_owner: int
+    """Those of its owner that wait."""
+
+
 class Queues(MovableMessages, Protocol):
     """Durable queues. Times are seconds since 1970, by one clock for all who share them."""
 
-    def put(self, message: NewMessage) -> QueuedMessage:
+    def put(
+        self, message: NewMessage, judge: Callable[[WaitingMessages], None] | None = None
+    ) -> QueuedMessage:
         """Keep a message durably.
 
         A message with the same key, queue and owner is returned as it is now; raises `KeyReused`
         where that has another lane, session or body.
+
+        `judge` gets what waits before a new message, while no other one of its lane or its owner
+        is put, and raises a `HoldfastError` where it is refused; then nothing changes. It may be
+        called more than once, and is not called for a message that is known.
         """
 
     def claim(

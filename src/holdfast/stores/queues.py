@@ -22,8 +22,8 @@ from holdfast.core.queues import (
     read_message,
 )
 from holdfast.core.text.cut import scrub
-from holdfast.errors import KeyReused, StoreUnavailable
-from holdfast.ports.side_stores import awake_time, this_boot
+from holdfast.errors import HoldfastError, KeyReused, StoreUnavailable
+from holdfast.ports.side_stores import WaitingMessages, awake_time, this_boot
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 
@@ -72,6 +72,9 @@ _COLUMNS: Final = ", ".join(MESSAGE_COLUMNS)
 _PUT: Final = """INSERT OR IGNORE INTO messages (id, queue, lane, owner, session, key, body, state,
   tries, claims, created, changed, due, holder, reason)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', 0, 0, ?, ?, ?, '', '')"""
+_WAITING: Final = """SELECT (
+    SELECT count(*) FROM messages WHERE queue = ? AND lane = ? AND state IN ('waiting', 'running')
+  ), (SELECT count(*) FROM messages WHERE queue = ? AND owner = ? AND state = 'waiting')"""
 _LAST_IN_LANE: Final = "SELECT coalesce(max(id), 0) FROM messages WHERE lane = ?"
 _OPEN: Final = "queue = :queue AND state IN ('waiting', 'running')"
 _FIRST: Final = f"""WITH RECURSIVE lanes(lane) AS (
@@ -229,7 +232,9 @@ class _QueueReader(_QueueFile):
 class SqliteQueues(_QueueReader):
     """`Queues` of one machine. Safe for threads and for processes."""
 
-    def put(self, message: NewMessage) -> QueuedMessage:
+    def put(
+        self, message: NewMessage, judge: Callable[[WaitingMessages], None] | None = None
+    ) -> QueuedMessage:
         now = self._clock()
         body = encode_body(message.body)
         queue, lane, key = scrub(message.queue), scrub(message.lane), scrub(message.key)
@@ -237,6 +242,15 @@ class SqliteQueues(_QueueReader):
         values = (queue, lane, owner, session, key, body, now, now, now)
 
         def put(db: sqlite3.Connection) -> Any:
+            if judge is not None:
+                known = _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+                if known is not None:
+                    return known
+                in_lane, of_owner = db.execute(_WAITING, (queue, lane, queue, owner)).fetchone()
+                try:
+                    judge(WaitingMessages(in_lane, of_owner))
+                except HoldfastError as refused:  # others may share the transaction
+                    return refused
             last = db.execute(_LAST_IN_LANE, (lane,)).fetchone()[0]
             number = message_id(now, last, randint(1, ID_STEP_MAX))  # noqa: S311 - no secret
             while True:
@@ -246,7 +260,10 @@ class SqliteQueues(_QueueReader):
                     return found
                 number += randint(1, ID_STEP_MAX)  # noqa: S311 - another lane has the id
 
-        found = read_message(self._write("keep a message", put))
+        row = self._write("keep a message", put)
+        if isinstance(row, HoldfastError):
+            raise row
+        found = read_message(row)
         if not is_same(found, message):
             raise KeyReused(key, found.state, found.session)
         return found

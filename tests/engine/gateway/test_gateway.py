@@ -25,7 +25,7 @@ from holdfast.core.owners import ANY_OWNER, NO_OWNER
 from holdfast.core.queues import LOST_CLAIMS_MAX
 from holdfast.engine.timers import Timers, TimerService
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, TurnInProgress, UsageError
-from holdfast.ports import NewMessage
+from holdfast.ports import NewMessage, QueuedMessage
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.replies import Reply
     from holdfast.core.queues import ResetReason
-    from holdfast.ports import QueuedMessage, SessionStore
+    from holdfast.ports import SessionStore
 
 A, B = SessionKey("main", "a"), SessionKey("main", "b")
 
@@ -401,6 +401,23 @@ def test_a_full_queue_refuses(store: SessionStore) -> None:
         with pytest.raises(TooManyWaiting, match="owner"):
             await gateway.submit(SessionKey("main", "c"), "5", owner="ann")
         await gateway.submit(B, "6", owner="bob")
+
+    asyncio.run(scenario())
+
+
+def test_no_more_wait_than_may(store: SessionStore) -> None:
+    """Messages that come at once are taken up to the limit of their session and of their owner."""
+    options = msgspec.structs.replace(FAST, waiting_max=3, owner_waiting_max=5)
+
+    async def scenario() -> None:
+        gateway = make_gateway(store, options=options)
+        sent = [gateway.submit(key, f"{n}", owner="ann") for key in (A, B) for n in range(12)]
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {QueuedMessage, TooManyWaiting}
+        taken = [answer for answer in answers if isinstance(answer, QueuedMessage)]
+        assert len(taken) == 5
+        lanes = [message.lane for message in taken]
+        assert max(map(lanes.count, lanes)) == 3
 
     asyncio.run(scenario())
 

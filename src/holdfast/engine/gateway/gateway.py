@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from holdfast.engine.gateway.placing import MessagePlace
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.engine.spending.meter import BudgetNear
-    from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore
+    from holdfast.ports import Clock, MessageState, QueuedMessage, SessionStore, WaitingMessages
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -627,25 +627,19 @@ class Gateway:
         return stored
 
     def _put(self, message: NewMessage) -> QueuedMessage:
-        queues = self.store.queues
-        if queues.find(INBOX, owner_of(message.owner), message.key) is None:
-            self._check_room(message)
-            if who_pays().is_waiting:
-                key = session_key_of(message.lane)
-                self.meter.check(Spender(owner_of(message.owner), key.agent, message.lane))
-        return queues.put(message)
+        queues, owner = self.store.queues, owner_of(message.owner)
+        if who_pays().is_waiting and queues.find(INBOX, owner, message.key) is None:
+            key = session_key_of(message.lane)
+            self.meter.check(Spender(owner, key.agent, message.lane))
 
-    def _check_room(self, message: NewMessage) -> None:
-        queues = self.store.queues
-        lane = queues.counts(INBOX, owner=ANY_OWNER, lane=message.lane)
-        waiting = lane.get("waiting", 0) + lane.get("running", 0)
-        if waiting >= self.options.waiting_max:
-            raise TooManyWaiting(f"session `{message.lane}`", waiting, _RETRY_SECONDS)
-        owner = owner_of(message.owner)
-        if isinstance(owner, NamedOwner):
-            waiting = queues.counts(INBOX, owner=owner).get("waiting", 0)
-            if waiting >= self.options.owner_waiting_max:
-                raise TooManyWaiting("the inbox of this owner", waiting, _RETRY_SECONDS)
+        def judge(before: WaitingMessages) -> None:
+            if before.in_lane >= self.options.waiting_max:
+                raise TooManyWaiting(f"session `{message.lane}`", before.in_lane, _RETRY_SECONDS)
+            most = self.options.owner_waiting_max
+            if isinstance(owner, NamedOwner) and before.of_owner >= most:
+                raise TooManyWaiting("the inbox of this owner", before.of_owner, _RETRY_SECONDS)
+
+        return queues.put(message, judge)
 
     async def wait(self, message_id: int, seconds: float) -> QueuedMessage | None:
         """Return a message when it is done, or as it is after so many seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import randint
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +19,11 @@ from holdfast.core.queues import (
     read_message,
 )
 from holdfast.errors import KeyReused
+from holdfast.ports.side_stores import WaitingMessages
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from psycopg import Connection
@@ -41,8 +43,18 @@ _COLUMNS: Final = ", ".join(
 )
 _SAME_KEY: Final = """m.queue = %(queue)s AND md5(m.owner) = md5(%(owner)s)
   AND md5(m.key) = md5(%(key)s)"""
+_KNOWN: Final = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {_SAME_KEY}"
+_LOCK_OWNER: Final = """SELECT pg_advisory_xact_lock(
+  hashtextextended(%(queue)s || ' of ' || md5(%(owner)s), 0))"""
+"""It is taken before that of the lane, so that none waits for another in a circle."""
+_LOCK_LANE: Final = """SELECT pg_advisory_xact_lock(
+  hashtextextended(%(queue)s || md5(%(lane)s), 0))"""
+_WAITING: Final = """SELECT (SELECT count(*) FROM {s}.messages AS m WHERE m.queue = %(queue)s
+    AND md5(m.lane) = md5(%(lane)s) AND m.state IN ('waiting', 'running')),
+  (SELECT count(*) FROM {s}.messages AS m WHERE m.queue = %(queue)s
+    AND md5(m.owner) = md5(%(owner)s) AND m.state = 'waiting')"""
 _PUT: Final = f"""WITH locked AS (
-    SELECT pg_advisory_xact_lock(hashtextextended(%(queue)s || md5(%(lane)s), 0))
+    {_LOCK_LANE}
   )
   INSERT INTO {{s}}.messages AS m (id, queue, lane, owner, session, key, body)
   OVERRIDING SYSTEM VALUE
@@ -168,7 +180,9 @@ class _QueueReader(_QueueTable):
 class PostgresQueues(_QueueReader):
     """`Queues` in a database."""
 
-    def put(self, message: NewMessage) -> QueuedMessage:
+    def put(
+        self, message: NewMessage, judge: Callable[[WaitingMessages], None] | None = None
+    ) -> QueuedMessage:
         values: dict[str, Any] = {
             "queue": message.queue,
             "lane": to_bytes(message.lane),
@@ -177,21 +191,31 @@ class PostgresQueues(_QueueReader):
             "key": to_bytes(message.key),
             "body": encode_body(message.body),
         }
-        query = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {_SAME_KEY}"
-        more = 0
-        while True:
-            step = randint(1, ID_STEP_MAX)  # noqa: S311 - no secret
-            values |= {"more": more, "step": more + step}
-            # After a lost connection it is put again: the key tells whether it was.
-            if rows := self._rows("keep a message", _PUT, values):
-                return _read(rows[0])
-            if rows := self._rows("keep a message", query, values):
-                break
-            more += step  # another lane has the id
-        found = _read(rows[0])
+        if judge is None:
+            found = _put(partial(self._rows, "keep a message"), values)
+        else:
+            found = self._put_judged(values, judge)
         if not is_same(found, message):
             raise KeyReused(message.key, found.state, found.session)
         return found
+
+    def _put_judged(
+        self, values: dict[str, Any], judge: Callable[[WaitingMessages], None]
+    ) -> QueuedMessage:
+        def work(connection: Connection[Any]) -> QueuedMessage:
+            def rows(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
+                text = self._connections.format(query).encode()
+                return connection.execute(text, given, binary=True).fetchall()
+
+            with connection.transaction():
+                rows(_LOCK_OWNER, values)
+                rows(_LOCK_LANE, values)
+                if known := rows(_KNOWN, values):
+                    return _read(known[0])
+                judge(WaitingMessages(*rows(_WAITING, values)[0]))
+                return _put(rows, values)
+
+        return self._connections.run("keep a message", work)
 
     def claim(
         self, queue: str, holder: str, seconds: float, *, limit: int = 1
@@ -312,6 +336,21 @@ def _where(queue: str | None, owner: OwnerFilter, lane: str | None) -> tuple[str
             parts.append(f"md5(m.{name}) = md5(%({name})s)")
             values[name] = to_bytes(value)
     return " AND ".join(parts), values
+
+
+def _put(
+    rows: Callable[[str, dict[str, Any]], list[tuple[Any, ...]]], values: dict[str, Any]
+) -> QueuedMessage:
+    """Insert a message, and return it or the one that has its key."""
+    more = 0
+    while True:
+        step = randint(1, ID_STEP_MAX)  # noqa: S311 - no secret
+        values |= {"more": more, "step": more + step}
+        # After a lost connection it is put again: the key tells whether it was.
+        for query in (_PUT, _KNOWN):
+            if found := rows(query, values):
+                return _read(found[0])
+        more += step  # another lane has the id
 
 
 def _read(row: Sequence[Any]) -> QueuedMessage:

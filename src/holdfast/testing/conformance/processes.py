@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.owners import ANY_OWNER
 from holdfast.core.spending.amounts import Amount
 from holdfast.core.spending.budgets import Account, Sums
-from holdfast.errors import BudgetSpent, LeaseLost, TurnInProgress
-from holdfast.ports import ANY_HEAD, HeldCall, IndexPassage, NewMessage, NewSource, SessionStore
+from holdfast.errors import BudgetSpent, LeaseLost, TooManyWaiting, TurnInProgress
+from holdfast.ports import (
+    ANY_HEAD,
+    HeldCall,
+    IndexPassage,
+    NewMessage,
+    NewSource,
+    SessionStore,
+    WaitingMessages,
+)
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
@@ -159,6 +167,17 @@ def messages_in_queues_are_claimed_once(open_store: _OpenStore) -> None:
         assert all(message.tries <= 1 for message in messages)
 
 
+def a_full_lane_takes_no_more_of_any_process(open_store: _OpenStore) -> None:
+    """Processes that put at once, and are refused from a number on, never get beyond it."""
+    with open_store() as store:
+        with _start(_WRITERS, _fill_lane, open_store) as (_workers, pipes):
+            _go(pipes)
+            taken = [key for pipe in pipes for key in pipe.recv()]
+        messages = store.queues.messages("inbox", limit=_WRITERS * _APPENDS, owner=ANY_OWNER)
+        assert sorted(taken) == sorted(message.key for message in messages)
+        assert len(taken) == _ROOM
+
+
 def calls_of_several_processes_are_counted_once(open_store: _OpenStore) -> None:
     """Processes that hold and settle the same calls at once count each of them once, and let no
     more in than a limit has room for."""
@@ -234,6 +253,24 @@ def _work_on_queue(pipe: Connection, open_store: _OpenStore, _number: int) -> No
                 assert store.queues.finish(claimed, "answered")
                 done.append(claimed.key)
         pipe.send(done)
+
+
+def _fill_lane(pipe: Connection, open_store: _OpenStore, _number: int) -> None:
+    """Put messages into one lane for as long as there is room."""
+    taken: list[str] = []
+
+    def judge(before: WaitingMessages) -> None:
+        if before.in_lane >= _ROOM:
+            raise TooManyWaiting("the lane", before.in_lane, 1.0)
+
+    with open_store() as store:
+        pipe.recv()
+        for number in range(_APPENDS):
+            key = f"{os.getpid()}-{number}"
+            with suppress(TooManyWaiting):
+                store.queues.put(NewMessage(queue="inbox", lane="a", key=key, body={}), judge)
+                taken.append(key)
+        pipe.send(taken)
 
 
 def _spend(pipe: Connection, open_store: _OpenStore, number: int) -> None:

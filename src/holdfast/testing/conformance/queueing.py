@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.core.owners import ANY_OWNER, NO_OWNER, NamedOwner
 from holdfast.core.queues import as_copy, is_equal
-from holdfast.errors import KeyReused
-from holdfast.ports import NewMessage
+from holdfast.errors import KeyReused, TooManyWaiting
+from holdfast.ports import NewMessage, WaitingMessages
 from holdfast.testing.conformance.samples import raises
 
 if TYPE_CHECKING:
@@ -67,6 +67,33 @@ def a_key_names_one_message(store: SessionStore) -> None:
     assert store.queues.put(_new("k1", owner="bob")).id != first.id
     assert store.queues.put(_new("k1", queue="outbox")).id != first.id
     assert store.queues.claim("inbox", "w", _LONG, limit=9)[0].owner == "bob"
+
+
+def a_new_message_is_judged_by_what_waits(store: SessionStore) -> None:
+    """A judge sees what waits before a new message; where it refuses, nothing is stored. A message
+    that is known is not judged again."""
+    for key, lane, owner in (("k1", "a", "ann"), ("k2", "a", "ann"), ("k3", "b", "ann")):
+        store.queues.put(_new(key, lane, owner=owner))
+    store.queues.put(_new("k4", "a", owner="bob"))
+    store.queues.put(_new("k5", "a", queue="outbox"))
+    (running,) = store.queues.claim("inbox", "w", _LONG)
+    seen: list[WaitingMessages] = []
+    store.queues.put(_new("k6"), seen.append)
+    assert seen == [WaitingMessages(in_lane=3, of_owner=2)]
+    assert store.queues.finish(running, "answered")
+    store.queues.put(_new("k7", "c", owner="bob"), seen.append)
+    assert seen[1:] == [WaitingMessages(in_lane=0, of_owner=1)]
+
+    def refuse(_before: WaitingMessages) -> None:
+        raise TooManyWaiting("the lane", 3, 1.0)
+
+    before = store.queues.counts("inbox", owner=ANY_OWNER)
+    with raises(TooManyWaiting):
+        store.queues.put(_new("k8"), refuse)
+    assert store.queues.counts("inbox", owner=ANY_OWNER) == before
+    assert store.queues.put(_new("k6"), refuse).key == "k6"
+    with raises(KeyReused):
+        store.queues.put(_new("k6", "b"), refuse)
 
 
 def ids_do_not_count_the_messages_of_others(store: SessionStore) -> None:
