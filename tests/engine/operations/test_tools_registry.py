@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from holdfast import surfaces
-from holdfast.core.history.access import OPERATOR, RIGHTS, Action
+from holdfast.core.history.access import OPERATOR, RIGHTS, Action, Caller
 from holdfast.core.history.answers import Result
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
+from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.operations import tools as model_tools
 from holdfast.engine.operations.context import ReadContext, ResumeSession
@@ -169,6 +170,33 @@ def test_no_door_declares_what_an_operation_has() -> None:
         ]
         assert calls == [], module.__name__
         assert not names & {"ArgumentParser", "add_argument", "Annotated"}, module.__name__
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+def test_what_is_for_the_operator_is_refused_to_all_others(operation: type[Operation[Any]]) -> None:
+    """Whichever door asks: an owner, an agent, and one who sees every agent of an owner."""
+    required = [
+        field.name for field in msgspec.structs.fields(operation) if field.required
+    ]  # what they hold is not looked at
+    asked = operation(**dict.fromkeys(required, "x"))
+    callers = [
+        Caller("main", "s"),
+        Caller("", None, visibility="all", agents=("*",)),
+        Caller("", None, owner=NamedOwner("ann"), visibility="all", agents=("*",)),
+        Caller("main", "s", visibility="all", agents=("*",), owners=ANY_OWNER),
+    ]
+    no_gateway: Any = None
+    with MemoryStore() as store:
+        for caller in callers if operation.is_for_operator else ():
+            workspace = CallerWorkspace(store, caller)
+            with pytest.raises(RequestRefused, match="only the operator") as refused:  # noqa: PT012
+                if isinstance(asked, LiveOperation):
+                    asyncio.run(asked.run(workspace, no_gateway))
+                else:
+                    asked.call(workspace)
+            assert refused.value.status == "not_allowed"
+        lines = store.audit.entries().accesses
+    assert [line.is_allowed for line in lines] == [False] * 4 * operation.is_for_operator
 
 
 @pytest.mark.parametrize("given", [{"limit": "soon"}, {"colour": "red"}, {"limit": 0}])

@@ -20,7 +20,7 @@ from typing import (
 
 import msgspec
 
-from holdfast.core.history.access import Action, Right
+from holdfast.core.history.access import OPERATOR, Action, Right
 from holdfast.core.history.answers import Result
 from holdfast.engine.history.request import RequestRefused
 
@@ -57,7 +57,7 @@ class Operation(
     right: ClassVar[Right] = "read"
     """The right that it takes."""
     is_for_operator: ClassVar[bool] = False
-    """It shows what belongs to all owners."""
+    """It is about what belongs to all owners, and refused to anybody else at every door."""
     is_idempotent: ClassVar[bool] = True
     """The same call again changes nothing more."""
     place: ClassVar[tuple[str, ...]] = ()
@@ -83,7 +83,19 @@ class Operation(
     def call(self, workspace: CallerWorkspace) -> R:
         """Return the answer: decided, masked, bounded, and in the audit log. Raises
         `RequestRefused`."""
-        return workspace.audit(self.word, self.target, lambda: self.answer(workspace))
+
+        def give() -> GivenReply[R]:
+            self.check_caller(workspace)
+            return self.answer(workspace)
+
+        return workspace.audit(self.word, self.target, give)
+
+    def check_caller(self, workspace: CallerWorkspace) -> None:
+        """Raise `RequestRefused` for a caller that this is not for."""
+        if self.is_for_operator and workspace.caller != OPERATOR:
+            raise RequestRefused(
+                "not_allowed", "only the operator of the store may do this, and no single owner"
+            )
 
     @abstractmethod
     def answer(self, workspace: CallerWorkspace) -> GivenReply[R]:
@@ -119,6 +131,7 @@ class LiveOperation(Operation[R], frozen=True, kw_only=True):
         """Return the answer, which is in the audit log. Raises `RequestRefused`."""
         failure: Exception | None = None
         try:
+            self.check_caller(workspace)
             found = await self.act(workspace, gateway)
         except Exception as error:  # raised again where it is explained and noted
             failure = error
