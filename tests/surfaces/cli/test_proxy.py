@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -80,12 +81,50 @@ def test_a_proxy_that_is_killed_goes_on_with_the_same_session(
     assert len(json.loads(context.out)["request"]["messages"]) >= 4
 
 
+@pytest.mark.files_only("the proxy is another process")
+def test_budgets_of_the_settings_hold(tmp_path: Path) -> None:
+    """A proxy takes the budgets of `serve`: it warns, and refuses what they have no room for and
+    what it cannot count. The sums are in the store, so another process goes on with them."""
+    settings, root = tmp_path / "serve.toml", tmp_path / "root"
+    settings.write_text('[server]\nport = 1\n[budgets.agents."*"]\nday_requests = 2\n')
+    body = {
+        "model": "claude-opus-4-8",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
+    paths = [("v1/messages", {}), ("v1/messages", {"content-encoding": "br"}), ("v1/files", {})]
+    with Loopback() as upstream:
+        for place in range(3):
+            with _proxy(root, upstream.url, "--mode", "observe", "--config", str(settings)) as url:
+                said = [_send(url, path, body, headers) for path, headers in paths]
+            assert [found[0] for found in said] == [200 if place < 2 else 429, 415, 403]
+            (_status, headers, text), *refused = said
+            assert ("agent=main; day; requests; 100%" in str(headers)) == (place == 1)
+            for _status, _headers, problem in refused:
+                assert "there are budgets" in problem
+        assert float(headers["x-holdfast-budget-reset"]) % 86_400 == 0
+        assert "2 requests of 2 requests per day of agent `main`" in text
+        assert "begins again at" in text
+        assert len(upstream.requests) == 2
+
+
+def _send(url: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any, str]:
+    headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", **headers}
+    request = urllib.request.Request(f"{url}/{path}", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return reply.status, reply.headers, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
 def test_options_that_cannot_be_used_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     for options, words in (
         (["--host", "0.0.0.0"], "cannot listen"),
         (["--upstream", "openai"], "is not NAME=URL"),
         (["--upstream", "openai=ftp://x"], "cannot be used"),
         (["--upstream", "holdfast=http://x"], "cannot be called"),
+        (["--config", "/no/such.toml"], "cannot read the settings"),
     ):
         found = run_in_process(["proxy", "--root", "memory:", "--port", "0", *options], capfd)
         assert found.status != 0

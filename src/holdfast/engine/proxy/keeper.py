@@ -83,6 +83,11 @@ class RequestLog:
         self._lock = threading.Lock()
         self._openings: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
+    @property
+    def is_budgeted(self) -> bool:
+        """True where calls are held to budgets: then whatever a model answers has to be read."""
+        return self.meter is not None and self.meter.budgets is not None
+
     def describe(self) -> dict[str, str]:
         return {"mode": self.mode, "store": self.store.describe()}
 

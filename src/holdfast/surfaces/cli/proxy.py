@@ -59,6 +59,10 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
     silent_seconds: Annotated[float, option("the longest silence of an upstream (600)", "N")] = (
         600.0
     )
+    config: Annotated[
+        str | None,
+        option("a TOML file with the settings of `serve`: its table `budgets` holds here", "FILE"),
+    ] = None
     log: LogOption = "text"
 
     def build(self, app: App, defaults: Sequence[str] = ()) -> ProxyApp:
@@ -68,9 +72,12 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
         """
         check_packages("the proxy", "proxy", ("starlette", "uvicorn", "httpx2"))
         from holdfast.engine.proxy.exchange import ProxyKeeper
+        from holdfast.engine.spending.meter import CallMeter
         from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
         from holdfast.surfaces.proxy.upstream import read_upstreams
+        from holdfast.surfaces.serve_settings import load_settings
 
+        budgets = load_settings(self.config).budgets
         keeper = ProxyKeeper(
             app.store,
             agent=app.settings.agent,
@@ -78,6 +85,7 @@ class _ProxyOptions(Command, frozen=True, kw_only=True):
             mode=self.mode,
             window=self.window,
             has_tools=self.own_tools,
+            meter=CallMeter(app.store.spending, budgets) if budgets is not None else None,
         )
         upstreams = dict(read_upstreams([*defaults, *self.upstream]))
         return ProxyApp(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.engine.spending.meter import Paying, paying
@@ -11,15 +12,16 @@ from holdfast.surfaces.http.identity import LOCAL
 from holdfast.surfaces.http.outgoing import answer_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from holdfast.surfaces.http.outgoing import OutgoingAnswer
+
 
 class PayingClients:
-    """Every request passes it, whichever door it is for. A budget that is near its limit is named
-    in a header of the answer."""
+    """Every request passes it, whichever door it is for."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -29,14 +31,23 @@ class PayingClients:
             await self._app(scope, receive, send)
             return
 
-        def warn(message: Message) -> None:
-            if who.near is not None:
-                named = (b"x-holdfast-budget", who.near.header.encode())
-                message["headers"] = [*message.get("headers", ()), named]
-
-        answer_in(scope).on_start(warn)
-        with paying(Paying(_token_name(scope), is_waiting=True)) as who:
+        with paying_by(_token_name(scope), answer_in(scope)):
             await self._app(scope, receive, send)
+
+
+@contextmanager
+def paying_by(token: str, answer: OutgoingAnswer) -> Iterator[None]:
+    """Let a token pay for what the block does; empty where there are none. The answer to its client
+    names a budget that is near its limit."""
+
+    def warn(message: Message) -> None:
+        if who.near is not None:
+            named = (b"x-holdfast-budget", who.near.header.encode())
+            message["headers"] = [*message.get("headers", ()), named]
+
+    answer.on_start(warn)
+    with paying(Paying(token, is_waiting=True)) as who:
+        yield
 
 
 def _token_name(scope: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,13 +16,16 @@ from holdfast.core.proxy.endpoints import (
     find_endpoint,
     guess_client,
 )
-from holdfast.errors import BadSetting
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
+from holdfast.surfaces.http.outgoing import OutgoingAnswer
+from holdfast.surfaces.http.paying_clients import paying_by
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.proxy.passing import RequestPassing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Mapping
 
     from holdfast.core.proxy.endpoints import Endpoint
     from holdfast.engine.proxy.exchange import ProxyKeeper
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than any provider takes: the largest limit of those we know is 50 MB."""
+_TEND_SECONDS: Final = 60.0
+"""Between two looks at calls that were not settled."""
 _REPORT: Final = "`--mode observe` changes nothing; please report it"
 
 
@@ -76,20 +82,28 @@ class ProxyApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         async with self._passing.connect():
+            tending = asyncio.create_task(self._tend(), name="holdfast-budgets")
             await send({"type": "lifespan.startup.complete"})
             await receive()
+            tending.cancel()
+            await asyncio.wait([tending])
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _tend(self) -> None:
+        """Count the calls that nobody settles any more."""
+        meter = self._keeper.meter
+        while meter is not None:
+            try:
+                await run_in_thread(meter.tend)
+            except HoldfastError as error:  # the next look may work
+                _log.warning("cannot look after the budgets: %s", error)
+            await asyncio.sleep(_TEND_SECONDS)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope)
         dialect = guess_client("", headers).name
-        has_begun = False
-
-        async def send_noting(message: MutableMapping[str, Any]) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
+        answer = OutgoingAnswer(scope, send)
+        send = answer.send
         try:
             self._guard.check(scope)
             path = _path_of(scope)
@@ -101,14 +115,15 @@ class ProxyApp:
                 return
             endpoint = _endpoint_of(path, headers, self.upstreams)
             dialect = endpoint.dialect
-            await self._passing.run(endpoint, self._keeper, headers, scope, receive, send_noting)
+            with paying_by("", answer):
+                await self._passing.run(endpoint, self._keeper, headers, scope, receive, send)
         except Problem as problem:
             refused = ProxyProblem(problem.status, problem.detail, problem.hint or "")
             await send_problem(send, refused, dialect)
         except ProxyProblem as refused:
             await send_problem(send, refused, dialect)
         except Exception:
-            if has_begun:
+            if answer.has_begun:
                 raise  # the connection is closed, and no whole answer made up
             _log.exception("a request failed")
             failed = ProxyProblem(500, "an error of the proxy's own; its log says more", _REPORT)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     ReadBody = Callable[[Scope, Receive], Awaitable[bytes | None]]
     """Reads a body within the limits; None where the client went away."""
 
+FREE_PATHS: Final = ("/models", "/count_tokens")
+"""The ends of paths that pass unread, and that no provider charges for."""
 _PLANNING_BESIDE: Final = 4
 """Requests that are planned at the same time, beside one for each core: some wait for the disk."""
 
@@ -99,14 +101,20 @@ class RequestPassing:
                 code="loop",
             )
         address = upstream.address(endpoint.path, scope["query_string"].decode("latin-1"))
-        if endpoint.is_turn and scope["method"] == "POST":
+        is_turn = endpoint.is_turn and scope["method"] == "POST"
+        if is_turn:
             encodings = read_encodings(headers.get("content-encoding", ""))
             unreadable = find_unreadable(encodings)
             if not unreadable:
                 turn = PassedTurn(endpoint, keeper, address, encodings)
                 await self._run_turn(turn, headers, scope, receive, send)
                 return
+            if keeper.is_budgeted:
+                raise _uncounted(415, f"a request with the encoding `{unreadable}`")
             keeper.pass_unread(_unreadable(unreadable))
+        may_cost = scope["method"] not in ("GET", "HEAD") and not endpoint.path.endswith(FREE_PATHS)
+        if keeper.is_budgeted and may_cost and not is_turn:
+            raise _uncounted(403, f"a request to {endpoint.path[:100]}")
         await self._pass_unread(upstream, address, headers, scope, receive, send)
 
     async def _run_turn(
@@ -160,6 +168,15 @@ class RequestPassing:
             await pass_on(reply, None if has_body else receive, send)
         finally:
             await reply.close()
+
+
+def _uncounted(status: int, what: str) -> ProxyProblem:
+    return ProxyProblem(
+        status,
+        f"{what} cannot be counted, and there are budgets",
+        f"requests for replies are, with {', '.join(READABLE_ENCODINGS)} or no encoding",
+        code="not_counted",
+    )
 
 
 def _unreadable(encodings: str) -> ProxyProblem:

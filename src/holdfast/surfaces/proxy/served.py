@@ -14,10 +14,9 @@ from starlette.responses import Response
 
 from holdfast.core.dialects.registry import all_dialects, find_dialect
 from holdfast.core.owners import owner_text
-from holdfast.core.proxy.endpoints import READABLE_ENCODINGS, ProxyProblem
-from holdfast.engine.proxy.encodings import find_unreadable, read_encodings
+from holdfast.core.proxy.endpoints import ProxyProblem
 from holdfast.surfaces.proxy.app import BODY_BYTES_MAX, send_problem
-from holdfast.surfaces.proxy.passing import RequestPassing
+from holdfast.surfaces.proxy.passing import FREE_PATHS, RequestPassing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from holdfast.engine.proxy.exchange import ProxyKeeper
     from holdfast.surfaces.proxy.upstream import Upstream
 
-_PASSED: Final = ("/models", "/count_tokens")
-"""The ends of paths that pass unread."""
-
 
 class ServedUpstreams:
     """The upstreams of a server with tokens. Each owner has a keeper of its own."""
@@ -45,11 +41,8 @@ class ServedUpstreams:
         make_keeper: Callable[[Owner], ProxyKeeper],
         *,
         silent_seconds: float,
-        is_limited: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`keys` are the providers' keys, by the names of the upstreams. `is_limited` says whether
-        there are budgets: then everything that a model answers has to be read."""
-        self._is_limited = is_limited
+        """`keys` are the providers' keys, by the names of the upstreams."""
         self.names: Collection[str] = frozenset(upstreams)
         self._keys = dict(keys)
         self._make_keeper = make_keeper
@@ -74,14 +67,7 @@ class ServedUpstreams:
     ) -> Response:
         """Return the answer of an upstream, which is asked when the answer is sent. A client that
         `has_token` sends it where the key of an upstream would be."""
-        if endpoint.is_turn and self._is_limited() and not can_be_read(headers):
-            raise ProxyProblem(
-                415,
-                "a request in this encoding cannot be counted, and there are budgets",
-                f"use {', '.join(READABLE_ENCODINGS)} or none",
-                code="compressed_request",
-            )
-        if not endpoint.is_turn and not endpoint.path.endswith(_PASSED):
+        if not endpoint.is_turn and not endpoint.path.endswith(FREE_PATHS):
             raise ProxyProblem(
                 404,
                 f"nothing is passed on to {endpoint.path[:100]}",
@@ -132,11 +118,6 @@ def key_headers() -> frozenset[str]:
 @cache
 def _client_headers() -> frozenset[bytes]:
     return frozenset(name.encode() for name in (*key_headers(), _COOKIE))
-
-
-def can_be_read(headers: Mapping[str, str]) -> bool:
-    """Return whether the body of a request is in encodings that can be read."""
-    return not find_unreadable(read_encodings(headers.get("content-encoding", "")))
 
 
 async def _read_body(_scope: Scope, receive: Receive) -> bytes | None:

@@ -354,7 +354,6 @@ def _upstreams(
         {name: _read_key(name, table.key) for name, table in tables.items() if table.key},
         make_keeper,
         silent_seconds=proxy.silent_seconds,
-        is_limited=lambda: meter.budgets is not None,
     )
 
 
