@@ -12,6 +12,7 @@ import anthropic
 import openai
 import pytest
 from tests.engine.proxy.conversations import DIALECTS, Client, path_for
+from tests.support.bot_api import TOKEN, BotApiServer
 from tests.surfaces.http.chat_clients import MODEL, Chat
 from tests.surfaces.http.servers import BASE, OPTIONS, token_for
 from tests.surfaces.http.test_operations_own_loop import MODELS, call_provider
@@ -19,6 +20,7 @@ from tests.surfaces.proxy.test_served import body_of, header_of
 
 import holdfast.surfaces.cli.serve.serve as serve
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import User
 from holdfast.core.owners import ANY_OWNER, NamedOwner
 from holdfast.core.spending.budgets import Account, Budgets, SpendingLimits, period_at
 from holdfast.engine.spending.meter import BudgetNear
@@ -26,7 +28,12 @@ from holdfast.engine.timers import Timers
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.http.events import SessionStream
 from holdfast.surfaces.http.operations import ROUTES
-from holdfast.surfaces.serve_settings import AgentSettings, ServeSettings, UpstreamTable
+from holdfast.surfaces.serve_settings import (
+    AgentSettings,
+    ServeSettings,
+    TelegramTable,
+    UpstreamTable,
+)
 from holdfast.testing import Answer, Loopback
 
 if TYPE_CHECKING:
@@ -60,7 +67,10 @@ def store() -> Iterator[MemoryStore]:
 
 @asynccontextmanager
 async def served(
-    store: MemoryStore, budgets: Budgets | None, brain: Any = numbered
+    store: MemoryStore,
+    budgets: Budgets | None,
+    brain: Any = numbered,
+    telegram: TelegramTable | None = None,
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Loopback, HttpServer]]:
     """Serve an agent and upstreams, whose calls all go to one provider."""
     with Loopback(brain) as provider, pytest.MonkeyPatch.context() as patch:
@@ -73,11 +83,12 @@ async def served(
             gateway=OPTIONS,
             agents={"main": agent},
             budgets=budgets,
+            telegram=telegram,
             upstreams={
                 name: UpstreamTable(url=provider.url, key="TEST_UPSTREAM_KEY") for name in NAMES
             },
         )
-        server = serve.build_server(settings, store, "offline")
+        server = serve.build_server(settings, store, "offline", telegram_token=TOKEN)
         app = server.app()
         async with app.inner.router.lifespan_context(app.inner):
             transport = httpx2.ASGITransport(app=app)
@@ -306,6 +317,38 @@ def test_a_budget_that_ends_amid_a_turn_ends_it(store: MemoryStore) -> None:
             assert len(provider.requests) == 1
             server.gateway.meter.budgets = limited(day_requests=3)
             assert (await say(http, "go on")).json()["reply"] == "done"
+
+    asyncio.run(scenario())
+
+
+def test_a_chat_is_told_when_its_budget_begins_again(store: MemoryStore) -> None:
+    """A message to a bot that no budget has room for is set aside with the reason and the moment;
+    later it is answered once, and counted once."""
+
+    async def scenario() -> None:
+        with BotApiServer() as bot:
+            table = TelegramTable(allow=(99,), api_base=bot.url)
+            budgets = Budgets(agents={"*": SpendingLimits(day_requests=1)})
+            async with served(store, budgets, telegram=table) as (_http, provider, server):
+
+                async def ask(text: str, count: int) -> str:
+                    bot.say(text, user=99, chat=99)
+                    return (await asyncio.to_thread(bot.wait_for_texts, count, 99))[count - 1]
+
+                assert await ask("one", 1) == "Answer 1."
+                refused = await ask("two", 2)
+                assert "1 requests of 1 requests per day of agent `main`" in refused
+                assert "the budget begins again at 20" in refused
+                assert "/continue tries it again" in refused
+                assert "the budget is spent" in await ask("/continue", 4)
+                assert len(provider.requests) == 1
+                server.gateway.meter.budgets = Budgets(agents={"*": SpendingLimits(day_requests=9)})
+                assert await ask("/continue", 6) == "Answer 2."
+                assert len(provider.requests) == 2
+                assert sums_of(server, ("agent", "main"))[0].requests == 2
+                (info,) = store.sessions(owner=ANY_OWNER, agent="main", limit=1)
+                said = [rec.content for rec in store.read(info.key) if isinstance(rec, User)]
+                assert [str(text).rpartition("\n")[2] for text in said] == ["one", "two"]
 
     asyncio.run(scenario())
 
