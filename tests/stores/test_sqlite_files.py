@@ -21,9 +21,9 @@ class CountingFile(SqliteFile):
 
     transactions = 0
 
-    def transaction(self) -> Any:
+    def transaction(self, *, is_synced: bool = True) -> Any:
         self.transactions += 1
-        return super().transaction()
+        return super().transaction(is_synced=is_synced)
 
 
 @pytest.fixture

@@ -40,7 +40,8 @@ class Settlement(NamedTuple):
 
 class SpendingLedger(Protocol):
     """The sums that calls of models took of budgets. Each call is counted once, however often its
-    steps are repeated, and whenever a process ends: durable when a method returns."""
+    steps are repeated, and whenever a process ends: durable when a method returns. After a power
+    cut, a call whose settlement was lost is still held, and so counts at the most it can take."""
 
     def hold(self, call: HeldCall, judge: Callable[[dict[Account, Sums]], None]) -> None:
         """Hold the most that a call can take in all of its accounts.

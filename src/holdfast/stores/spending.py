@@ -127,7 +127,8 @@ class SqliteSpending:
             db.execute(_NOTE, (call.name, call.at, SETTLED, _NONE, *taken))
             return Settlement(change[1], change[0].requests, _sums(db, held))
 
-        return self._run("settle a call", work)
+        was_held = call.bound != Amount()  # if a power cut loses this, it counts by that
+        return self._run("settle a call", work, is_synced=not was_held)
 
     def sums(self, accounts: Collection[Account]) -> dict[Account, Sums]:
         if self._is_empty():
@@ -198,9 +199,11 @@ class SqliteSpending:
         """True where no call was ever counted: the file is made by the first."""
         return self._path is not None and not os.path.lexists(self._path)
 
-    def _run(self, doing: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run(
+        self, doing: str, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True
+    ) -> T:
         with self._explaining(doing):
-            return self._writes.run(work)
+            return self._writes.run(work, is_synced=is_synced)
 
     @contextmanager
     def _explaining(self, doing: str) -> Iterator[None]:

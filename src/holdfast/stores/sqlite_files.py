@@ -47,6 +47,7 @@ class SqliteFile:
         self._prepare = prepare
         self._wait_seconds = wait_seconds
         self._connection: sqlite3.Connection | None = None
+        self._level: str = self.synchronous
         self._pid = 0
 
     @property
@@ -66,9 +67,17 @@ class SqliteFile:
         return self._connection
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock for a block that counts as a whole or not at all."""
+    def transaction(self, *, is_synced: bool = True) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock for a block that counts as a whole or not at all.
+
+        One that is not synced outlasts its process. A power cut may lose it, until the next one
+        that is synced takes it along.
+        """
         db = self.connect()
+        level = self.synchronous if is_synced else "NORMAL"
+        if level != self._level:
+            db.execute(f"PRAGMA synchronous = {level}")
+            self._level = level
         db.execute("BEGIN IMMEDIATE")
         try:
             yield db
@@ -108,6 +117,7 @@ class SqliteFile:
         try:
             self._use_wal(db)
             db.execute(f"PRAGMA synchronous = {self.synchronous}")
+            self._level = self.synchronous
             db.execute(f"PRAGMA secure_delete = {self.secure_delete}")
             self._prepare(db)
         except BaseException:
@@ -161,8 +171,9 @@ class SqliteFile:
 class _Write:
     """A change that waits for its transaction."""
 
-    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+    def __init__(self, work: Callable[[sqlite3.Connection], Any], *, is_synced: bool) -> None:
         self.work = work
+        self.is_synced = is_synced
         self.is_done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -181,9 +192,10 @@ class SharedTransactions:
         self._turn = threading.Lock()
         self._waiting: deque[_Write] = deque()
 
-    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a change, which may be run twice; it is durable when this returns its result."""
-        write = _Write(work)
+    def run(self, work: Callable[[sqlite3.Connection], T], *, is_synced: bool = True) -> T:
+        """Run a change, which may be run twice; it is durable when this returns its result. One
+        that is not synced is safe from a power cut with the next one that is."""
+        write = _Write(work, is_synced=is_synced)
         self._waiting.append(write)
         with self._turn:
             if not write.is_done:
@@ -219,7 +231,8 @@ class SharedTransactions:
         import sqlite3
 
         try:
-            with self._file.transaction() as db:
+            is_synced = any(write.is_synced for write in writes)
+            with self._file.transaction(is_synced=is_synced) as db:
                 for write in writes:
                     write.result = write.work(db)
         except sqlite3.Error:
