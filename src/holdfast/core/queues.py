@@ -85,6 +85,15 @@ OPEN: Final = frozenset[MessageState](("waiting", "running"))
 """The states in which it does."""
 
 
+class WaitingMessages(NamedTuple):
+    """The messages of a queue that are before a new one."""
+
+    in_lane: int
+    """Those of its lane that wait or run."""
+    of_owner: int
+    """Those of its owner that wait."""
+
+
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message for a queue."""
 

@@ -11,6 +11,7 @@ from holdfast.core.queues import (
     MessageState,
     NewMessage,
     QueuedMessage,
+    WaitingMessages,
 )
 from holdfast.ports.copying import (
     CopiedMessages,
@@ -57,7 +58,6 @@ from holdfast.ports.side_stores import (
     RunningSummaries,
     SearchIndex,
     SideStores,
-    WaitingMessages,
     awake_time,
     uptime,
 )

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from holdfast.core.memory.note_files import Note, NoteFile, NoteKind, NotePassage, SavedNotes
     from holdfast.core.memory.running_summary import Sidecar
     from holdfast.core.owners import FoundOwner, NamedOwner, Owner, OwnerFilter
-    from holdfast.core.queues import MessageCopy, MessageState, NewMessage, QueuedMessage
+    from holdfast.core.queues import (
+        MessageCopy,
+        MessageState,
+        NewMessage,
+        QueuedMessage,
+        WaitingMessages,
+    )
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports.spending import SpendingLedger
 
@@ -48,15 +54,6 @@ class MovableMessages(Protocol):
         Returns what `compare_copy` decides about each; with `dry_run` nothing else happens. New
         messages get ids after theirs.
         """
-
-
-class WaitingMessages(NamedTuple):
-    """The messages of a queue that are before a new one."""
-
-    in_lane: int
-    """Those of its lane that wait or run."""
-    of_owner: int
-    """Those of its owner that wait."""
 
 
 class Queues(MovableMessages, Protocol):

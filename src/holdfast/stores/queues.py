@@ -14,6 +14,7 @@ from holdfast.core.queues import (
     MESSAGE_COLUMNS,
     MESSAGE_TEXTS,
     OPEN,
+    WaitingMessages,
     as_copy,
     compare_copy,
     encode_body,
@@ -23,7 +24,7 @@ from holdfast.core.queues import (
 )
 from holdfast.core.text.cut import scrub
 from holdfast.errors import HoldfastError, KeyReused, StoreUnavailable
-from holdfast.ports.side_stores import WaitingMessages, awake_time, this_boot
+from holdfast.ports.side_stores import awake_time, this_boot
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 

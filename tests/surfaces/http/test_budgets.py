@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager, closing
+from itertools import product
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,11 @@ BOB_TOKEN, BOB = token_for("bob", "write")
 KEY = "sk-the-servers-own"
 ANNS = SessionKey("main", "anns")
 NAMES = ("anthropic", "openai", "gemini")
+NUMBERED = (
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"),
+    *("n", "candidateCount"),
+)
+"""Fields by which a client says how much it wants."""
 
 
 def numbered(asked: Asked) -> Answer:
@@ -317,6 +323,46 @@ def test_a_budget_that_ends_amid_a_turn_ends_it(store: MemoryStore) -> None:
             assert len(provider.requests) == 1
             server.gateway.meter.budgets = limited(day_requests=3)
             assert (await say(http, "go on")).json()["reply"] == "done"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_number_of_a_client_breaks_a_budget(store: MemoryStore, dialect: str) -> None:
+    """Whatever length of a reply is asked for, the upstream judges it; what it takes is counted."""
+
+    async def scenario() -> None:
+        limits = limited(day_tokens=10_000_000, day_dollars=1_000.0)
+        async with served(store, limits) as (http, _provider, server):
+            asked = 0
+            for name, number in product(NUMBERED, (10**400, 10**30, 2**63, -5, 0, 10**9)):
+                client = Client(dialect)
+                client.say(f"{name} {number % 7919}")
+                body = body_of(client)
+                inner = body.setdefault("generationConfig", {}) if dialect == "gemini" else body
+                inner[name] = number
+                answer = await http.post(
+                    path_for(dialect), json=body, headers=header_of(dialect, ANN_TOKEN)
+                )
+                assert answer.status_code in (200, 400), (name, answer.text)
+                asked += 1
+            (sums,) = sums_of(server, ("owner", "ann"))
+            assert (sums.held_tokens, sums.held_nanodollars) == (0, 0)
+            assert sums.requests >= asked  # some are sent again with a number that fits
+            assert sums.tokens < 100_000
+
+    asyncio.run(scenario())
+
+
+def test_a_model_of_the_server_is_found_beside_upstreams(store: MemoryStore) -> None:
+    """One agent is described where all are listed, whatever upstreams there are."""
+
+    async def scenario() -> None:
+        async with served(store, None) as (http, _provider, _server):
+            for name, status in (("holdfast/main", 200), ("holdfast/no-one", 404), ("gpt-5", 404)):
+                answer = await http.get(f"/v1/models/{name}", headers=BEARER)
+                assert answer.status_code == status, answer.text
+            assert "`holdfast/main`" in answer.json()["error"]["message"]
 
     asyncio.run(scenario())
 

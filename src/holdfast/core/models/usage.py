@@ -154,6 +154,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_COUNT_MAX: Final = 1_000_000_000_000
+"""Tokens; what a server states beyond is no count of anything."""
+
+
 class _Unknown(Exception):
     """A count that is there and cannot be one."""
 
@@ -161,7 +165,7 @@ class _Unknown(Exception):
 def _count(value: object) -> int:
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _COUNT_MAX:
         raise _Unknown
     return value
 

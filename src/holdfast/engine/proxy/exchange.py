@@ -159,11 +159,6 @@ class ProxyExchange:
             return self._request.as_sent
         return self._fitting.body
 
-    @property
-    def holds_long(self) -> bool:
-        """True where `hold` blocks, or reads a body."""
-        return self.call.is_budgeted or self.is_changed
-
     def hold(self) -> None:
         """Hold the call that is about to be made. Raises `ProxyProblem` where a budget is spent."""
         if not self.call.is_counted:

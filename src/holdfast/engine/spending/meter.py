@@ -113,6 +113,8 @@ def payer_of(body: Json) -> Paying:
 T = TypeVar("T")
 _OUTPUT_TOKENS: Final = 32_000
 """The longest reply of a model that nobody knows, where the request does not bound it."""
+_OUTPUT_TOKENS_MAX: Final = 1_000_000_000
+"""More than any provider writes: a client may ask for any number."""
 _HELD_SECONDS: Final = 3_600.0
 """After which a call that was not settled counts at the most that it can take."""
 _SETTLED_SECONDS: Final = 2 * 86_400.0
@@ -217,6 +219,7 @@ class CallMeter:
         prompt = input_bound(request) if self.budgets is not None else 0
         asked = find_dialect(target.dialect.name).body.read_output_limit(request)
         output = (asked or output_limit(target.model) or _OUTPUT_TOKENS) * max(1, copies)
+        output = min(max(0, output), _OUTPUT_TOKENS_MAX)
         call = MeteredCall(self, spender, labels, price, prompt, output)
         if self.budgets is not None:
             self._hold(call, self.budgets, name or secrets.token_hex(12))

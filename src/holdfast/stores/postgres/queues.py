@@ -12,6 +12,7 @@ from holdfast.core.queues import (
     MESSAGE_COLUMNS,
     MESSAGE_TEXTS,
     OPEN,
+    WaitingMessages,
     as_copy,
     compare_copy,
     encode_body,
@@ -19,7 +20,6 @@ from holdfast.core.queues import (
     read_message,
 )
 from holdfast.errors import KeyReused
-from holdfast.ports.side_stores import WaitingMessages
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
 if TYPE_CHECKING:
@@ -194,28 +194,10 @@ class PostgresQueues(_QueueReader):
         if judge is None:
             found = _put(partial(self._rows, "keep a message"), values)
         else:
-            found = self._put_judged(values, judge)
+            found = _put_judged(self._connections, values, judge)
         if not is_same(found, message):
             raise KeyReused(message.key, found.state, found.session)
         return found
-
-    def _put_judged(
-        self, values: dict[str, Any], judge: Callable[[WaitingMessages], None]
-    ) -> QueuedMessage:
-        def work(connection: Connection[Any]) -> QueuedMessage:
-            def rows(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
-                text = self._connections.format(query).encode()
-                return connection.execute(text, given, binary=True).fetchall()
-
-            with connection.transaction():
-                rows(_LOCK_OWNER, values)
-                rows(_LOCK_LANE, values)
-                if known := rows(_KNOWN, values):
-                    return _read(known[0])
-                judge(WaitingMessages(*rows(_WAITING, values)[0]))
-                return _put(rows, values)
-
-        return self._connections.run("keep a message", work)
 
     def claim(
         self, queue: str, holder: str, seconds: float, *, limit: int = 1
@@ -351,6 +333,27 @@ def _put(
             if found := rows(query, values):
                 return _read(found[0])
         more += step  # another lane has the id
+
+
+def _put_judged(
+    connections: Connections, values: dict[str, Any], judge: Callable[[WaitingMessages], None]
+) -> QueuedMessage:
+    """Insert a message that a judge lets in, while no other one of its lane or owner comes."""
+
+    def work(connection: Connection[Any]) -> QueuedMessage:
+        def rows(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
+            text = connections.format(query).encode()
+            return connection.execute(text, given, binary=True).fetchall()
+
+        with connection.transaction():
+            rows(_LOCK_OWNER, values)
+            rows(_LOCK_LANE, values)
+            if known := rows(_KNOWN, values):
+                return _read(known[0])
+            judge(WaitingMessages(*rows(_WAITING, values)[0]))
+            return _put(rows, values)
+
+    return connections.run("keep a message", work)
 
 
 def _read(row: Sequence[Any]) -> QueuedMessage:

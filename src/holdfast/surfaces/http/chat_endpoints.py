@@ -65,6 +65,7 @@ _RETRY_HEADER: Final = "x-stainless-retry-count"
 """By which the providers' own packages say that they repeat a request."""
 _KEY_HEADER: Final = "idempotency-key"
 _MODELS: Final = ("/v1/models", "/v1beta/models")
+_ONE_MODEL: Final = "/v1/models/"
 _UPSTREAM: Final = "holdfast"
 """The provider of replies that a client brings: they were shown as an agent's."""
 _SPEAKER: Final = "Holdfast"
@@ -87,7 +88,7 @@ def endpoint_paths(upstreams: Collection[str] = ()) -> list[str]:
         *reached,
         *counted,
         *_MODELS,
-        *(f"{path}/{{model:path}}" for path in _MODELS[:1]),
+        f"{_ONE_MODEL}{{model:path}}",
     ]
 
 
@@ -201,7 +202,8 @@ class ChatEndpoints:
         if self._upstreams is None or endpoint.upstream not in self._upstreams.names:
             return False
         if not endpoint.is_turn:
-            return endpoint.path not in _MODELS or endpoint.is_addressed
+            is_agents = endpoint.path in _MODELS or endpoint.path.startswith(_ONE_MODEL)
+            return endpoint.is_addressed or not is_agents
         if headers.get("content-encoding"):
             return True
         if not (AGENT_PREFIX in unquote(endpoint.model) or any(m in data for m in _AGENT_MARKS)):

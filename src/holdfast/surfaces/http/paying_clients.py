@@ -31,12 +31,12 @@ class PayingClients:
             await self._app(scope, receive, send)
             return
 
-        with paying_by(_token_name(scope), answer_in(scope)):
+        with let_pay(_token_name(scope), answer_in(scope)):
             await self._app(scope, receive, send)
 
 
 @contextmanager
-def paying_by(token: str, answer: OutgoingAnswer) -> Iterator[None]:
+def let_pay(token: str, answer: OutgoingAnswer) -> Iterator[None]:
     """Let a token pay for what the block does; empty where there are none. The answer to its client
     names a budget that is near its limit."""
 

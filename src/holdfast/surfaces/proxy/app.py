@@ -20,7 +20,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.http.guard import Guard, GuardSettings, read_headers
 from holdfast.surfaces.http.outgoing import OutgoingAnswer
-from holdfast.surfaces.http.paying_clients import paying_by
+from holdfast.surfaces.http.paying_clients import let_pay
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.proxy.passing import RequestPassing
 
@@ -115,7 +115,7 @@ class ProxyApp:
                 return
             endpoint = _endpoint_of(path, headers, self.upstreams)
             dialect = endpoint.dialect
-            with paying_by("", answer):
+            with let_pay("", answer):
                 await self._passing.run(endpoint, self._keeper, headers, scope, receive, send)
         except Problem as problem:
             refused = ProxyProblem(problem.status, problem.detail, problem.hint or "")

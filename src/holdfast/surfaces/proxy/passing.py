@@ -110,11 +110,11 @@ class RequestPassing:
                 await self._run_turn(turn, headers, scope, receive, send)
                 return
             if keeper.is_budgeted:
-                raise _uncounted(415, f"a request with the encoding `{unreadable}`")
+                raise _not_counted(415, f"a request with the encoding `{unreadable}`")
             keeper.pass_unread(_unreadable(unreadable))
         may_cost = scope["method"] not in ("GET", "HEAD") and not endpoint.path.endswith(FREE_PATHS)
         if keeper.is_budgeted and may_cost and not is_turn:
-            raise _uncounted(403, f"a request to {endpoint.path[:100]}")
+            raise _not_counted(403, f"a request to {endpoint.path[:100]}")
         await self._pass_unread(upstream, address, headers, scope, receive, send)
 
     async def _run_turn(
@@ -170,7 +170,7 @@ class RequestPassing:
             await reply.close()
 
 
-def _uncounted(status: int, what: str) -> ProxyProblem:
+def _not_counted(status: int, what: str) -> ProxyProblem:
     return ProxyProblem(
         status,
         f"{what} cannot be counted, and there are budgets",

@@ -96,7 +96,7 @@ class TurnRunner:
         try:
             is_answered = False
             while not is_answered:
-                if exchange.holds_long:
+                if exchange.call.is_budgeted or exchange.is_changed:
                     await run_in_thread(exchange.hold)
                 else:
                     exchange.hold()
