@@ -315,7 +315,7 @@ class Ranker:
         ]
         sizes = {source.id: source.terms for source in part.values()}
         words = words_of_sources(matches.sources, wanted, sizes)
-        told = weigh.told(rows)
+        told = weigh.largest_share(rows)
         newest = max((source.newest or 0.0 for source in part.values()), default=0.0)
         newest = newest if before is None else min(newest, before)
         is_notes = all(source.kind == "note" for source in part.values())
@@ -357,8 +357,8 @@ class Ranker:
         part: Mapping[int, IndexSource],
         before: float | None,
     ) -> list[MatchedPassage]:
-        """What the sources begin with that answer best: it says what they are about, often in other
-        words than the query."""
+        """Return the beginnings of the sources that answer best: they say what a source is about,
+        often in other words than the query."""
         telling = (held for term, held in matches.sources.items() if not is_common(term))
         answering = nlargest(_OPENINGS, set().union(*telling), key=lambda one: (words[one], one))
         firsts = {places_of(source)[0] for source in answering} - {row.id for row in rows}
@@ -455,7 +455,7 @@ class _Weighing:
         """A passage matches if it holds a distinctive word of the query, if there are any."""
         return not self._telling or not self._telling.isdisjoint(row.terms)
 
-    def told(self, rows: Iterable[MatchedPassage]) -> float | None:
+    def largest_share(self, rows: Iterable[MatchedPassage]) -> float | None:
         """The share of the query that the passage says which says most of it."""
         total = sum(self._worth.values())
         most = max((sum(map(self._worth.__getitem__, row.terms)) for row in rows), default=0.0)

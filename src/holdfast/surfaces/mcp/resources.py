@@ -123,7 +123,7 @@ def list_resources(
     else:
         start = None if after is None else read_listing_cursor(after)
         infos = workspace.sessions(_PAGE + 1, after=start)
-        page = [_listed_session(workspace, info) for info in infos[:_PAGE]]
+        page = [_session_resource(workspace, info) for info in infos[:_PAGE]]
         if len(infos) > _PAGE or (len(infos) == _PAGE and notes):
             more = listing_cursor(infos[_PAGE - 1])
     room = _PAGE - len(page)
@@ -137,7 +137,7 @@ def list_resources(
     return masked, more
 
 
-def _listed_session(workspace: CallerWorkspace, info: SessionInfo) -> ListedResource:
+def _session_resource(workspace: CallerWorkspace, info: SessionInfo) -> ListedResource:
     return ListedResource(
         f"session://{quote(workspace.mask(str(info.key)), safe='/@:')}",
         str(info.key),
