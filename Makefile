@@ -194,7 +194,8 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 site: .venv-site/.stamp $(VENV)/.stamp ## Build the docs site into build/site; a link that leads nowhere fails
 	@$(BIN)/python -m scripts.site.build
 
-screenshots: site ## Take pictures of the site and of the pages that inspect and evaluate write
+screenshots: site ## Take pictures of the console, the site, and the pages that inspect and evaluate write
+	@$(BIN)/python -m scripts.console_screenshots
 	@$(BIN)/python -m scripts.site.screenshots
 
 site-check: .venv-site/.stamp $(VENV)/.stamp ## Look at the docs site in a browser: requests, search, access, width

@@ -5,7 +5,8 @@
 builds `dist/`, installs the wheel without extras, and runs the command line, the demo and a session
 with the offline model there. Then it goes the way of a new user: `uvx holdfast inspect` in a home
 without transcripts, and in one with those of every agent that is looked for; and the program of the
-README, twice. No step after the installation needs a network.
+README, twice. Last, the wheel of 0.1 makes a home; this one is installed over it and goes on there:
+nothing is lost, and the next message is answered. No step after an installation needs a network.
 """
 
 import json
@@ -45,6 +46,25 @@ with holdfast.Session.open("check", model="offline", tools=[add]) as session:
     assert "5" in session.say("add(a=2, b=3)").text
 """
 
+FIRST = "caf2051"
+"""The commit that is 0.1.0."""
+OLD = """
+from holdfast import Session
+with Session.open("trip", model="offline", label="A trip") as session:
+    for number in range(3):
+        session.say(f"Remember stop {number}: Lisbon.")
+    print(sum(1 for _ in session.store.read(session.key)))
+"""
+NEW = """
+import sys
+from holdfast import Session
+with Session.open("trip", model="offline") as session:
+    found = list(session.store.read(session.key))
+    assert len(found) >= int(sys.argv[1]), (len(found), sys.argv)
+    assert "stop 1: Lisbon" in str(found)
+    assert session.say("And now?").text
+"""
+
 
 def main() -> None:
     uv = sys.argv[1]
@@ -58,6 +78,7 @@ def main() -> None:
         try_install(uv, wheel, Path(folder, "env"))
         try_inspect(uv, wheel, Path(folder))
         try_readme(Path(folder, "env"), Path(folder, "project"))
+        try_upgrade(uv, wheel, Path(folder, "old"))
         target = ROOT / "dist"
         target.mkdir(exist_ok=True)
         for file in built.iterdir():
@@ -123,6 +144,34 @@ def try_readme(env: Path, folder: Path) -> None:
         listed = run(str(env / "bin" / "holdfast"), "sessions", "--json", cwd=folder)
         (session,) = json.loads(listed)
         assert session["messages"] == 2 * turns, session
+
+
+def try_upgrade(uv: str, wheel: Path, folder: Path) -> None:
+    """A home of 0.1 opens as it is, whole, and goes on."""
+    if start("git", "-C", str(ROOT), "cat-file", "-e", FIRST).returncode:
+        print(f"NOT TESTED: the upgrade from 0.1, because this checkout has no commit {FIRST}")
+        return
+    source, built, env = folder / "source", folder / "dist", folder / "env"
+    source.mkdir(parents=True)
+    archive = str(folder / "source.tar")
+    run("git", "-C", str(ROOT), "archive", "--output", archive, FIRST)
+    run("tar", "-xf", archive, "-C", str(source))
+    run(uv, "build", "--quiet", "--wheel", "--out-dir", str(built), str(source))
+    run(uv, "venv", "--quiet", "--python", sys.executable, str(env))
+    python, holdfast = str(env / "bin" / "python"), str(env / "bin" / "holdfast")
+    first = str(next(built.glob("*.whl")))
+    run(uv, "pip", "install", "--quiet", "--python", python, first)
+    assert run(holdfast, "--version", cwd=folder).startswith("holdfast 0.1.0")
+    records = run(python, "-c", OLD, cwd=folder).strip()
+    run(uv, "pip", "install", "--quiet", "--python", python, str(wheel))
+    assert run(holdfast, "--version", cwd=folder).startswith("holdfast 0.2")
+    (before,) = json.loads(run(holdfast, "sessions", "--json", cwd=folder))
+    assert before["label"] == "A trip", before
+    run(holdfast, "verify", cwd=folder)
+    run(python, "-c", NEW, records, cwd=folder)
+    (after,) = json.loads(run(holdfast, "sessions", "--json", cwd=folder))
+    assert after["messages"] == before["messages"] + 2, (before, after)
+    print(f"0.1.0 to {wheel.name}: {records} records opened, and the next message answered")
 
 
 def run(*command: str, cwd: Path | None = None) -> str:

@@ -81,7 +81,10 @@ def main() -> None:
                     continue
                 if name == "changes":  # beside the picture of the time line, which is open
                     path = page.locator("a.column:has(.cut)").last.get_attribute("href") or ""
-                page.goto(url + path)
+                page.goto(url + path, wait_until="domcontentloaded")
+                page.wait_for_load_state("load")
+                for part in page.locator("section[hx-get]").all():
+                    part.wait_for(state="detached")  # it is replaced by what it fetches
                 target = folder / f"console-{name}-{look}.png"
                 page.screenshot(path=target)
                 print(f"{target}: {target.stat().st_size:,} bytes")

@@ -15,6 +15,8 @@ Tone = Literal["plain", "dim", "good", "warn", "bad", "name", "strong"]
 """The emphasis of a text. It repeats in colour what the words say."""
 
 METER_CELLS: Final = 30
+_DOLLARS_MIN: Final = 0.0001
+"""Dollars; the least that four digits show."""
 _LINE_CHARS: Final = 200
 _WARN_SHARE: Final = 0.5
 _BAD_SHARE: Final = 0.8
@@ -28,6 +30,8 @@ def count(number: int, noun: str) -> str:
 
 def money(dollars: float) -> str:
     """Return an amount in cents; below ten cents, with enough digits to be more than zero."""
+    if 0 < dollars < _DOLLARS_MIN:
+        return f"<${_DOLLARS_MIN}"
     return f"${dollars:,.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 

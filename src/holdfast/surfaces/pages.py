@@ -69,7 +69,6 @@ def _environment() -> Environment:
         "iso": iso_utc,
         "money": money,
         "number": "{:,.0f}".format,
-        "dollars": "${:,.2f}".format,
         "percent": "{:.1%}".format,
         "share": "{:.0%}".format,
         "shell": shlex.join,

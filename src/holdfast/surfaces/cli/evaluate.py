@@ -22,7 +22,7 @@ from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.command import option, pick
 from holdfast.surfaces.cli.verbs.simulate import ReplaysConversations
-from holdfast.surfaces.formatting import count
+from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.pages import page_file, render_page
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class EvaluateCommand(ReplaysConversations, frozen=True, kw_only=True):
             f"policy {report.policy}, a window of {report.window:,}"
         )
         out.line(
-            f"${figures.cost:,.2f} input cost, {figures.read_share:.1%} read from the cache, "
+            f"{money(figures.cost)} input cost, {figures.read_share:.1%} read from the cache, "
             f"{count(figures.cuts, 'cut')}, {count(figures.overflows, 'overflow')}"
         )
         out.line()

@@ -86,7 +86,7 @@ def test_a_folder_is_sorted_by_cost_and_priced_call_by_call(
     done = run_in_process(["inspect", str(folder)], capfd)
     assert done.status == 0, done.err
     rows = [line for line in done.out.splitlines() if "rocket" in line]
-    assert [row.split()[0] for row in rows] == ["$5.32", "$1.00", "$0.00+"]
+    assert [row.split()[0] for row in rows] == ["$5.32", "$1.00", "<$0.0001+"]
     assert "Find the leak" in rows[0]
     assert "claude-opus-4-5 +1" in rows[0]
     assert "2026-02-01" in rows[0]

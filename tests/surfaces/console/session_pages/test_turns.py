@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
-from holdfast.surfaces.console.session_pages.turns import _collect
+from holdfast.core.log.replay import META
+from holdfast.surfaces.console.session_pages.turns import _collect, _fit
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
@@ -57,3 +58,36 @@ def test_a_log_that_begins_with_a_reply_has_a_turn_for_it() -> None:
 
     assert turn.words == "(before the first message)"
     assert len(turn.steps) == 1
+
+
+def test_words_of_a_program_begin_no_turn() -> None:
+    """They stand in a user's place, and no one said them."""
+    records: list[Record] = [
+        User(id="u1", ts=10.0, content="first"),
+        asks(14.0, text="done"),
+        User(
+            id="u2",
+            ts=15.0,
+            content="<system-reminder>be brief</system-reminder>",
+            extra={META: True},
+        ),
+        asks(16.0, text="yes"),
+    ]
+
+    (turn,) = _collect(records, "")
+
+    assert turn.words == "first"
+    assert len(turn.steps) == 2
+
+
+def test_a_page_has_room_for_its_turns() -> None:
+    """The newest that fit, and of one that is too long, the end."""
+
+    def turn(number: int, steps: int) -> list[Record]:
+        said: list[Record] = [User(id=f"u{number}", ts=1_000.0 * number, content=f"{number}")]
+        return [*said, *(asks(1_000.0 * number + step, "look") for step in range(1, steps + 1))]
+
+    records = [record for number in range(9) for record in turn(number, 12)]
+    assert [each.words for each in _fit(_collect(records, ""))] == ["5", "6", "7", "8"]
+    (longest,) = _fit(_collect([*records, *turn(9, 80)], ""))
+    assert (longest.words, len(longest.steps) - longest.hidden) == ("9", 50)

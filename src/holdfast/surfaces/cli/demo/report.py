@@ -19,7 +19,7 @@ from holdfast.engine.session.prepare import prepare_request
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.command import pick
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
-from holdfast.surfaces.formatting import count
+from holdfast.surfaces.formatting import count, money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,7 +323,7 @@ def _sums(found: DemoReport) -> list[Row]:
             _share(found.tokens_cached, found.tokens_sent),
             _share(found.whole_cached, found.whole_sent),
         ),
-        ("cost by list price", f"${found.cost:.2f}", f"${found.whole_cost:.2f}"),
+        ("cost by list price", money(found.cost), money(found.whole_cost)),
         ("saved", Cell(f"{saved:.0%}", "good" if saved > 0 else "bad"), ""),
     ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.cli.terminal import Output
-from holdfast.surfaces.formatting import bar, count
+from holdfast.surfaces.formatting import bar, count, money
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -200,7 +200,7 @@ class LiveView:
             f"{len(scene.tools)} tools",
             count(len(scene.compactions), "compaction"),
             f"{scene.cache_share:.0%} cached",
-            f"${scene.cost:.2f}",
+            money(scene.cost),
         ]
         return Text("   ".join(facts), style="bold", no_wrap=True, overflow="crop")
 

@@ -41,7 +41,7 @@ from holdfast.surfaces.cli.inspect.reports import (
     fits_table,
     top_tables,
 )
-from holdfast.surfaces.formatting import ago, count, local_time, size_text
+from holdfast.surfaces.formatting import ago, count, local_time, money, size_text
 from holdfast.surfaces.pages import page_file
 
 if TYPE_CHECKING:
@@ -283,10 +283,10 @@ def _show_calls(looked: Inspection, app: App) -> None:
             f"of them, {count(spent.unknown, 'call')} reported no usage and are not in the sums"
         )
     for each in spent.models if len(spent.models) > 1 or spent.unpriced else ():
-        cost = "price unknown" if each.cost is None else f"${each.cost:,.2f}"
+        cost = "price unknown" if each.cost is None else money(each.cost)
         out.line(f"  {each.model or 'no model named'}: {count(each.calls, 'call')}, {cost}")
     if spent.cost is not None:
-        out.line(f"cost ${spent.cost:,.2f}; without a cache ${spent.without_cache:,.2f}")
+        out.line(f"cost {money(spent.cost)}; without a cache {money(spent.without_cache or 0.0)}")
         out.note(spent.price)
     out.line()
 

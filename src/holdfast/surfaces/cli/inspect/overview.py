@@ -59,7 +59,7 @@ def cost_cell(report: InspectReport) -> str:
     spent = report.inspection.spent
     if spent.cost is None:
         return "?" if spent.calls else ""
-    return f"${spent.cost:,.2f}" + ("+" if spent.unknown or spent.unpriced else "")
+    return money(spent.cost) + ("+" if spent.unknown or spent.unpriced else "")
 
 
 def waste_cell(report: InspectReport) -> str:

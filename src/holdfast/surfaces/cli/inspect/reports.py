@@ -67,8 +67,9 @@ class InspectReport(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """Return the title, or else the first words of the user that are no command or tag."""
-        words = [turn.says for turn in self.inspection.by_turn if turn.says]
-        spoken = (text for text in words if not text.startswith(("<", "/")))
+        said = (turn.says for turn in self.inspection.by_turn if turn.says)
+        words = [text for text in said if not text.startswith("<")]
+        spoken = (text for text in words if not text.startswith("/"))
         return self.label or next(spoken, words[0] if words else "")
 
     @property

@@ -33,7 +33,7 @@ from holdfast.surfaces.cli.conversations import (
     conversations,
 )
 from holdfast.surfaces.cli.inspect.reports import share_cell
-from holdfast.surfaces.formatting import count
+from holdfast.surfaces.formatting import count, money
 from holdfast.surfaces.pages import page_file, render_page
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def policy_page(runs: Sequence[Run], about: str, price: str) -> str:
     """Return policies side by side on one page: what each would cost, lose and have refused."""
 
     def cost(run: Run) -> str:
-        return f"${run.cost:,.2f}" + (f", {run.overflows:,} over" if run.overflows else "")
+        return money(run.cost) + (f", {run.overflows:,} over" if run.overflows else "")
 
     refused = (
         "Less is better. Requests over the window are refused: such a cost cannot be compared."
@@ -277,7 +277,7 @@ def policy_table(runs: Sequence[Run]) -> StyledTable:
         ),
         tuple(
             (
-                *(run.policy, f"${run.cost:,.2f}", share_cell(run.cost / dearest, 16)),
+                *(run.policy, money(run.cost), share_cell(run.cost / dearest, 16)),
                 *(f"{run.tokens_sent / 1e6:,.1f} M", f"{run.read_share:.1%}", f"{run.breaks:,}"),
                 Cell(f"{run.overflows:,}", "bad" if run.overflows else "plain"),
                 Cell(f"{run.invalid:,}", "bad" if run.invalid else "plain"),

@@ -15,6 +15,7 @@ from holdfast.core.log.records import (
     text_of,
     tool_calls,
 )
+from holdfast.core.log.replay import user_text
 from holdfast.core.models.totals import call_cost
 from holdfast.core.models.usage import read_usage
 from holdfast.core.narrative.calls import call_line
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _TURNS: Final = 25
 """Turns on a page."""
+_STEPS: Final = 100
+"""Steps and calls on a page, which then has at most 200 KB."""
 _RECORDS: Final = 2_000
 """Records that are read for them."""
 _WORDS: Final = 140
@@ -80,6 +83,8 @@ class TurnNode(msgspec.Struct):
     steps: list[StepNode] = []
     end: float = 0.0
     cost: float = 0.0
+    hidden: int = 0
+    """Its first steps that have no room on the page."""
 
     @property
     def about(self) -> str:
@@ -96,9 +101,23 @@ def show_turns(call: HttpCall) -> HttpAnswer:
     turns = _collect(records, facts_of(call, key).last.model)
     if earlier and len(turns) > 1:  # the first may have begun before what was read
         turns = turns[1:]
-    shown = turns[-_TURNS:]
-    first = shown[0].record if shown and (earlier or len(turns) > _TURNS) else ""
+    shown = _fit(turns[-_TURNS:])
+    first = shown[0].record if shown and (earlier or len(turns) > len(shown)) else ""
     return show_session(call, key, "/turns", "turns.html", turns=shown, earlier=first)
+
+
+def _fit(turns: list[TurnNode]) -> list[TurnNode]:
+    """Return the newest turns that a page has room for; of one that is too long, the end."""
+    left = _STEPS
+    fitting: list[TurnNode] = []
+    for turn in reversed(turns):
+        left -= sum(1 + len(step.tools) for step in turn.steps)
+        if left < 0 and fitting:
+            break
+        fitting.append(turn)
+    if left < 0:
+        fitting[0].hidden = max(0, len(fitting[0].steps) - _STEPS // 2)
+    return fitting[::-1]
 
 
 def _read(call: HttpCall) -> tuple[list[Record], bool]:
@@ -112,15 +131,18 @@ def _read(call: HttpCall) -> tuple[list[Record], bool]:
 
 
 def _collect(records: Iterable[Record], model: str) -> list[TurnNode]:
-    """Return the turns: one begins with a user's message that follows a step, or with the first."""
+    """Return the turns: one begins with a user's words that follow a step, or with the first.
+
+    What a program says in a user's place begins none.
+    """
     turns: list[TurnNode] = []
     calls: dict[str, tuple[ToolNode, float]] = {}
     marks: list[str] = []
     last = 0.0
     for record in records:
         match record:
-            case User() if not turns or turns[-1].steps:
-                words = one_line(text_of(record.content), _WORDS) or "(no text)"
+            case User() if not turns or (turns[-1].steps and user_text(record)):
+                words = one_line(user_text(record), _WORDS) or "(no words of a user)"
                 turns.append(TurnNode(record.id, record.ts, words, end=record.ts))
             case Assistant():
                 if not turns:
