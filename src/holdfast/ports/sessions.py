@@ -247,6 +247,11 @@ class SessionReader(ABC):
         with self.open_log(key) as log:
             return views.head(log)
 
+    def is_head(self, key: SessionKey, record: str) -> bool:
+        """Return whether that record is the head still, as `append` would find it: a log that no
+        one added to since this process wrote last need not be read."""
+        return self.head(key) == record
+
     def find(self, key: SessionKey, prefix: str) -> Record:
         """Return the one record whose id is `prefix` or starts with it."""
         with self.open_log(key) as log:

@@ -8,6 +8,7 @@ random name: from then on it is masked and resolved like any registered secret.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - a field of a struct
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -130,6 +131,12 @@ def find_secrets(
     return list(finder.found)
 
 
+@lru_cache(maxsize=4_096)
+def _is_clean(text: str) -> bool:
+    """Return whether a short text has no credential: names of fields and types come again."""
+    return _REDACTOR.text(text) == text
+
+
 class _Finder:
     """Walks the strings of a value as masking does, and notes what would be masked."""
 
@@ -139,8 +146,7 @@ class _Finder:
 
     def texts(self, texts: Sequence[str]) -> list[str]:
         pieces = self._within_bounds(texts)
-        is_short = len(pieces) == 1 and len(pieces[0]) <= SHORT_TEXT_CHARS
-        if is_short and _REDACTOR.text(pieces[0]) == pieces[0]:  # mostly looked up
+        if len(pieces) == 1 and len(pieces[0]) <= SHORT_TEXT_CHARS and _is_clean(pieces[0]):
             return list(texts)
         text = "".join(pieces)
         for span in _REDACTOR.find(pieces):

@@ -413,13 +413,28 @@ _BODY: Final = lazy_pattern(
 """Lines of a key, and what is left of one that was cut."""
 
 
+def _by_mark() -> dict[str, list[_Shape]]:
+    """Return the shapes by a character of their sign that most texts lack."""
+    found: dict[str, list[_Shape]] = {}
+    for shape in _SHAPES:
+        mark = next((mark for mark in "_-" if mark in shape.sign), "")
+        mark = mark or next((mark for mark in shape.sign if not "a" <= mark <= "z"), shape.sign)
+        found.setdefault(mark, []).append(shape)
+    return found
+
+
+_BY_MARK: Final = _by_mark()
+
+
 def spans(text: str) -> Iterator[Span]:
     """Yield the spans that look like credentials, in no order; they may overlap."""
     if len(text) < SHORTEST_CHARS or (len(text) < _TOKEN_CHARS and not _GIVES.search(text)):
         return
-    for shape in _SHAPES:
-        if shape.sign in text:
-            yield from _matches(shape, text)
+    for mark, shapes in _BY_MARK.items():
+        if mark in text:
+            for shape in shapes:
+                if shape.sign in text:
+                    yield from _matches(shape, text)
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
     lowered = _lower_in_place(text)

@@ -172,28 +172,28 @@ def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0)
     """A value with its strings rewritten; `name` is the field that it is in."""
     if depth > NESTING_MAX:
         return rewriter.too_deep(value)
-    match value:
-        case str():
-            if _is_id(name, value) or _is_payload(name, value):
-                return rewriter.payload(value)
-            [text] = rewriter.texts([value])
-            return rewriter.rewrite_field(name, text)
-        case bool():
-            return value
-        case int() | float():
-            return rewriter.number(value)
-        case dict():
-            return _object(value, rewriter, depth)
-        case list() | tuple():
-            return _list(value, rewriter, name, depth)
-        case _:
-            return value
+    # By exact type first: nearly all values are plain JSON, and each string comes through here.
+    kind = type(value)
+    if kind is str or isinstance(value, str):
+        if _is_id(name, value) or _is_payload(name, value):
+            return rewriter.payload(value)
+        [text] = rewriter.texts([value])
+        return rewriter.rewrite_field(name, text)
+    if kind is bool or value is None:
+        return value
+    if kind is dict or isinstance(value, dict):
+        return _object(value, rewriter, depth)
+    if kind is list or isinstance(value, list | tuple):
+        return _list(value, rewriter, name, depth)
+    return rewriter.number(value) if isinstance(value, int | float) else value
 
 
 def text_field(block: object) -> str:
     """The field of a block that holds what is read as text; empty where there is none."""
     if isinstance(block, dict):
-        return next((field for field in _TEXT_FIELDS if isinstance(block.get(field), str)), "")
+        for field in _TEXT_FIELDS:
+            if isinstance(block.get(field), str):
+                return field
     return ""
 
 
@@ -231,7 +231,7 @@ def _object(
 
 def _name_in_pair(key: str, fields: dict[Any, Any]) -> str:
     """Return the name that an object gives to its value, as `{"name": …, "value": …}` does."""
-    if not key.lower().endswith("value"):
+    if key[-5:].lower() != "value":
         return ""
     stem = key.lower().removesuffix("value")
     for other, name in fields.items():

@@ -160,7 +160,7 @@ class SessionLog:
         """True if nothing is missing, after taking over the records of other writers."""
         if not self._head:
             return False
-        return self.store.head(self.key) == self._head or self._catch_up() is not None
+        return self.store.is_head(self.key, self._head) or self._catch_up() is not None
 
     def _take(self, stored: Sequence[Record], head: str) -> None:
         self._records.extend(map(self._with_payloads, stored))

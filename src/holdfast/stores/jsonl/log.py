@@ -285,6 +285,17 @@ class LogHandle:
         """Return who wrote last, in words."""
         return last_writer(self.folder, self.key.session)
 
+    def is_as_known(self) -> bool:
+        """Return whether the name is still our file's, which is as long as the writer left it."""
+        if self.fd < 0 or self.known_size < 0:
+            return False
+        try:
+            named = os.stat(self._name, dir_fd=self.folder, follow_symlinks=False)
+        except OSError:
+            return False
+        is_same = (named.st_dev, named.st_ino) == self._identity
+        return is_same and named.st_nlink == 1 and named.st_size == self.known_size
+
     def _size_if_current(self) -> int | None:
         """Return the size of our file, or None where the session's name is another file's now.
 

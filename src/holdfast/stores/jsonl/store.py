@@ -208,7 +208,7 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
 
         return measure_folder(self.root)
 
-    @property
+    @cached_property
     def leases(self) -> FileLeases:
         return FileLeases(str(self.root), self._writers.writer)
 
@@ -256,6 +256,9 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
             if not self._message_keys.may_hold(log, message_key):
                 return None
         return super().find_message(key, message_key)
+
+    def is_head(self, key: SessionKey, record: str) -> bool:
+        return self._writers.known_head(key) == record or super().is_head(key, record)
 
     def sync(self, key: SessionKey) -> None:
         self._writers.writer(key).sync()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -234,7 +235,7 @@ class FileLeases:
         self._root = root
         self._writer = writer
 
-    @property
+    @cached_property
     def place(self) -> str:
         return os.path.realpath(self._root)
 
@@ -430,6 +431,16 @@ class LogWriter:
                     self._recent = None
         return lines, ending.torn if ending else None
 
+    def known_head(self) -> str | None:
+        """Return the head without reading the log; None where another writer may have written."""
+        if not self._mutex.acquire(blocking=False):
+            return None  # an append is on its way
+        try:
+            is_ours = self._ending is None and self._file.is_as_known()
+            return self.head if is_ours and self.head else None
+        finally:
+            self._mutex.release()
+
     def extend(self, data: bytes, *, at: int) -> None:
         """Write lines of another log as they are; raises `LogGrown` unless the log ends there."""
         with self._mutex:
@@ -544,6 +555,11 @@ class Writers:
             if len(self._writers) > _WRITERS_MAX:
                 self._close_oldest()
         return writer
+
+    def known_head(self, key: SessionKey) -> str | None:
+        """Return the head of a session that this process wrote last; None where it may not have."""
+        writer = self._writers.get(key) if self._pid == os.getpid() else None
+        return None if writer is None else writer.known_head()
 
     def _close_oldest(self) -> None:
         """Close the writer used longest ago; one whose session runs a turn stays."""
