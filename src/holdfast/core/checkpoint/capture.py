@@ -39,16 +39,17 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Checkpoint, Flush, Header
 from holdfast.core.log.replay import assistant_text, place_after, user_text, with_ids
-from holdfast.core.narrative.digest import words_of
+from holdfast.core.narrative.digest import digest_record, words_of
 from holdfast.core.refusals import as_sent, read_left_out
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
 
 _OBJECTIVE_WORDS_MIN: Final = 4
 """Shorter words of the user answer or thank; they are no new objective."""
@@ -64,6 +65,7 @@ def capture_state(
     now: float,
     previous: State | None = None,
     extra: Mapping[str, Any] | None = None,
+    digest: Callable[[Record], Digest | None] = digest_record,
 ) -> State:
     """The state after `records`, the path of a session, oldest first.
 
@@ -72,10 +74,12 @@ def capture_state(
     the records must be the whole path. `extra` sets fields; what it sets holds until it is set to
     something else, or to None, which leaves the field to code again. What a model refused is not
     told; where that is older than `previous`, the records are the whole path, without a `previous`.
+    `digest` is `digest_record`, or what has its results.
     """
     path = with_ids(list(records))
     start = place_after(path, previous.upto) if previous is not None else None
-    reading = _Reading(previous if previous is not None and start is not None else State(), session)
+    known = previous if previous is not None and start is not None else State()
+    reading = _Reading(known, session, digest)
     left_out = read_left_out(path)
     for record in path[start or 0 :]:
         for told in as_sent((record,), left_out):
@@ -121,9 +125,12 @@ def amend(
 class _Reading:
     """A path, as far as it has been read."""
 
-    def __init__(self, state: State, session: str) -> None:
+    def __init__(
+        self, state: State, session: str, digest: Callable[[Record], Digest | None]
+    ) -> None:
         state = _uncover(state)
         self._session = session
+        self._digest = digest
         self._begin(state)
 
     def _begin(self, state: State) -> None:
@@ -140,7 +147,11 @@ class _Reading:
         self._given, self._added = dict(state.given), dict(state.added)
         self._extra = dict(state.extra)
         self._story = ToldLines(
-            state.story, state.story_omitted, SIDECAR_ITEMS_MAX, SIDECAR_ITEM_CHARS
+            state.story,
+            state.story_omitted,
+            SIDECAR_ITEMS_MAX,
+            SIDECAR_ITEM_CHARS,
+            self._digest,
         )
         self._upto = state.upto
         self._from_session = state.from_session

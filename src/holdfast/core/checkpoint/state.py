@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.checkpoint.told import ToldLine  # noqa: TC001 - a struct's field
 from holdfast.core.extract.tasks import Task
 from holdfast.core.log.records import Checkpoint
-from holdfast.core.text.cut import scrub_deep
+from holdfast.core.text.cut import has_lone_surrogates, scrub_deep
 from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
@@ -242,7 +242,11 @@ def to_json(state: State) -> Json:
     plain["version"] = state.version
     for name in State.__struct_fields__:
         unknown.pop(name, None)  # ours is what counts, also where it is empty
-    made = scrub_deep({**unknown, **plain})
+    whole = {**unknown, **plain}
+    if not has_lone_surrogates(whole):
+        made = msgspec.json.decode(msgspec.json.encode(whole))
+    else:
+        made = scrub_deep(whole)
     assert isinstance(made, dict)
     return made
 

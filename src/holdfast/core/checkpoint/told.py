@@ -16,9 +16,10 @@ from holdfast.core.narrative.story import StoryLine, ending_of, lines_of, tell
 from holdfast.core.text.cut import cut, ellipsis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
     from holdfast.core.secrets.redaction import Redactor
 
 _CHARS_PER_TOKEN: Final = 4
@@ -45,7 +46,16 @@ class ToldLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class ToldLines:
     """The newest lines, oldest first."""
 
-    def __init__(self, lines: Iterable[ToldLine], omitted: int, most: int, chars: int) -> None:
+    def __init__(
+        self,
+        lines: Iterable[ToldLine],
+        omitted: int,
+        most: int,
+        chars: int,
+        digest: Callable[[Record], Digest | None] = digest_record,
+    ) -> None:
+        """`digest` is `digest_record`, or what has its results."""
+        self._digest = digest
         self._lines = {_key(line): line for line in lines}
         self.omitted = omitted
         """Older lines that are not kept."""
@@ -58,7 +68,7 @@ class ToldLines:
 
     def feed(self, record: Record) -> None:
         """Add what a record says, and give its call the outcome that a result has."""
-        digest = digest_record(record)
+        digest = self._digest(record)
         if digest is None:
             return
         outcome = digest.outcome

@@ -440,8 +440,7 @@ class ViewDraft:
     def shown(self) -> list[ContextUnit]:
         """The units of the request, in order."""
         kept = self.units[self.start :]
-        shown = [self._cache.shown(unit, self.forms) for unit in (*self.opening, *kept)]
-        return [*shown, *self.closing]
+        return [*self._cache.shown_of((*self.opening, *kept), self.forms), *self.closing]
 
     def latest_user(self) -> ContextUnit | None:
         """The newest message in the user's role, wherever it stands."""
@@ -659,18 +658,20 @@ class ViewDraft:
         """Return the records to append so that the next projection sees the same."""
         reason = "; ".join(self.reasons)
         made: list[Record] = []
-        shown = {
-            part.record
-            for unit in (*self.opening, *self.units[self.start :])
-            for part in unit.parts
-        }
         if self.summary is not None:
             made.append(self._compaction(window, before, reason))
         # After a cut, what was decided before it is out of sight, and is said again.
+        forms = {
+            record: form
+            for record, form in self.forms.items()
+            if made or self.view.forms.get(record) != form
+        }
+        kept = (*self.opening, *self.units[self.start :]) if forms else ()
+        shown = {part.record for unit in kept for part in unit.parts}
         changed = [
             PruneDecision(record=record, action=form.action, keep=form.keep)
-            for record, form in self.forms.items()
-            if record in shown and (made or self.view.forms.get(record) != form)
+            for record, form in forms.items()
+            if record in shown
         ]
         if changed:
             made.append(Prune(decisions=changed, window=window.tokens, reason=reason))
@@ -705,10 +706,8 @@ class ViewDraft:
         return self._correction.tokens(self._cache.weigh((unit,), self.forms))
 
     def _weigh(self, units: Sequence[ContextUnit]) -> list[int]:
-        """The tokens of many units; most logs have no forms in most of them."""
-        forms = self.forms
-        shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
-        weights = self._cache.scale.weights(shown)
+        """The tokens of many units."""
+        weights = self._cache.scale.weights(self._cache.shown_of(units, self.forms))
         self.has_files = any(weight.files for weight in weights)
         return self._correction.tokens_of_each(weights)
 

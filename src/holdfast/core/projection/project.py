@@ -23,7 +23,7 @@ from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair
-from holdfast.core.projection.units import messages_of, open_with_user
+from holdfast.core.projection.units import open_with_user
 from holdfast.core.projection.view import ProjectionCache, turns_of
 
 if TYPE_CHECKING:
@@ -97,18 +97,26 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """Records to append before the request is sent."""
     tokens_before: int
     """The size of the messages if nothing had been decided."""
-    limits: ViewLimits
-    """The sizes of messages at which a person is warned, and at which the view is cut; of the view
-    as it was before this plan, as `tokens_before` is."""
-    warnings: tuple[str, ...]
-    """Troubles that a person should know of."""
     protected_cut: int
     """The number of protected steps that a forced cut took, too."""
     reasoning: tuple[str, ...]
     """The replies whose reasoning is in the request, oldest first."""
+    _limits: Callable[[], ViewLimits]
     _prefixes: Callable[[], Prefixes]
     _draft: ViewDraft
     _records: Sequence[Record]
+
+    @functools.cached_property
+    def limits(self) -> ViewLimits:
+        """The sizes of messages at which a person is warned, and at which the view is cut; of the
+        view as it was before this plan, as `tokens_before` is."""
+        return self._limits()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Troubles that a person should know of."""
+        fill = _fill_warning(self.tokens_before, self.limits)
+        return tuple(filter(None, (self.window.warning, fill)))
 
     @property
     def prefixes(self) -> Prefixes:
@@ -202,7 +210,9 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         at_most=request.at_most,
     )
     draft = ViewDraft(view, request, cache, correction, budget.tokens)
-    before, limits = draft.total, _limits(draft, budget, policy)
+    before = draft.total
+    # For those who ask. What is decided below changes the sizes.
+    limits = functools.partial(_limits, draft.units, list(draft.sizes), budget, policy)
     fit_media(draft, cache.scale, target.dialect, window)
     fit_count(draft, target.dialect, policy, budget.tokens)
     if request.pressure in CUT_REASONS:
@@ -222,7 +232,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     shown, opened = _open_with_user(draft.shown())
     decisions = draft.decisions(window, before)
     messages, prefixes, reasoning = _behind_own_prefix(
-        messages_of(shown), request, view, is_same=not decisions and not draft.closing
+        cache.join(shown), request, view, is_same=not decisions and not draft.closing
     )
     if decisions:
         ended = len({message.record for message in messages} & (view.reasoning - set(reasoning)))
@@ -252,10 +262,9 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=decisions,
         tokens_before=before,
-        limits=limits,
-        warnings=tuple(filter(None, (window.warning, _fill_warning(before, limits)))),
         protected_cut=protected_cut,
         reasoning=reasoning,
+        _limits=limits,
         _prefixes=prefixes,
         _draft=draft,
         _records=request.records,
@@ -276,7 +285,7 @@ def _behind_own_prefix(
             message if message.record in valid else _without_reasoning(message)
             for message in messages
         ]
-    order = [message.record for message in messages if message.record in valid]
+    order = [message.record for message in messages if message.record in valid] if valid else ()
     return messages, prefixes, tuple(order)
 
 
@@ -342,9 +351,10 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     return int(again * min(1.0, correction.factor / learned.factor))
 
 
-def _limits(draft: ViewDraft, budget: Budget, policy: Policy) -> ViewLimits:
+def _limits(
+    units: Sequence[ContextUnit], sizes: Sequence[int], budget: Budget, policy: Policy
+) -> ViewLimits:
     """Return the limits of a view, of which each turn that is in it may come again."""
-    units, sizes = draft.units[draft.start :], draft.sizes[draft.start :]
     bounds = [*turns_of(units), len(units)]
     largest = max((sum(sizes[start:end]) for start, end in pairwise(bounds)), default=0)
     return ViewLimits(policy.full_at(budget.tokens), policy.warn_at(budget.tokens, largest))
@@ -389,7 +399,8 @@ def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int
     call = view.last_call
     if call is None:
         return None
-    sent = cache.weigh((*view.opening, *view.units[: call.unit]), view.forms)
+    opening = len(view.opening)
+    sent = cache.weigh_first((*view.opening, *view.units), view.forms, opening + call.unit)
     seen = learned.tokens(sent)
     beyond = call.usage.prompt - static - seen
     if abs(beyond) > max(_HIDDEN_TOKENS, _ANCHOR_SHARE * call.usage.prompt):
@@ -418,7 +429,8 @@ def _basis(
 
 def _stable(messages: Sequence[Message], *, has_summary: bool) -> tuple[int, ...]:
     """Return the stable boundaries: the end of the previous request, and of the summary."""
-    replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    backwards = range(len(messages) - 1, 0, -1)
+    newest = next((index for index in backwards if messages[index].role == "assistant"), 0)
     ends = {0} if has_summary else set()
-    ends |= {replies[-1] - 1} if replies and replies[-1] > 0 else set()
+    ends |= {newest - 1} if newest else set()
     return tuple(sorted(ends))

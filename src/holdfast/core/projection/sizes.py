@@ -8,6 +8,7 @@ never what it says.
 from __future__ import annotations
 
 import math
+from operator import is_
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -99,6 +100,11 @@ class Scale:
             found = self._names[id(record)] = (record, _names_of(record))
         return found[1]
 
+    def digest(self, record: Record) -> Digest | None:
+        """Return `digest_record` of a record."""
+        found = self._digests.get(id(record))
+        return found[1] if found is not None else self._digest(record)
+
     def digests(self, records: Iterable[Record]) -> list[Digest]:
         """The digests of records that add to a carry-over."""
         known, none = self._digests.get, ()
@@ -188,6 +194,29 @@ class Scale:
                     files += 1
                     pages += pages_of(piece)
         return Weight(counted, results, files, pages)
+
+
+class WeighedUnits:
+    """The weights of the newest units, added up. Where the next ones begin with them, only what
+    comes behind is weighed."""
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self._units: list[ContextUnit] = []
+        self._sums = [Weight(0)]
+        """The weight of the first units, by their number."""
+
+    def first(self, units: list[ContextUnit], end: int) -> Weight:
+        """Return `Scale.units` of the first units."""
+        known, end = self._units, min(end, len(units))
+        if len(known) > end or not all(map(is_, known, units)):
+            known, self._sums = [], self._sums[:1]
+        for unit in units[len(known) : end]:
+            added, before = self._scale.unit(unit), self._sums[-1]
+            total = Weight(before.counted + added.counted, before.results + added.results)
+            self._sums.append(total)
+        self._units = units[:end]
+        return self._sums[end]
 
 
 def bytes_of(unit: ContextUnit) -> int:

@@ -42,6 +42,7 @@ from holdfast.core.models.messages import (
     read_blocks,
     read_pieces,
 )
+from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.projection.prune import name_record
 from holdfast.core.projection.units import ContextUnit, MessagePart, Source
@@ -52,6 +53,8 @@ from holdfast.core.text.fences import fence_context
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from holdfast.core.dialects.prefix import SentRequest
+    from holdfast.core.models.usage import Usage
     from holdfast.core.refusals import LeftOut
 
 Flaw = Literal[
@@ -109,6 +112,63 @@ class ViewRepair(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+class ReadRecords:
+    """What was read of records, by identity: a view that is read again after a cut reads none of
+    them a second time."""
+
+    def __init__(self) -> None:
+        # The record is kept with what is known of it: its address is not used again meanwhile.
+        self._blocks: dict[int, tuple[Record, tuple[Block, ...]]] = {}
+        self._origins: dict[int, tuple[Record, SentRequest | None]] = {}
+        self._usages: dict[int, tuple[Record, Usage | None]] = {}
+        self._parts: dict[int, tuple[Record, MessagePart]] = {}
+
+    def keep(self, records: Sequence[Record]) -> None:
+        """Forget all but these records."""
+        here = set(map(id, records))
+        self._blocks = {at: it for at, it in self._blocks.items() if at in here}
+        self._origins = {at: it for at, it in self._origins.items() if at in here}
+        self._usages = {at: it for at, it in self._usages.items() if at in here}
+        self._parts = {at: it for at, it in self._parts.items() if at in here}
+
+    def blocks(self, record: User | Assistant) -> tuple[Block, ...]:
+        """Return the blocks of a message. A call or thinking in a user's is data: no one made
+        it."""
+        found = self._blocks.get(id(record))
+        if found is None:
+            found = self._blocks[id(record)] = (record, self._read(record))
+        return found[1]
+
+    def origin(self, record: Assistant) -> SentRequest | None:
+        """Return the request behind a reply."""
+        found = self._origins.get(id(record))
+        if found is None:
+            found = self._origins[id(record)] = (record, origin_of(record))
+        return found[1]
+
+    def usage(self, record: Assistant) -> Usage | None:
+        """Return the usage that a reply reports."""
+        found = self._usages.get(id(record))
+        if found is None:
+            made = read_usage(record.usage, record.provider or "")
+            found = self._usages[id(record)] = (record, made)
+        return found[1]
+
+    def part(self, record: Record, made: MessagePart) -> MessagePart:
+        """Return the part that a record became; the same object while it is the same part."""
+        found = self._parts.get(id(record))
+        if found is None or found[1] != made:
+            found = self._parts[id(record)] = (record, made)
+        return found[1]
+
+    def _read(self, record: User | Assistant) -> tuple[Block, ...]:
+        if type(record) is not Assistant:
+            return read_pieces(record.content)
+        provider, model, sent = record.provider or "", record.model or "", self.origin(record)
+        dialect = sent.dialect if sent is not None else ""
+        return read_blocks(record.content, provider=provider, model=model, dialect=dialect)
+
+
 class Thread:
     """Units in the making. Feed it records in order; `units` is the whole so far."""
 
@@ -119,7 +179,9 @@ class Thread:
         barred: frozenset[str] = frozenset(),
         left_out: Mapping[str, LeftOut] | None = None,
         additions: frozenset[str] = frozenset(),
+        known: ReadRecords | None = None,
     ) -> None:
+        self._known = known or ReadRecords()
         self.repairs: list[ViewRepair] = []
         self._admits = admits
         """True if the target takes a piece of a reply's thinking back."""
@@ -218,7 +280,8 @@ class Thread:
                 return
         self._lose_early()
         source: Source = "program" if is_from_program(record) else "user"
-        self._add_said(MessagePart(record.id, source, "user", blocks))
+        said = MessagePart(record.id, source, "user", blocks)
+        self._add_said(self._known.part(record, said))
 
     def _take_assistant(self, record: Assistant) -> None:
         if is_refusal(record):
@@ -229,9 +292,9 @@ class Thread:
             return
         step = self._open_for(record.id)
         self._move_unseen(record)
-        step.add(
-            MessagePart(record.id, "assistant", "assistant", self._with_sound_calls(record, blocks))
-        )
+        blocks = self._with_sound_calls(record, blocks)
+        said = MessagePart(record.id, "assistant", "assistant", blocks)
+        step.add(self._known.part(record, said))
         early, self._early = self._early, []
         for result in early:
             if step.takes(result):
@@ -242,7 +305,7 @@ class Thread:
 
     def _move_unseen(self, record: Assistant) -> None:
         """Put what was said while a reply was made behind it, where its model had not seen it."""
-        sent = origin_of(record)
+        sent = self._known.origin(record)
         seen = self._order.get(sent.seen) if sent is not None else None
         if seen is None:
             return
@@ -279,7 +342,7 @@ class Thread:
             content = (Text(EMPTY_RESULT),)
         if self._waiting:
             self._repair("moved-result", record, "came after a user message")
-        call = step.answer(record, content)
+        call = step.answer(record, content, self._known)
         self._answered.add(record.tool_use_id)
         if _stands_in(record):
             self._interrupted.add(record.tool_use_id)
@@ -347,10 +410,8 @@ class Thread:
         self._early.clear()
 
     def _read(self, record: User | Assistant) -> tuple[Block, ...]:
-        if type(record) is Assistant:
-            blocks = self._read_reply(record)
-        else:
-            blocks = read_pieces(record.content)  # a call or thinking in it is data: no one made it
+        is_reply = type(record) is Assistant
+        blocks = self._read_reply(record) if is_reply else self._known.blocks(record)  # type: ignore[arg-type]
         blocks = self._lift_payloads(record, blocks)
         if not blocks:
             self._repair("empty-message", record)
@@ -361,9 +422,7 @@ class Thread:
     def _read_reply(self, record: Assistant) -> tuple[Block, ...]:
         """The blocks of a reply, with the thinking that the target takes back."""
         provider, model = record.provider or "", record.model or ""
-        sent = origin_of(record)
-        dialect = sent.dialect if sent is not None else ""
-        blocks = read_blocks(record.content, provider=provider, model=model, dialect=dialect)
+        blocks = self._known.blocks(record)
         kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(record, b))
         if len(kept) < len(blocks):
             self._repair("foreign-thinking", record, model)
@@ -487,15 +546,16 @@ class _OpenStep:
     def takes(self, record: ToolResult) -> bool:
         return self._call_for(record) is not None
 
-    def answer(self, record: ToolResult, content: tuple[Piece, ...]) -> ToolCall:
+    def answer(
+        self, record: ToolResult, content: tuple[Piece, ...], known: ReadRecords
+    ) -> ToolCall:
         call = self._call_for(record)
         assert call is not None
         del self._open[call.id]
         self._finished = None
         block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
-        self._answers[call.id] = MessagePart(
-            record.id, "tool_result", "user", (block,), is_failed=has_failed(record)
-        )
+        said = MessagePart(record.id, "tool_result", "user", (block,), is_failed=has_failed(record))
+        self._answers[call.id] = known.part(record, said)
         return call
 
     def interruptions(self) -> list[ViewRepair]:

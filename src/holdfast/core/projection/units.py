@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from operator import is_
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -92,19 +94,61 @@ def join_opening(
 
 def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
     """The messages that units make: parts of one role in a row become one message."""
+    return _join(units)[0]
+
+
+def _join(units: Iterable[ContextUnit]) -> tuple[list[Message], list[int]]:
+    """Return the messages of units, and for each unit the place of the message that it begins;
+    -1 for one that goes on in a message of the unit before it."""
     messages: list[Message] = []
+    places: list[int] = []
     blocks: list[Block] = []
     first: MessagePart | None = None
     for unit in units:
+        is_new = True
         for part in unit.parts:
             if first is not None and part.role != first.role:
                 messages.append(Message(first.role, tuple(blocks), first.record))
                 first, blocks = None, []
+            if is_new:
+                places.append(len(messages) if first is None else -1)
+                is_new = False
             first = first or part
             blocks.extend(part.blocks)
     if first is not None:
         messages.append(Message(first.role, tuple(blocks), first.record))
-    return messages
+    return messages, places
+
+
+class JoinedMessages:
+    """The messages of the newest units. Where the next ones begin with them, only those from the
+    newest unit on are made again: it may have grown."""
+
+    def __init__(self) -> None:
+        self._units: list[ContextUnit] = []
+        self._messages: list[Message] = []
+        self._places: list[int] = []
+
+    def of(self, units: list[ContextUnit]) -> list[Message]:
+        """Return `messages_of` units; no one changes the list."""
+        known = self._units
+        same = len(known) <= len(units) and all(map(is_, known, units))
+        if same and len(known) == len(units):
+            return self._messages
+        start = len(known) if same else len(known) - 1
+        if start > len(units) or not (same or all(map(is_, islice(known, start), units))):
+            start = 0
+        start = min(start, len(known) - 1)
+        while start > 0 and self._places[start] < 0:
+            start -= 1
+        kept = self._places[start] if start > 0 else 0
+        made, places = _join(islice(units, max(0, start), None))
+        self._places = self._places[: max(0, start)] + [
+            place + kept if place >= 0 else place for place in places
+        ]
+        self._messages = self._messages[:kept] + made
+        self._units = units
+        return self._messages
 
 
 def note(text: str) -> ContextUnit:

@@ -36,17 +36,16 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.log.replay import Boundaries, additions, binds, undone
 from holdfast.core.models.messages import Text
-from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.prune import clear, trim
-from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.steps import Thread, ViewRepair
+from holdfast.core.projection.sizes import Scale, WeighedUnits
+from holdfast.core.projection.steps import ReadRecords, Thread, ViewRepair
 from holdfast.core.projection.units import (
     LAST_CUT,
     LEAST_SUMMARY,
     ContextUnit,
+    JoinedMessages,
     MessagePart,
     join_opening,
-    messages_of,
     open_with_user,
 )
 from holdfast.core.refusals import REFUSED, read_left_out
@@ -54,12 +53,12 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.dialects.prefix import Prefixes
     from holdfast.core.log.records import PruneDecision, Record
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Thinking, Tool
+    from holdfast.core.models.messages import Message, Thinking, Tool
     from holdfast.core.models.usage import Usage
     from holdfast.core.projection.sizes import Weight
     from holdfast.core.tokens.calibration import Calibration
@@ -125,6 +124,9 @@ class ProjectionCache:
         self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[ContextUnit, ContextUnit]] = {}
         self._reading: _Reading | None = None
         self._written = WrittenMessages()
+        self._known = ReadRecords()
+        self._joined = JoinedMessages()
+        self._weighed = WeighedUnits(self.scale)
 
     def read(
         self,
@@ -142,7 +144,9 @@ class ProjectionCache:
         head = Head(system, tuple(tools), way_back)
         if reading is None or not reading.goes_on_in(records, window, target, head):
             self._let_go(records)
-            reading = self._reading = _Reading(records, window, target, self.scale, head=head)
+            reading = self._reading = _Reading(
+                records, window, target, self.scale, head=head, known=self._known
+            )
         while True:
             reading.feed(records)
             view = self._proven(reading)
@@ -150,14 +154,19 @@ class ProjectionCache:
                 return view
             # Reasoning that is not behind its own prefix goes; what is left is read without it.
             reading = self._reading = _Reading(
-                records, window, target, self.scale, head=head, stale=reading.stale
+                records,
+                window,
+                target,
+                self.scale,
+                head=head,
+                stale=reading.stale,
+                known=self._known,
             )
 
     def _proven(self, reading: _Reading) -> View | None:
         """The view, where all of its reasoning stands behind its own prefix."""
         view = reading.view()
-        shown = [self.shown(unit, view.forms) for unit in (*view.opening, *view.units)]
-        messages = messages_of(open_with_user(shown))
+        messages = self.join(self.shown_of((*view.opening, *view.units), view.forms))
         head = reading.head
         prefixes = prefixes_later(messages, head.system, head.tools, reading.target, self._written)
         replies = reading.replies
@@ -179,19 +188,34 @@ class ProjectionCache:
     ) -> View:
         """The view of the records from `start` on, as a cut before them leaves it; `pinned` are
         the records that it keeps, and `stale` the replies without reasoning that could go back."""
-        reading = _Reading(records, window, target, self.scale, start, pinned, stale=stale)
+        reading = _Reading(
+            records, window, target, self.scale, start, pinned, stale=stale, known=self._known
+        )
         reading.feed(records)
         return reading.view()
 
     def _let_go(self, records: Sequence[Record]) -> None:
         """Drop what no view of these records needs: a session lives for months."""
         self.scale.keep(records)
+        self._known.keep(records)
         ids = {record.id for record in records}
         self._shapes = {at: it for at, it in self._shapes.items() if it[0].record in ids}
         self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
 
     def weigh(self, units: Sequence[ContextUnit], forms: dict[str, Form]) -> Weight:
-        return self.scale.units(self.shown(unit, forms) for unit in units)
+        return self.scale.units(self.shown_of(units, forms))
+
+    def weigh_first(self, units: Sequence[ContextUnit], forms: dict[str, Form], end: int) -> Weight:
+        """Return what the units of a view before `end` weigh."""
+        return self._weighed.first(self.shown_of(units, forms), end)
+
+    def join(self, shown: list[ContextUnit]) -> list[Message]:
+        """Return the messages of units that are shown; no one changes the list."""
+        return self._joined.of(open_with_user(shown))
+
+    def shown_of(self, units: Iterable[ContextUnit], forms: dict[str, Form]) -> list[ContextUnit]:
+        """`shown` of many; most logs have no forms."""
+        return [self.shown(unit, forms) for unit in units] if forms else list(units)
 
     def shown(self, unit: ContextUnit, forms: dict[str, Form]) -> ContextUnit:
         """A unit with each part in its form."""
@@ -242,6 +266,7 @@ class _Reading:
         *,
         head: Head | None = None,
         stale: frozenset[str] = frozenset(),
+        known: ReadRecords | None = None,
     ) -> None:
         self._window = window
         self.target = target
@@ -259,7 +284,8 @@ class _Reading:
         maker = (target.provider, target.model)
         left_out = read_left_out(records, *maker)
         added = frozenset(record.id for record in additions(records) if target.adds_tools)
-        self._thread = Thread(self._admits, maker, self._barred, left_out, added)
+        self._known = known or ReadRecords()
+        self._thread = Thread(self._admits, maker, self._barred, left_out, added, self._known)
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)
         self._last_call: MeasuredCall | None = None
@@ -341,7 +367,7 @@ class _Reading:
     def _note_call(self, record: Assistant) -> None:
         self._calls += 1
         self._last_reply = max(self._last_reply, record.ts)
-        usage = read_usage(record.usage, record.provider or "")
+        usage = self._known.usage(record)
         model = self.target.model
         if model and record.model and record.model != model:
             self._forget_size()  # another model counts in other tokens

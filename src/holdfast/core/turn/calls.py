@@ -218,6 +218,8 @@ def find_parked(records: Sequence[Record], home: SessionCalls) -> list[ParkedCal
     """Return the calls of a session that were parked and have no result yet, oldest first. Those of
     the session that it was copied from are not its own."""
     found: dict[str, ParkedCall] = {}
+    if CallState not in set(map(type, records)):
+        return []
     newest = ""
     for record in records:
         # By exact type: to ask a struct's class for its instances takes several times as long.

@@ -27,10 +27,11 @@ from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
     from holdfast.ports import Clock, Model, SessionStore
 
 _ANSWER_TOKENS: Final = 2_000
@@ -54,9 +55,15 @@ def take_checkpoint(
     trigger: str = "asked",
     extra: Mapping[str, Any] | None = None,
     clock: Clock = time.time,
+    held: Sequence[Record] = (),
+    digest: Callable[[Record], Digest | None] = digest_record,
 ) -> Taken:
-    """Capture the state of a session now. Nothing is written."""
-    records, before = _since(store, key)
+    """Capture the state of a session now. Nothing is written. `held` are the newest records of its
+    path, as far as they are at hand: the log is read where they do not reach back far enough.
+    `digest` is `digest_record`, or what has its results."""
+    records, before, has_all = _since(key, reversed(held))
+    if not has_all:
+        records, before, _ = _since(key, store.back(key))
     state = capture_state(
         records,
         session=key.session,
@@ -64,6 +71,7 @@ def take_checkpoint(
         now=clock(),
         previous=before.state,
         extra=extra,
+        digest=digest,
     )
     return Taken(state, passed_over=before.passed_over)
 
@@ -144,20 +152,22 @@ def _sound(newest_first: Iterable[Record]) -> Iterator[Record]:
             yield record
 
 
-def _since(store: SessionStore, key: SessionKey) -> tuple[list[Record], Loaded]:
-    """The records after the newest usable checkpoint, and that checkpoint.
+def _since(key: SessionKey, newest_first: Iterable[Record]) -> tuple[list[Record], Loaded, bool]:
+    """The records after the newest usable checkpoint, that checkpoint, and True where it was found.
 
-    Without one, all records of the path.
+    Without one, all records.
     """
     records: list[Record] = []
     found: Loaded | None = None
     passed: list[Bad] = []
-    for record in _sound(store.back(key)):
+    has_all = False
+    for record in _sound(newest_first):
         records.append(record)
         is_read = found is not None and found.state is not None and record.id == found.state.upto
         if is_read and reaches_back(records[-2::-1]):
             found = None
         elif is_read:
+            has_all = True
             break
         if found is None and isinstance(record, Checkpoint):
             state = read_state(record.state)
@@ -166,4 +176,4 @@ def _since(store: SessionStore, key: SessionKey) -> tuple[list[Record], Loaded]:
             elif state.session_id == key.session and state.upto:
                 found = Loaded(state, record.id)
     found = msgspec.structs.replace(found or Loaded(), passed_over=tuple(passed))
-    return records[::-1], found
+    return records[::-1], found, has_all

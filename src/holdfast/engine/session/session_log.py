@@ -60,6 +60,9 @@ class SessionLog:
         self._records: list[Record] = []
         self._window: WindowFilter = ANY_WINDOW
         self._head = ""
+        self._is_as_stored = False
+        """The records are those of the log: none is left out between them, none has pictures that
+        were moved out of it."""
         self._on_append: list[Callable[[Sequence[Record]], None]] = []
         self._on_load: Callable[[Sequence[Record]], None] | None = None
 
@@ -95,6 +98,14 @@ class SessionLog:
             if not has_all or not (is_known or self._is_current()):
                 self._load(window)
             return tuple(self._records)
+
+    def held(self) -> tuple[Record, ...]:
+        """The newest records as the store has them, as far as they are at hand; none where that is
+        not known."""
+        with self._mutex:
+            if not self._is_as_stored or not self._head:
+                return ()
+            return tuple(self._records) if self.store.is_head(self.key, self._head) else ()
 
     def since(self, record: str, *, every_branch: bool = False) -> tuple[Record, ...]:
         """The records of the path from this one on, or of every branch; none where it is not
@@ -176,14 +187,15 @@ class SessionLog:
         """A record as a model sees it: with the pictures that were moved out of it."""
         if self._blobs is None:
             return record
-        return restore(record, functools.partial(_read_payload, self._blobs))
+        whole = restore(record, functools.partial(_read_payload, self._blobs))
+        self._is_as_stored &= whole is record
+        return whole
 
     def _load(self, window: WindowFilter) -> None:
         live = self.store.live(self.key, window=window)
-        self._records = [
-            *words_before(self.store, self.key, live),
-            *map(self._with_payloads, live.records),
-        ]
+        older = words_before(self.store, self.key, live)
+        self._is_as_stored = not older
+        self._records = [*older, *map(self._with_payloads, live.records)]
         self._head, self._window = live.head, window
         callback, self._on_load = self._on_load, None
         if callback is not None:

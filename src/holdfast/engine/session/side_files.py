@@ -16,11 +16,12 @@ from holdfast.core.owners import NO_OWNER, UnknownOwner
 from holdfast.errors import HoldfastError, HoldfastWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
     from holdfast.core.owners import FoundOwner
     from holdfast.ports import Clock, Notes, SessionStore
 
@@ -62,12 +63,27 @@ class SideFiles:
         except _FAILURES as error:
             _warn(f"the notes of session `{self._key}` are in its log, but not in a file: {error}")
 
-    def state(self, trigger: str, extra: Mapping[str, Any] | None = None) -> State:
-        """Capture the state of the session now. Nothing is stored."""
+    def state(
+        self,
+        trigger: str,
+        extra: Mapping[str, Any] | None = None,
+        *,
+        held: Sequence[Record] = (),
+        digest: Callable[[Record], Digest | None] | None = None,
+    ) -> State:
+        """Capture the state of the session now. Nothing is stored. `held` are the newest records
+        that are at hand, and `digest` has the digests of some."""
+        from holdfast.core.narrative.digest import digest_record
         from holdfast.engine.session import checkpoints
 
         taken = checkpoints.take_checkpoint(
-            self._store, self._key, trigger=trigger, extra=extra, clock=self._clock
+            self._store,
+            self._key,
+            trigger=trigger,
+            extra=extra,
+            clock=self._clock,
+            held=held,
+            digest=digest or digest_record,
         )
         return taken.state
 

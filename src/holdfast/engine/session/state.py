@@ -217,7 +217,8 @@ class SessionState:
         from holdfast.engine.session.checkpoints import checkpoint_record
 
         try:
-            state = self.side_files.state(trigger)
+            digest = self.run.cache.scale.digest if "cache" in vars(self.run) else None
+            state = self.side_files.state(trigger, held=self.log.held(), digest=digest)
             stored = self.log.append([checkpoint_record(state)], token=token)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
