@@ -56,11 +56,11 @@ def take_checkpoint(
     extra: Mapping[str, Any] | None = None,
     clock: Clock = time.time,
     held: Sequence[Record] = (),
-    digest: Callable[[Record], Digest | None] = digest_record,
+    digest: Callable[[Record], Digest | None] | None = None,
 ) -> Taken:
     """Capture the state of a session now. Nothing is written. `held` are the newest records of its
     path, as far as they are at hand: the log is read where they do not reach back far enough.
-    `digest` is `digest_record`, or what has its results."""
+    `digest` is what has the digests of some."""
     records, before, has_all = _since(key, reversed(held))
     if not has_all:
         records, before, _ = _since(key, store.back(key))
@@ -71,7 +71,7 @@ def take_checkpoint(
         now=clock(),
         previous=before.state,
         extra=extra,
-        digest=digest,
+        digest=digest or digest_record,
     )
     return Taken(state, passed_over=before.passed_over)
 

@@ -73,7 +73,6 @@ class SideFiles:
     ) -> State:
         """Capture the state of the session now. Nothing is stored. `held` are the newest records
         that are at hand, and `digest` has the digests of some."""
-        from holdfast.core.narrative.digest import digest_record
         from holdfast.engine.session import checkpoints
 
         taken = checkpoints.take_checkpoint(
@@ -83,7 +82,7 @@ class SideFiles:
             extra=extra,
             clock=self._clock,
             held=held,
-            digest=digest or digest_record,
+            digest=digest,
         )
         return taken.state
 
