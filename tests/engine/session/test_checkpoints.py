@@ -58,6 +58,23 @@ def taken(store: SessionStore, key: SessionKey = KEY) -> State:
     return checkpoints.take_checkpoint(store, key, clock=clock).state
 
 
+def test_records_at_hand_give_the_state_that_the_log_gives(store: SessionStore) -> None:
+    """However few of them there are, and whatever was rewound: the log is read where they do not
+    reach back to the checkpoint before."""
+    for number in range(3):
+        say(store, f"Request {number}: look at file_{number}.py.")
+    checkpoints.save_checkpoint(store, KEY, taken(store))
+    before = say(store, "Then write a haiku.")
+    say(store, "Forget that.")
+    store.append(KEY, [Rewind(to=before)], expect=ANY_HEAD)
+    say(store, "And a second one, about rain.")
+    whole, path = taken(store), list(store.read(KEY))
+    for count in range(len(path) + 1):
+        held = path[len(path) - count :]
+        found = checkpoints.take_checkpoint(store, KEY, clock=clock, held=held).state
+        assert found == whole, count
+
+
 def requests(state: State) -> list[str]:
     return [one.text for one in state.requests]
 

@@ -15,8 +15,10 @@ from holdfast.core.flow.effects import Now
 from holdfast.core.flow.events import CallStarted, ToolFinished, TurnStarted
 from holdfast.core.log.records import User
 from holdfast.core.narrative import pieces
+from holdfast.core.projection import sizes
 from holdfast.core.projection.units import LEAST_SUMMARY
 from holdfast.core.tokens.counting import Estimator
+from holdfast.engine.session import checkpoints
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.records import Record
+    from holdfast.core.narrative.digest import Digest
 
 
 def look(size: int) -> str:
@@ -196,6 +200,35 @@ def test_the_texts_of_a_cut_are_read_once(monkeypatch: pytest.MonkeyPatch) -> No
     kept = session._state.run.cache.scale.texts
     assert kept
     assert all(len(text) < 10_000 for text in kept)
+
+
+def test_a_checkpoint_at_a_cut_reads_no_record_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came since the checkpoint before is at hand, and so is what a cut found in it."""
+    read, digested = [0], [0]
+    back, digest = MemoryStore.back, sizes.digest_record
+
+    def count(*given: Any, **options: Any) -> Iterator[Any]:
+        for record in back(*given, **options):
+            read[0] += 1
+            yield record
+
+    def note(record: Record) -> Digest | None:
+        digested[0] += 1
+        return digest(record)
+
+    monkeypatch.setattr(MemoryStore, "back", count)
+    monkeypatch.setattr(sizes, "digest_record", note)
+    monkeypatch.setattr(checkpoints, "digest_record", note)
+    model = ScriptedModel((), otherwise="fine " * 400)
+    session = Session.open("s", model=model, store=MemoryStore(), window=24_000)
+    for number in range(100):
+        if number == 60:
+            read[0] = digested[0] = 0
+            cuts = session.status().compactions
+        session.say(f"part {number} " + "seen " * 400)
+    assert session.status().compactions > cuts
+    assert read == [0]
+    assert digested[0] <= 110, "80 messages, and the records of the cuts"
 
 
 def test_what_is_not_shown_is_not_counted() -> None:

@@ -242,3 +242,23 @@ def test_a_question_costs_the_same_in_a_long_log(question: str, roots: dict[int,
                 QUESTIONS[question](store, name)
             read[count] = counted.total
     assert read[32_000] <= 1.5 * read[2_000] + 4_096, read
+
+
+def test_a_head_that_we_wrote_last_is_not_read(tmp_path: Path) -> None:
+    """As long as no one else wrote, the log has its name, and it is as long as we left it."""
+    with JsonlStore(tmp_path) as store, JsonlStore(tmp_path) as other:
+        store.create(KEY)
+        first, second = (
+            store.append(KEY, [User(content=text)], expect=ANY_HEAD).head for text in "ab"
+        )
+        with bytes_read() as read:
+            assert store.is_head(KEY, second)
+        assert read.total == 0
+        assert not store.is_head(KEY, first)
+        third = other.append(KEY, [User(content="c")], expect=second).head
+        assert not store.is_head(KEY, second)
+        assert store.is_head(KEY, third)
+        fourth = store.append(KEY, [User(content="d")], expect=third).head
+        store.remove(KEY)
+        store.create(KEY)
+        assert not store.is_head(KEY, fourth)

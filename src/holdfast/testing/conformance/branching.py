@@ -34,8 +34,10 @@ def a_rewind_moves_the_head_and_loses_nothing(store: SessionStore) -> None:
     _a, b, _c = begin(store, "a", "b", "c")
     done = store.append(KEY, [Rewind(to=b, reason="wrong turn")], expect=ANY_HEAD)
     assert store.head(KEY) == done.head
+    assert store.is_head(KEY, done.head)
     assert texts_of(store.read(KEY)) == ["a", "b"]
     store.append(KEY, [message("d")], expect=done.head)
+    assert not store.is_head(KEY, done.head)
     assert texts_of(store.read(KEY)) == ["a", "b", "d"]
     assert texts_of(store.last(KEY, 99)) == ["a", "b", "d"]
     assert texts_of(store.live(KEY).records) == ["a", "b", "d"]
