@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.narrative.digest import Digest
+    from holdfast.core.narrative.pieces import ReadTexts
     from holdfast.core.tokens.counting import Counter
 
 
@@ -55,9 +56,14 @@ _SHRINK: Final = 0.88
 
 
 def parts(
-    digests: Sequence[Digest], room_tokens: int, calls_max: int, counter: Counter
+    digests: Sequence[Digest],
+    room_tokens: int,
+    calls_max: int,
+    counter: Counter,
+    texts: ReadTexts | None = None,
 ) -> tuple[str, ...]:
     """Return the narrative in at most `calls_max` pieces, each within `room_tokens`, oldest first.
+    `texts` are those that a cut has read.
 
     No pieces at all where there is nothing to tell, or no room for it.
     """
@@ -67,7 +73,7 @@ def parts(
     room = float(calls_max * inner)
     pieces: list[str] = []
     for _ in range(_ROUNDS):
-        lines = [escape(line) for line in story_lines(digests, int(room), counter)]
+        lines = [escape(line) for line in story_lines(digests, int(room), counter, texts)]
         pieces = _pack(lines, inner, counter)
         if len(pieces) <= calls_max and all(
             counter.count(piece) <= room_tokens for piece in pieces

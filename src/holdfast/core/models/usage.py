@@ -180,6 +180,8 @@ def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _at(raw: Mapping[str, Any], path: str) -> object:
+    if "." not in path:
+        return raw.get(path)
     value: object = raw
     for name in path.split("."):
         if not isinstance(value, dict):

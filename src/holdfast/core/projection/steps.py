@@ -10,7 +10,7 @@ units: what was sent stays the beginning of what will be sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -112,54 +112,74 @@ class ViewRepair(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+_UNREAD: Final = object()
+
+
+class _ReadRecord:
+    """What was read of one record."""
+
+    __slots__ = ("blocks", "origin", "part", "record", "usage")
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        """Kept, so that its address is not used again meanwhile."""
+        self.blocks: tuple[Block, ...] | None = None
+        self.origin: Any = _UNREAD
+        self.usage: Any = _UNREAD
+        self.part: MessagePart | None = None
+
+
 class ReadRecords:
     """What was read of records, by identity: a view that is read again after a cut reads none of
     them a second time."""
 
     def __init__(self) -> None:
-        # The record is kept with what is known of it: its address is not used again meanwhile.
-        self._blocks: dict[int, tuple[Record, tuple[Block, ...]]] = {}
-        self._origins: dict[int, tuple[Record, SentRequest | None]] = {}
-        self._usages: dict[int, tuple[Record, Usage | None]] = {}
-        self._parts: dict[int, tuple[Record, MessagePart]] = {}
+        self._known: dict[int, _ReadRecord] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def keep(self, records: Sequence[Record]) -> None:
         """Forget all but these records."""
-        here = set(map(id, records))
-        self._blocks = {at: it for at, it in self._blocks.items() if at in here}
-        self._origins = {at: it for at, it in self._origins.items() if at in here}
-        self._usages = {at: it for at, it in self._usages.items() if at in here}
-        self._parts = {at: it for at, it in self._parts.items() if at in here}
+        known = self._known
+        self._known = {at: known[at] for at in map(id, records) if at in known}
 
     def blocks(self, record: User | Assistant) -> tuple[Block, ...]:
         """Return the blocks of a message. A call or thinking in a user's is data: no one made
         it."""
-        found = self._blocks.get(id(record))
-        if found is None:
-            found = self._blocks[id(record)] = (record, self._read(record))
-        return found[1]
+        found = self._of(record)
+        if found.blocks is None:
+            found.blocks = self._read(record)
+        return found.blocks
 
     def origin(self, record: Assistant) -> SentRequest | None:
         """Return the request behind a reply."""
-        found = self._origins.get(id(record))
-        if found is None:
-            found = self._origins[id(record)] = (record, origin_of(record))
-        return found[1]
+        found = self._of(record)
+        if found.origin is _UNREAD:
+            found.origin = origin_of(record)
+        origin: SentRequest | None = found.origin
+        return origin
 
     def usage(self, record: Assistant) -> Usage | None:
         """Return the usage that a reply reports."""
-        found = self._usages.get(id(record))
-        if found is None:
-            made = read_usage(record.usage, record.provider or "")
-            found = self._usages[id(record)] = (record, made)
-        return found[1]
+        found = self._of(record)
+        if found.usage is _UNREAD:
+            found.usage = read_usage(record.usage, record.provider or "")
+        usage: Usage | None = found.usage
+        return usage
 
     def part(self, record: Record, made: MessagePart) -> MessagePart:
         """Return the part that a record became; the same object while it is the same part."""
-        found = self._parts.get(id(record))
-        if found is None or found[1] != made:
-            found = self._parts[id(record)] = (record, made)
-        return found[1]
+        found = self._of(record)
+        if found.part is None or found.part != made:
+            found.part = made
+        return found.part
+
+    def _of(self, record: Record) -> _ReadRecord:
+        found = self._known.get(id(record))
+        if found is None:
+            found = self._known[id(record)] = _ReadRecord(record)
+        return found
 
     def _read(self, record: User | Assistant) -> tuple[Block, ...]:
         if type(record) is not Assistant:
@@ -181,7 +201,7 @@ class Thread:
         additions: frozenset[str] = frozenset(),
         known: ReadRecords | None = None,
     ) -> None:
-        self._known = known or ReadRecords()
+        self._known = ReadRecords() if known is None else known
         self.repairs: list[ViewRepair] = []
         self._admits = admits
         """True if the target takes a piece of a reply's thinking back."""

@@ -128,6 +128,11 @@ class ProjectionCache:
         self._joined = JoinedMessages()
         self._weighed = WeighedUnits(self.scale)
 
+    @property
+    def size(self) -> int:
+        """Return the number of things that are kept."""
+        return len(self._known) + self.scale.cache_size
+
     def read(
         self,
         records: Sequence[Record],
@@ -284,7 +289,7 @@ class _Reading:
         maker = (target.provider, target.model)
         left_out = read_left_out(records, *maker)
         added = frozenset(record.id for record in additions(records) if target.adds_tools)
-        self._known = known or ReadRecords()
+        self._known = ReadRecords() if known is None else known
         self._thread = Thread(self._admits, maker, self._barred, left_out, added, self._known)
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary, self._thread, pinned, self.head.way_back)

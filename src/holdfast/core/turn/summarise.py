@@ -124,6 +124,7 @@ class Summariser:
             room_tokens=self._room(cap, previous),
             calls_max=limits.summary_calls,
             counter=counter,
+            texts=self._run.cache.scale.texts,
         )
         if not pieces:
             return "", f"a window of {window.tokens:,} tokens leaves no room to summarise in"
