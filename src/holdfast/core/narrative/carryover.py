@@ -274,7 +274,7 @@ def story_lines(
     """Return the story alone, line by line within `room_tokens`, for a model that reads it, after
     the summary of its own that a client went on from. `texts` are those that a cut has read."""
     texts = ReadTexts() if texts is None else texts
-    before, kept = set(texts), texts.told
+    known, told_before = set(texts), texts.told
     before = _prose(_client_summary(digests), "", prose_cap(room_tokens), counter).splitlines()
     room_tokens -= counter.count("\n".join(before)) + 1 if before else 0
     lines = lines_of(digests)
@@ -283,8 +283,8 @@ def story_lines(
     )
     room = room_tokens - counter.count("\n".join(_notes(root, 10**6)))
     told, omitted = tell(lines, room, room, counter, root, texts) if room > 0 else ([], 0)
-    texts.told = kept  # no carry-over has these
-    for text in texts.keys() - before:
+    texts.told = told_before  # no carry-over has these
+    for text in texts.keys() - known:
         del texts[text]
     return [*before, *_notes(root, omitted), *told] if told else before
 
