@@ -247,11 +247,6 @@ class SessionReader(ABC):
         with self.open_log(key) as log:
             return views.head(log)
 
-    def is_head(self, key: SessionKey, record: str) -> bool:
-        """Return whether that record is the head still, as `append` would find it: a log that no
-        one added to since this process wrote last need not be read."""
-        return self.head(key) == record
-
     def find(self, key: SessionKey, prefix: str) -> Record:
         """Return the one record whose id is `prefix` or starts with it."""
         with self.open_log(key) as log:
@@ -714,6 +709,11 @@ class SessionStore(SessionCatalogue, SessionEraser, SideStores, StorePlace):
         """Return the sessions of an owner that changed since the `state` of an earlier answer; all
         of them where that is empty, where it is no longer known, or where a store cannot tell."""
         return whole_listing(self.sessions(owner=owner))
+
+    def is_head(self, key: SessionKey, record: str) -> bool:
+        """Return whether that record is the head still, as `append` would find it: a log that no
+        one added to since this process wrote last need not be read."""
+        return self.head(key) == record
 
     def sync(self, key: SessionKey) -> None:
         """Make everything appended so far durable. By default every append is."""

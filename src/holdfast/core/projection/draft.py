@@ -440,7 +440,7 @@ class ViewDraft:
     def shown(self) -> list[ContextUnit]:
         """The units of the request, in order."""
         kept = self.units[self.start :]
-        return [*self._cache.shown_of((*self.opening, *kept), self.forms), *self.closing]
+        return [*self._cache.show_units((*self.opening, *kept), self.forms), *self.closing]
 
     def latest_user(self) -> ContextUnit | None:
         """The newest message in the user's role, wherever it stands."""
@@ -707,7 +707,7 @@ class ViewDraft:
 
     def _weigh(self, units: Sequence[ContextUnit]) -> list[int]:
         """The tokens of many units."""
-        weights = self._cache.scale.weights(self._cache.shown_of(units, self.forms))
+        weights = self._cache.scale.weights(self._cache.show_units(units, self.forms))
         self.has_files = any(weight.files for weight in weights)
         return self._correction.tokens_of_each(weights)
 

@@ -100,11 +100,6 @@ class Scale:
             found = self._names[id(record)] = (record, _names_of(record))
         return found[1]
 
-    def digest(self, record: Record) -> Digest | None:
-        """Return `digest_record` of a record."""
-        found = self._digests.get(id(record))
-        return found[1] if found is not None else self._digest(record)
-
     def digests(self, records: Iterable[Record]) -> list[Digest]:
         """The digests of records that add to a carry-over."""
         known, none = self._digests.get, ()

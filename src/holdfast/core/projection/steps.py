@@ -116,7 +116,7 @@ _UNREAD: Final = object()
 
 
 class _ReadRecord:
-    """What was read of one record."""
+    """The contents of one record."""
 
     __slots__ = ("blocks", "origin", "part", "record", "usage")
 
@@ -130,8 +130,7 @@ class _ReadRecord:
 
 
 class ReadRecords:
-    """What was read of records, by identity: a view that is read again after a cut reads none of
-    them a second time."""
+    """The contents of records by identity: a view that is read after a cut reads none again."""
 
     def __init__(self) -> None:
         self._known: dict[int, _ReadRecord] = {}

@@ -171,7 +171,7 @@ class ProjectionCache:
     def _proven(self, reading: _Reading) -> View | None:
         """The view, where all of its reasoning stands behind its own prefix."""
         view = reading.view()
-        messages = self.join(self.shown_of((*view.opening, *view.units), view.forms))
+        messages = self.join(self.show_units((*view.opening, *view.units), view.forms))
         head = reading.head
         prefixes = prefixes_later(messages, head.system, head.tools, reading.target, self._written)
         replies = reading.replies
@@ -208,17 +208,17 @@ class ProjectionCache:
         self._units = {at: it for at, it in self._units.items() if it[0].first in ids}
 
     def weigh(self, units: Sequence[ContextUnit], forms: dict[str, Form]) -> Weight:
-        return self.scale.units(self.shown_of(units, forms))
+        return self.scale.units(self.show_units(units, forms))
 
     def weigh_first(self, units: Sequence[ContextUnit], forms: dict[str, Form], end: int) -> Weight:
         """Return what the units of a view before `end` weigh."""
-        return self._weighed.first(self.shown_of(units, forms), end)
+        return self._weighed.first(self.show_units(units, forms), end)
 
     def join(self, shown: list[ContextUnit]) -> list[Message]:
         """Return the messages of units that are shown; no one changes the list."""
         return self._joined.of(open_with_user(shown))
 
-    def shown_of(self, units: Iterable[ContextUnit], forms: dict[str, Form]) -> list[ContextUnit]:
+    def show_units(self, units: Iterable[ContextUnit], forms: dict[str, Form]) -> list[ContextUnit]:
         """`shown` of many; most logs have no forms."""
         return [self.shown(unit, forms) for unit in units] if forms else list(units)
 

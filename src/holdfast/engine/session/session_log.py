@@ -99,14 +99,6 @@ class SessionLog:
                 self._load(window)
             return tuple(self._records)
 
-    def held(self) -> tuple[Record, ...]:
-        """The newest records as the store has them, as far as they are at hand; none where that is
-        not known."""
-        with self._mutex:
-            if not self._is_as_stored or not self._head:
-                return ()
-            return tuple(self._records) if self.store.is_head(self.key, self._head) else ()
-
     def since(self, record: str, *, every_branch: bool = False) -> tuple[Record, ...]:
         """The records of the path from this one on, or of every branch; none where it is not
         there."""
@@ -229,6 +221,15 @@ class SessionLog:
             return False
         held = {record.id for record in self._records}
         return any(cut.covers is None or (cut.first_kept or cut.id) not in held for cut in cuts)
+
+
+def records_at_hand(log: SessionLog) -> tuple[Record, ...]:
+    """Return the newest records as the store has them, as far as they are in memory; none where
+    that is not known."""
+    with log._mutex:
+        if not log._is_as_stored or not log._head:
+            return ()
+        return tuple(log._records) if log.store.is_head(log.key, log._head) else ()
 
 
 def words_before(store: SessionStore, key: SessionKey, live: Live) -> list[Record]:

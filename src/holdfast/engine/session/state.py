@@ -22,7 +22,7 @@ from holdfast.core.turn.run import RunState
 from holdfast.engine.session.drivers.world import World
 from holdfast.engine.session.opening import have_one_owner
 from holdfast.engine.session.options import run_settings, window_and_floor
-from holdfast.engine.session.session_log import SessionLog
+from holdfast.engine.session.session_log import SessionLog, records_at_hand
 from holdfast.engine.session.side_files import SideFiles
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, UsageError
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
+    from holdfast.core.narrative.digest import Digest
     from holdfast.core.owners import FoundOwner
     from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.sizes import Scale
     from holdfast.core.projection.view import ProjectionCache
     from holdfast.core.secrets.found import SecretWatch
     from holdfast.core.secrets.vault import Vault
@@ -217,8 +219,9 @@ class SessionState:
         from holdfast.engine.session.checkpoints import checkpoint_record
 
         try:
-            digest = self.run.cache.scale.digest if "cache" in vars(self.run) else None
-            state = self.side_files.state(trigger, held=self.log.held(), digest=digest)
+            has_cache = "cache" in vars(self.run)
+            digest = functools.partial(_digest, self.run.cache.scale) if has_cache else None
+            state = self.side_files.state(trigger, held=records_at_hand(self.log), digest=digest)
             stored = self.log.append([checkpoint_record(state)], token=token)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
@@ -321,6 +324,11 @@ def _owner_of(store: SessionStore, key: SessionKey) -> FoundOwner:
         return owner_of(store.header(key).owner)
     except StoreError:
         return UNKNOWN_OWNER
+
+
+def _digest(scale: Scale, record: Record) -> Digest | None:
+    """The digest of a record, which a cut may have made."""
+    return next(iter(scale.digests((record,))), None)
 
 
 def _home_of(store: SessionStore, key: SessionKey) -> SessionCalls:

@@ -258,7 +258,7 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
         return super().find_message(key, message_key)
 
     def is_head(self, key: SessionKey, record: str) -> bool:
-        return self._writers.known_head(key) == record or super().is_head(key, record)
+        return self._writers.head_if_ours(key) == record or super().is_head(key, record)
 
     def sync(self, key: SessionKey) -> None:
         self._writers.writer(key).sync()

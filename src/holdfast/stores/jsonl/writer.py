@@ -431,7 +431,7 @@ class LogWriter:
                     self._recent = None
         return lines, ending.torn if ending else None
 
-    def known_head(self) -> str | None:
+    def head_if_ours(self) -> str | None:
         """Return the head without reading the log; None where another writer may have written."""
         if not self._mutex.acquire(blocking=False):
             return None  # an append is on its way
@@ -556,10 +556,10 @@ class Writers:
                 self._close_oldest()
         return writer
 
-    def known_head(self, key: SessionKey) -> str | None:
+    def head_if_ours(self, key: SessionKey) -> str | None:
         """Return the head of a session that this process wrote last; None where it may not have."""
         writer = self._writers.get(key) if self._pid == os.getpid() else None
-        return None if writer is None else writer.known_head()
+        return None if writer is None else writer.head_if_ours()
 
     def _close_oldest(self) -> None:
         """Close the writer used longest ago; one whose session runs a turn stays."""
