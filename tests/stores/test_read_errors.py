@@ -40,6 +40,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "find": (KEY, "no-such-record"),
     "find_message": (KEY, "a-key"),
     "fork": (KEY, SessionKey("main", "forked")),
+    "is_head": (KEY, "no-such-record"),
     "last": (KEY, 2),
     "read_branch": (KEY, "no-such-record"),
     "restore": ("removed",),
@@ -58,8 +59,8 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "follow": {"idle_seconds": 0.0},
 }
 ONLY_READING = (
-    *("back", "branches", "export", "find", "find_message", "head", "header", "keys"),
-    *("last", "live", "read", "read_all", "read_branch", "verify"),
+    *("back", "branches", "export", "find", "find_message", "head", "header"),
+    *("is_head", "keys", "last", "live", "read", "read_all", "read_branch", "verify"),
     *("hash_candidates", "trash", "audit", "summaries"),
 )
 """Methods that may fail again and again on one copy."""
