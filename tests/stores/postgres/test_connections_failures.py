@@ -377,6 +377,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "begin_erasure": (KEY,),
     "finish_erasure": (KEY,),
     "sessions_since": ("",),
+    "is_head": (KEY, "no-such-record"),
     "extend_log": (KEY, b"\n"),
     "note_scopes": ("main",),
 }
