@@ -76,7 +76,7 @@ class _Fact(msgspec.Struct, frozen=True):
     words: frozenset[str]
     values: frozenset[str]
     start: int
-    """Where its part of the sentence begins and ends."""
+    """The beginning and end of its part of the sentence."""
     end: int
 
 
@@ -102,7 +102,7 @@ def may_stand(said: str, reply: str) -> bool:
     if not reply or len(reply) > _REPLY_CHARS:
         return False
     exchange = Uptake(0, said, reply)
-    return any(one.taken_up or one.is_quoting for one in _read(exchange))
+    return any(part.taken_up or part.is_quoting for part in _read(exchange))
 
 
 def find_standing(
@@ -113,9 +113,9 @@ def find_standing(
 
     `exchanges` are in order of time.
     """
-    read = [one for exchange in exchanges for one in _read(exchange)]
+    read = [part for exchange in exchanges for part in _read(exchange)]
     likeness = _Likeness(read)
-    said = [one for one in read if one.words and (one.taken_up or one.is_quoting)]
+    said = [part for part in read if part.words and (part.taken_up or part.is_quoting)]
     held = Counter(word for sentence in said for word in sentence.words)
 
     def worth(sentence: _Sentence) -> float:
@@ -165,12 +165,12 @@ def _telling(text: str) -> frozenset[str]:
 
 
 class _Likeness:
-    """How much the words of a sentence are those of rules: of sentences that quote a value and were
-    taken up, against those that do neither."""
+    """The likeness of sentences to rules: to those that quote a value and were taken up, against
+    those that do neither."""
 
     def __init__(self, read: Sequence[_Sentence]) -> None:
-        rules = [one.frame for one in read if one.taken_up and one.is_quoting]
-        rest = [one.frame for one in read if not one.taken_up and not one.is_quoting]
+        rules = [part.frame for part in read if part.taken_up and part.is_quoting]
+        rest = [part.frame for part in read if not part.taken_up and not part.is_quoting]
         self._rules, self._rest = len(rules) + 1, len(rest) + 1
         self._in_rules = Counter(word for words in rules for word in words)
         self._in_rest = Counter(word for words in rest for word in words)
@@ -192,8 +192,8 @@ class _InForce:
     def __init__(self, said: Sequence[_Sentence]) -> None:
         """`said` are in order of time."""
         self._said = said
-        again = Counter(word for one in said for word in one.taken_up)
-        held = Counter(word for one in said if one.taken_up for word in one.words)
+        again = Counter(word for part in said for word in part.taken_up)
+        held = Counter(word for part in said if part.taken_up for word in part.words)
         self._matters = {word for word, n in again.items() if n >= _MATTER_SHARE * held[word]}
         self._known: dict[int, list[_Fact]] = {}
 

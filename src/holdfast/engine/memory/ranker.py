@@ -144,7 +144,7 @@ def standing_hits(
     rows = {row.id: row for row in index.passages(sorted(ids))} if ids else {}
     uptakes = []
     for id_ in marked:
-        reply, parts = rows.get(id_), _said_before(rows, id_)
+        reply, parts = rows.get(id_), _message_before(rows, id_)
         if reply is not None and parts and (before is None or (reply.ts or 0.0) < before):
             whole = "".join(part.text for part in parts)
             uptakes.append(Uptake(parts[-1].id, redactor.text(whole), reply.text))
@@ -175,7 +175,7 @@ _SAID_PASSAGES: Final = 2
 """Passages read of what was said before a reply: the last of a message."""
 
 
-def _said_before(rows: Mapping[int, FoundPassage], reply: int) -> list[FoundPassage]:
+def _message_before(rows: Mapping[int, FoundPassage], reply: int) -> list[FoundPassage]:
     """The passages of the message of a person that a reply answers."""
     found: list[FoundPassage] = []
     for id_ in range(reply - 1, reply - 1 - _SAID_PASSAGES, -1):

@@ -85,7 +85,7 @@ def show_compaction(call: HttpCall) -> HttpAnswer:
 def show_missed(call: HttpCall) -> HttpAnswer:
     """Replay the session: facts of a cut that later replies used and no longer had."""
     key, record = call.session(), call.query.record
-    window = facts_of(call, key).last.context_window.tokens
+    window = facts_of(call, key).last.context_window
     done = replay_session(call, key, "recorded", window)
     found = done.report.losses if done.report is not None else ()
     return show_session(

@@ -131,7 +131,7 @@ class SessionReplayed(NamedTuple):
     """Tokens of the system prompt and the tools."""
 
 
-def replay_session(call: HttpCall, key: SessionKey, policy: str, window: int) -> SessionReplayed:
+def replay_session(call: HttpCall, key: SessionKey, policy: str, window: Window) -> SessionReplayed:
     """Replay a session as its inspection counts it."""
     records = read_for_page(call, key)
     if records is None:
@@ -140,7 +140,7 @@ def replay_session(call: HttpCall, key: SessionKey, policy: str, window: int) ->
         return SessionReplayed(problem="The session has no reply yet: there is nothing to replay.")
     static = inspect_session(call, key, records).static or STATIC_TOKENS
     source = EvaluationSource(str(key), records, model_in(records)[1], str(key))
-    terms = EvaluationTerms(window=Window(window, "simulated"), static=static)
+    terms = EvaluationTerms(window=window, static=static)
     try:
         return SessionReplayed(evaluate([source], NAMED_POLICIES[policy](), terms), static=static)
     except HoldfastError as error:  # such as a window that has no room for the tools
@@ -154,7 +154,7 @@ def show_evaluation(call: HttpCall) -> HttpAnswer:
     window = query.window or facts_of(call, key).last.context_window.tokens
     done = SessionReplayed()
     if query.policy:
-        done = replay_session(call, key, query.policy, window)
+        done = replay_session(call, key, query.policy, Window(window, "simulated"))
     return show_session(
         call,
         key,
