@@ -149,6 +149,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "surfaces": (
         *(
             "formatting",
+            "markdown",
             "pages",
             "answers",
             "bill",

@@ -67,6 +67,7 @@ def _environment() -> Environment:
         "fitted": fit_text,
         "gist": one_line,
         "iso": iso_utc,
+        "markdown": _markdown,
         "money": money,
         "number": "{:,.0f}".format,
         "percent": "{:.1%}".format,
@@ -88,6 +89,15 @@ def fit_text(text: str) -> str:
         if len(escape(shown).encode("utf-8", "replace")) > _TEXT_BYTES:
             shown = cut(text, _TEXT_BYTES // _ESCAPED_MAX, unit="bytes").text
     return shown
+
+
+def _markdown(text: str) -> Markup:
+    """The Markdown of a message. It is cleaned again at the end: `&#x1b;` is a character there."""
+    from markupsafe import Markup
+
+    from holdfast.surfaces.markdown import markdown_html
+
+    return Markup(_clean(markdown_html(str(_clean(text)))))  # noqa: S704 - made by the renderer
 
 
 def _clean(value: object) -> object:

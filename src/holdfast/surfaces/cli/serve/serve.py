@@ -68,7 +68,7 @@ class ServeCommand(Command, frozen=True, kw_only=True):
     def run(self, app: App) -> None:
         from holdfast.engine.access_tokens import StoredTokens
 
-        check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn"))
+        check_packages("`holdfast serve`", "serve", ("starlette", "uvicorn", "markdown_it"))
         settings = self._read_settings()
         if settings.telegram is not None and not self.demo:
             check_packages("the table `telegram`", "telegram", ("httpx2",))
