@@ -10,6 +10,8 @@ import msgspec
 
 from holdfast.core.limits import PATTERN_CHARS_MAX
 from holdfast.core.log.records import Header
+from holdfast.core.log.replay import Boundaries
+from holdfast.core.window import ANY_WINDOW
 from holdfast.engine.operations.context import ReadOutput, terms_now
 from holdfast.engine.operations.history import ReadMessages
 from holdfast.engine.operations.inbox import CancelTurn, SendMessage
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.projection.ledger import LedgerLine
+    from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
 _PAGE_RECORDS: Final = 40
@@ -38,6 +41,8 @@ _FOUND: Final = 20
 """Messages that a search shows; more are on the pages before."""
 PAGE_BYTES: Final = 130_000
 """Of records on a page, so that it stays below 200 KB with its frame."""
+_VIEW_RECORDS: Final = 5_000
+"""Records that a page plans a request of; a view of more takes longer than a page should."""
 RecordId = Annotated[str, msgspec.Meta(max_length=200)]
 
 
@@ -132,11 +137,22 @@ def draw(view: RecordView, newest_first: Iterable[Record]) -> tuple[list[Markup]
 
 
 def fates(call: HttpCall, key: SessionKey) -> dict[str, LedgerLine]:
-    """Return the fate of each record in the next request, by its id."""
+    """Return the fate of each record in the next request, by its id; none where the view has so
+    many records that planning it would hold up the page."""
+    if not _has_short_view(call.store, key):
+        return {}
     found = try_request(call.store, key, terms_now(call.workspace, key))
     if isinstance(found, str):
         return {}
     return {line.record: line for line in found.ledger if line.record}
+
+
+def _has_short_view(store: SessionStore, key: SessionKey) -> bool:
+    """Return whether the session is short, or was cut not long ago."""
+    if store.info(key).records <= _VIEW_RECORDS:
+        return True
+    boundaries = Boundaries(ANY_WINDOW)
+    return any(map(boundaries.is_one, islice(store.back(key), _VIEW_RECORDS)))
 
 
 def show_tail(call: HttpCall) -> HttpAnswer:
