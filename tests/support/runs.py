@@ -66,7 +66,7 @@ SLOW_FILES = (
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/test_help_completion.py",
     "surfaces/cli/demo/*.py",
-    "surfaces/cli/evaluate/*.py",
+    "surfaces/cli/test_evaluate*.py",
     "surfaces/cli/inspect/test_inspect.py",
     "surfaces/cli/test_mcp.py",
     "surfaces/cli/test_proxy*.py",

@@ -36,7 +36,7 @@ READS_JSON = {
         "cli/conversations.py",
         "cli/demo/demo.py",
         "cli/demo/replay.py",
-        "cli/masking.py",
+        "cli/verbs/import_export.py",
         "cli/proxy.py",
     ),
     *(

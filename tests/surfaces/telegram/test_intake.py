@@ -112,11 +112,11 @@ def test_a_store_that_fails_confirms_nothing(
     failures = [StoreUnavailable("the disk is full"), StoreUnavailable("the disk is full")]
     waiting: list[int] = []
 
-    def fail(queues: Any, message: NewMessage) -> Any:
+    def fail(queues: Any, message: NewMessage, *judge: Any) -> Any:
         if message.queue == QUEUE and failures:
             waiting.append(len(server.updates))
             raise failures.pop()
-        return put(queues, message)
+        return put(queues, message, *judge)
 
     monkeypatch.setattr(kind, "put", fail)
     server.say("hello")

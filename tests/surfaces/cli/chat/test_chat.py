@@ -280,7 +280,7 @@ def test_bug_in_a_command_does_not_end_the_chat(
     """Even what nobody foresaw is told, and the next words are taken."""
     seat = Seat(tmp_path)
 
-    def broken() -> Iterator[None]:
+    def broken(*_asked: Any) -> Iterator[None]:
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr(seat.chat, "infos", broken)
@@ -292,7 +292,7 @@ def test_command_can_be_called_off(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Ctrl-C while a command works ends the command."""
     seat = Seat(tmp_path)
 
-    def long_work() -> Iterator[None]:
+    def long_work(*_asked: Any) -> Iterator[None]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(seat.chat, "infos", long_work)
