@@ -6,7 +6,7 @@
 | `HOLDFAST_BLOBS`   | other blobs for it: a folder or `s3://…`        | the store's |
 | `HOLDFAST_AGENT`   | the agent that new sessions belong to           | `main`      |
 | `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
-| `HOLDFAST_EMBEDDER` | the model for [vectors](memory.md#vectors)     | `auto`      |
+| `HOLDFAST_EMBEDDER` | the model for [vectors](memory.md#vectors)     | `off`       |
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
 | `OPENAI_API_KEY`   | the key of an embedding model `openai:NAME`     | none        |
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
-EMBEDDER_DEFAULT = "auto"
+EMBEDDER_DEFAULT = "off"
 MODEL_DEFAULT = "offline"
 _ZONE_FILE = "/etc/localtime"
 """It needs no key and no network."""

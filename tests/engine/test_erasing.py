@@ -133,7 +133,7 @@ def live_in(store: SessionStore, root: str) -> None:
     notes.put("thrown.md", None, f"- qdiscard <!-- hf: 2026 {KEY} -->\n".encode())
     notes.discard("thrown.md")
 
-    with Memory.open(root, owner=OWNER, with_vectors=False) as memory:
+    with Memory.open(root, owner=OWNER) as memory:
         assert memory.search("quser", scope="all")
         assert memory.search("qnote", scope="all")
     store.leases.release(KEY, store.leases.acquire(KEY, "a turn", 60.0))

@@ -160,7 +160,7 @@ def owners_in(store: SessionStore) -> set[Owner]:
 
 def remember(store: JsonlStore, wanted: OwnerFilter) -> set[Owner]:
     assert not isinstance(wanted, AnyOwner)
-    with Memory.open(store.root, owner=wanted, with_vectors=False) as memory:
+    with Memory.open(store.root, owner=wanted) as memory:
         texts = " ".join(hit.text for hit in memory.search("heron", scope="all", limit=20))
     return {person for person, key in KEYS.items() if f"{key.session}." in texts}
 

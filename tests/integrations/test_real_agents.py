@@ -337,7 +337,7 @@ async def use_tools(sdk: Any, home: Path, url: str) -> None:
     tool = sdk.tool("tail", "Shows the log.", {})(tail)
     root = str(home / "root")
     output_hook = OutputHook(root=root, limit=5_000)
-    recall_hook = RecallHook(root=root, with_vectors=False)
+    recall_hook = RecallHook(root=root)
     options = sdk.ClaudeAgentOptions(
         hooks={hook.event: [sdk.HookMatcher(hooks=[hook])] for hook in (output_hook, recall_hook)},
         mcp_servers={"logs": sdk.create_sdk_mcp_server("logs", tools=[tool])},

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.config import EMBEDDER_DEFAULT, Settings
+from holdfast.engine.memory.search import Memory
 from holdfast.errors import BadSetting
+from holdfast.integrations.claude_agent.store_hooks import RecallHook
+from holdfast.integrations.google_adk.memory_service import MemoryServiceMethods
+from holdfast.integrations.langgraph.store import BaseStoreMethods
 from holdfast.providers.embedders import CallableEmbedder, OpenAIEmbedder, as_embedder, embedder
 from holdfast.providers.embeddings import MiniLM, is_available
+from holdfast.surfaces.serve_settings import MemoryTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def count_letters(texts: Sequence[str]) -> list[list[float]]:
@@ -22,7 +29,8 @@ def count_letters(texts: Sequence[str]) -> list[list[float]]:
 def test_a_name_makes_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.config.provider_key", lambda name: f"key of {name}")
     assert embedder("off") is None
-    assert isinstance(embedder("auto"), MiniLM) == is_available()
+    if is_available():
+        assert isinstance(embedder("minilm"), MiniLM)
     found = embedder("openai:text-embedding-3-small", dimensions=256)
     assert isinstance(found, OpenAIEmbedder)
     assert found._key == "key of OPENAI_API_KEY"
@@ -30,6 +38,16 @@ def test_a_name_makes_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     own = embedder("openai:nomic@http://user:word@127.0.0.1:8080/v1/")
     assert own is not None
     assert own.name == "openai:nomic@127.0.0.1:8080/v1"
+
+
+@pytest.mark.parametrize(
+    "door", [Memory.open, Memory, MemoryServiceMethods, BaseStoreMethods, RecallHook]
+)
+def test_vectors_are_made_where_they_are_asked_for_alone(door: Callable[..., object]) -> None:
+    """Whatever is installed."""
+    default = inspect.signature(door).parameters["embedder"].default
+    for name in (default, EMBEDDER_DEFAULT, Settings().embedder, MemoryTable().embedder):
+        assert as_embedder(name) is None
 
 
 def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,7 +244,7 @@ def test_a_database_is_opened_by_its_address(
     """Sessions, commands and the memory use it like a folder, and leave no file."""
     with Session.open("work", model="offline", store=postgres_address) as session:
         session.say("My sister lives in Lisbon.")
-    with Memory.open(postgres_address, with_vectors=False) as memory:
+    with Memory.open(postgres_address) as memory:
         assert [hit.session for hit in memory.search("sister", scope="sessions")] == ["main/work"]
     assert cli.main(["log", "work", "--root", postgres_address]) == 0
     assert "Lisbon" in capsys.readouterr().out

@@ -417,7 +417,7 @@ def test_no_tool_shows_a_secret(root: Path) -> None:
         redactor = holdfast.redactor({"PLANTED": VALUE})
         caller = Caller("main", "asker", visibility="agent")
         history = History(store, caller=caller, redactor=redactor)
-        with Memory.open(str(root), redactor=redactor, with_vectors=False) as memory:
+        with Memory.open(str(root), redactor=redactor) as memory:
             tools = {tool.tool.name: tool for tool in (*history.tools(), *memory_tools(memory))}
             asked: dict[str, list[dict[str, Any]]] = {
                 "sessions_history": [

@@ -252,15 +252,15 @@ def _numbers(embedding: Any) -> list[float]:
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-EMBEDDERS: Final = ("auto", "off", "minilm", "openai:NAME")
+EMBEDDERS: Final = ("off", "minilm", "openai:NAME")
 """The names that `embedder` takes. Behind a NAME, `@http://host/v1` names another server."""
 
 
 def embedder(name: str, *, api_key: str | None = None, **options: Any) -> Embedder | None:
-    """An embedding model by name; None where words alone are to be compared.
+    """Return an embedding model by name; None where words alone are to be compared.
 
-    `auto` is MiniLM where the extra `vectors` is installed. The key of `openai:NAME` is `api_key`,
-    or that of OPENAI_API_KEY; `options` are those of `OpenAIEmbedder`.
+    The key of `openai:NAME` is `api_key`, or that of OPENAI_API_KEY; `options` are those of
+    `OpenAIEmbedder`.
     """
     from holdfast.config import provider_key
     from holdfast.providers.models import read_name
@@ -268,8 +268,6 @@ def embedder(name: str, *, api_key: str | None = None, **options: Any) -> Embedd
     kind = name.strip()
     if kind == "off":
         return None
-    if kind == "auto":
-        return find_embedder()
     if kind == "minilm":
         if not is_available():
             raise BadSetting(

@@ -74,7 +74,7 @@ def store(root: str) -> Iterator[JsonlStore]:
 
 @pytest.fixture
 def memory(store: JsonlStore, root: str) -> Iterator[Memory]:
-    with Memory.open(root, with_vectors=False) as memory:
+    with Memory.open(root) as memory:
         yield memory
 
 
@@ -247,11 +247,11 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
 
     for owner in ("ann", "bob"):
         expected = [f"bananas of {owner} with main", f"noted bananas of {owner} with main"]
-        with Memory.open(root, agent="main", owner=owner, with_vectors=False) as memory:
+        with Memory.open(root, agent="main", owner=owner) as memory:
             assert sorted(_texts(memory, "bananas")) == expected
-    with Memory.open(root, agent="main", with_vectors=False) as nobody:
+    with Memory.open(root, agent="main") as nobody:
         assert _texts(nobody, "bananas") == ["noted bananas of nobody"]
-    with Memory.open(root, caller=OPERATOR, with_vectors=False) as everybody:
+    with Memory.open(root, caller=OPERATOR) as everybody:
         assert len(_texts(everybody, "bananas", "sessions")) == 3
 
 
@@ -485,7 +485,7 @@ def test_an_index_that_breaks_is_made_anew(memory: Memory, store: JsonlStore, ro
 
 
 def test_without_a_root_nothing_is_found_and_nothing_is_made(tmp_path: Path) -> None:
-    with Memory.open(str(tmp_path / "missing"), with_vectors=False) as memory:
+    with Memory.open(str(tmp_path / "missing")) as memory:
         assert memory.search("anything", scope="all") == []
     assert not (tmp_path / "missing").exists()
 

@@ -353,7 +353,7 @@ def test_a_running_summary_is_made_when_asked_for(bench: Bench, tmp_path: Path) 
 
 
 def memory_at(root: Path) -> Memory:
-    return Memory.open(str(root), with_vectors=False)
+    return Memory.open(str(root))
 
 
 def test_memory_is_asked_once_about_what_the_user_says(bench: Bench, tmp_path: Path) -> None:

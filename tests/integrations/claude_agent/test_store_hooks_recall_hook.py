@@ -42,7 +42,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 def hook_over(store: SessionStore, **options: Any) -> RecallHook:
-    return RecallHook(store=store, with_vectors=False, **options)
+    return RecallHook(store=store, **options)
 
 
 def call(hook: RecallHook, prompt: Any, **given: Any) -> dict[str, Any]:

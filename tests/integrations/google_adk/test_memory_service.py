@@ -42,7 +42,7 @@ async def search(memory: Any, query: str, app: str = "helper", user: str = "ann"
 def test_sessions_of_the_same_store_are_found(store: Any) -> None:
     async def main() -> None:
         sessions = adapter.HoldfastSessionService(store=store)
-        memory = adapter.HoldfastMemoryService(store=store, with_vectors=False)
+        memory = adapter.HoldfastMemoryService(store=store)
         for app, user in (("helper", "ann"), ("helper", "bob"), ("other", "ann"), ("helper", "*")):
             who: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": "s1"}
             session = await sessions.create_session(**who)
@@ -75,7 +75,7 @@ def test_sessions_of_another_service_are_added_once(store: Any) -> None:
         theirs = InMemorySessionService()
         session = await theirs.create_session(app_name="helper", user_id="ann", session_id="s1")
         await theirs.append_event(session, event("The harbour is blue."))
-        memory = adapter.HoldfastMemoryService(store=store, with_vectors=False)
+        memory = adapter.HoldfastMemoryService(store=store)
         for _time in range(2):
             await memory.add_session_to_memory(session)
         await memory.add_events_to_memory(
@@ -109,7 +109,7 @@ def test_a_search_in_a_long_history_is_small(store: Any) -> None:
         for number in range(60):
             long = f"The harbour {number} is blue. " + f"Sentence {number} about nothing. " * 300
             await sessions.append_event(session, event(long))
-        memory = adapter.HoldfastMemoryService(store=store, with_vectors=False)
+        memory = adapter.HoldfastMemoryService(store=store)
         found = await search(memory, "harbour")
         assert 1 <= len(found) <= 10
         assert sum(map(len, found)) < 30_000

@@ -167,24 +167,22 @@ class Memory:
         owner: str | Owner = NO_OWNER,
         caller: Caller | None = None,
         redactor: Redactor | None = None,
-        with_vectors: bool = True,
-        embedder: Embedder | EmbedTexts | str = "auto",
+        embedder: Embedder | EmbedTexts | str | None = None,
         background: bool = True,
         recall: Scope = "all",
     ) -> Memory:
         """The memory of an agent, or of one of the owners it serves, in the store at an address.
 
-        `embedder` is an `Embedder`, a function that makes vectors of texts, or the name of a model;
-        by default the model of the extra `vectors`, where it is installed.
-        Vectors that a search lacks are made after it, in a thread that `close` stops, unless
-        `background` is False.
+        Without an `embedder` words alone count; it is an `Embedder`, a function that makes vectors
+        of texts, or the name of a model. Vectors that a search lacks are made after it, in a
+        thread that `close` stops, unless `background` is False.
         """
         whose = owner_argument(owner)
         store = open_store(root)
         memory = cls(
             store,
             store.notes(agent, whose, redactor=redactor),
-            embedder=embedder if with_vectors else None,
+            embedder=embedder,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=whose, visibility="agent"),
             background=background,

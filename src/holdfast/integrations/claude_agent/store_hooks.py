@@ -62,7 +62,6 @@ from holdfast.errors import BadSetting, HoldfastWarning, NoSuchSession, SessionE
 from holdfast.importers import read_transcript
 from holdfast.integrations.common.home import StoreAdapter, StoreOptions, read_in_thread, read_name
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.embeddings import find_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from holdfast.core.memory.hits import Hit
     from holdfast.engine.memory.indexer import Scope
     from holdfast.ports import Clock, SessionStore
+    from holdfast.providers.embedders import EmbedTexts
+    from holdfast.providers.embeddings import Embedder
 
 
 _log: Final = logging.getLogger(__name__)
@@ -278,7 +279,7 @@ class RecallHook(StoreHook):
         recall: Scope = "all",
         limit: int = RECALL_LIMIT,
         cap: int = INJECTION_CHARS,
-        with_vectors: bool = True,
+        embedder: Embedder | EmbedTexts | str | None = None,
         **where: Unpack[StoreOptions],
     ) -> None:
         if recall not in SCOPES:
@@ -289,7 +290,7 @@ class RecallHook(StoreHook):
         self._recall: Scope = recall
         self._limit = limit
         self._cap = cap
-        self._with_vectors = with_vectors
+        self._embedder = embedder
         self._mutex = threading.Lock()
         self._memory: Memory | None = None
 
@@ -314,7 +315,7 @@ class RecallHook(StoreHook):
         return Memory(
             store,
             store.notes(agent, owner, redactor=masks),
-            embedder=find_embedder() if self._with_vectors else None,
+            embedder=self._embedder,
             redactor=masks,
             caller=Caller(agent, None, owner=owner, visibility="agent"),
         )

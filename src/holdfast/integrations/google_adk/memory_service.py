@@ -22,7 +22,7 @@ from holdfast.integrations.google_adk.session_service import (
     spell_event,
 )
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.embeddings import find_embedder
+from holdfast.providers.embedders import as_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.core.owners import Owner
     from holdfast.integrations.common.home import PeerHome, PeerName
     from holdfast.ports import SessionStore
+    from holdfast.providers.embedders import EmbedTexts
+    from holdfast.providers.embeddings import Embedder
 
 _RESULTS_MAX: Final = 10
 """Memories of one search, as many as ADK's own services return."""
@@ -52,10 +54,10 @@ class MemoryServiceMethods:
         *,
         root: str | None = None,
         store: SessionStore | None = None,
-        with_vectors: bool = True,
+        embedder: Embedder | EmbedTexts | str | None = None,
     ) -> None:
         self._logs = SessionLogs("HoldfastMemoryService", root=root, store=store, delete="trash")
-        self._with_vectors = with_vectors
+        self._embedder = as_embedder(embedder)
         self._memories: dict[tuple[str, Owner], Memory] = {}
         self._mutex = threading.Lock()
 
@@ -143,7 +145,7 @@ class MemoryServiceMethods:
             self._memories[whose] = Memory(
                 home.store,
                 home.store.notes(*whose, redactor=masks),
-                embedder=find_embedder() if self._with_vectors else None,
+                embedder=self._embedder,
                 redactor=masks,
                 caller=Caller(home.agent, None, owner=home.owner, visibility="agent"),
             )

@@ -40,8 +40,8 @@ class BaseStoreMethods(StoreAdapter):
     """Keeps items by namespace and key in any store. A `BaseStore` of LangGraph.
 
     `root` is the address of a store, `store` an open one. `fields` are the fields of a value that
-    a search looks at, all by default. `embedder` is that of `Memory.open`: by default the model of
-    the extra `vectors`, where it is installed.
+    a search looks at, all by default. `embedder` is that of `Memory.open`: without one, words
+    alone count.
     """
 
     framework_base: ClassVar = "langgraph.store.base:BaseStore"
@@ -50,7 +50,7 @@ class BaseStoreMethods(StoreAdapter):
         self,
         *,
         fields: Sequence[str] | None = None,
-        embedder: Embedder | EmbedTexts | str | None = "auto",
+        embedder: Embedder | EmbedTexts | str | None = None,
         **where: Unpack[StoreOptions],
     ) -> None:
         super().__init__(**where)

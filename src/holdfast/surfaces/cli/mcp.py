@@ -52,7 +52,7 @@ class McpCommand(Command, frozen=True, kw_only=True):
     embedder: Annotated[
         str | None,
         option(
-            "the model for vectors (default: HOLDFAST_EMBEDDER, or minilm where it is installed)",
+            "the model for vectors (default: HOLDFAST_EMBEDDER, or none)",
             "NAME",
         ),
     ] = None

@@ -160,7 +160,7 @@ EmbedderOption = Annotated[
     str | None,
     option(
         "the model for vectors: minilm, openai:NAME, openai:NAME@http://host/v1 or off "
-        "(default: HOLDFAST_EMBEDDER, or minilm where it is installed)",
+        "(default: HOLDFAST_EMBEDDER, or off)",
         "NAME",
     ),
 ]
