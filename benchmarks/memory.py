@@ -1,6 +1,6 @@
 """How often memory finds the evidence for a question, beside plain BM25 and vectors alone.
 
-    .venv/bin/python benchmarks/memory.py [--set realmem] [--no-vectors] [--write PAGE]
+    .venv/bin/python benchmarks/memory.py [--set realmem] [--embedder NAME] [--write PAGE]
     .venv/bin/python benchmarks/memory.py --speed          # query time as memory grows
 
 The sets are looked for in ../shared/data or where HOLDFAST_DATA points: LongMemEval with the
@@ -49,7 +49,8 @@ from holdfast.core.limits import INJECTION_CHARS, RECALL_LIMIT, STANDING_CHARS_M
 from holdfast.core.memory.hits import Hit, NeighbourTurn, injection, listing, passages
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.ports import IndexPassage, NewSource
-from holdfast.providers.embeddings import Vectors, find_embedder
+from holdfast.providers.embedders import embedder
+from holdfast.providers.embeddings import Vectors
 from holdfast.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -825,7 +826,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--set", action="append", choices=list(SETS), help="only this one")
-    parser.add_argument("--no-vectors", action="store_true")
+    parser.add_argument("--embedder", default="off", metavar="NAME", help="vectors as well")
     parser.add_argument("--tuned", action="store_true", help="only the half for tuning")
     parser.add_argument("--sample", type=int, metavar="N", help="N questions of each set")
     parser.add_argument("--standing", action="store_true", help="instructions of MemoryCode")
@@ -843,7 +844,7 @@ def main() -> None:
                 f"{half:7} {system:11} {count:4} rules {by_rule:.3f}, by dialogue {by_dialogue:.3f}"
             )
         return
-    found = None if args.no_vectors else find_embedder()
+    found = embedder(args.embedder)
     kept = Kept(found, CACHE) if found else None
     text = page(args.set or list(SETS), kept, tuned_only=args.tuned, sample=args.sample)
     print(text)

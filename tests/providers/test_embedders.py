@@ -15,7 +15,6 @@ from holdfast.integrations.claude_agent.store_hooks import RecallHook
 from holdfast.integrations.google_adk.memory_service import MemoryServiceMethods
 from holdfast.integrations.langgraph.store import BaseStoreMethods
 from holdfast.providers.embedders import CallableEmbedder, OpenAIEmbedder, as_embedder, embedder
-from holdfast.providers.embeddings import MiniLM, is_available
 from holdfast.surfaces.serve_settings import MemoryTable
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ def count_letters(texts: Sequence[str]) -> list[list[float]]:
 def test_a_name_makes_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.config.provider_key", lambda name: f"key of {name}")
     assert embedder("off") is None
-    if is_available():
-        assert isinstance(embedder("minilm"), MiniLM)
     found = embedder("openai:text-embedding-3-small", dimensions=256)
     assert isinstance(found, OpenAIEmbedder)
     assert found._key == "key of OPENAI_API_KEY"
@@ -57,7 +54,9 @@ def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> N
         embedder("openai:text-embedding-3-small")
 
 
-@pytest.mark.parametrize("name", ["", "mini", "openai", "openai:", "anthropic:x", "http://host"])
+@pytest.mark.parametrize(
+    "name", ["", "auto", "minilm", "fastembed:", "openai", "openai:", "anthropic:x", "http://host"]
+)
 def test_another_name_is_refused(name: str) -> None:
     with pytest.raises(BadSetting):
         embedder(name)

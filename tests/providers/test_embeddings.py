@@ -1,4 +1,4 @@
-"""Vectors: what they are compared by, and the offline model where it is installed."""
+"""Vectors: what they are compared by."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.errors import StoreUnavailable
-from holdfast.providers.embeddings import MiniLM, Vectors, find_embedder, sum_of
+from holdfast.providers.embeddings import Vectors, sum_of
 
 pytest.importorskip("numpy")
 
@@ -114,30 +114,3 @@ def test_vectors_are_compared_in_whole_numbers(
 
 def _to_bytes(row: list[int]) -> bytes:
     return bytes(value & 0xFF for value in row)
-
-
-@pytest.fixture(scope="module")
-def model() -> MiniLM:
-    found = find_embedder()
-    if found is None:
-        pytest.skip("the extra `vectors` is not installed")
-    return found
-
-
-def test_the_model_knows_what_texts_have_in_common(model: MiniLM) -> None:
-    """A paraphrase without a common word is nearer than another subject."""
-    texts = ["My puppy will not stop barking", "The invoice is due on Friday"]
-    vectors = _vectors(*enumerate(model.embed(texts)))
-    (query,) = model.embed(["a noisy young dog"])
-
-    assert vectors.nearest(query, 1)[0][0] == 0
-
-
-def test_a_batch_gives_what_each_text_gives_alone(model: MiniLM) -> None:
-    """Whatever stands beside it in a batch, and however long it is."""
-    texts = ["short", "a somewhat longer text about nothing at all", "", "word " * 600]
-    together = model.embed(texts)
-    alone = [model.embed([text])[0] for text in texts]
-    for one, other in zip(together, alone, strict=True):
-        near = _vectors((0, one)).similarity(other, [0])[0]
-        assert near == pytest.approx(1.0, abs=0.05)

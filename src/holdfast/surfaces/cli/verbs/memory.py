@@ -159,8 +159,8 @@ WordsOnlyOption = Annotated[bool, option("compare words alone, without vectors")
 EmbedderOption = Annotated[
     str | None,
     option(
-        "the model for vectors: minilm, openai:NAME, openai:NAME@http://host/v1 or off "
-        "(default: HOLDFAST_EMBEDDER, or off)",
+        "the model for vectors: fastembed, fastembed:NAME, openai:NAME, "
+        "openai:NAME@http://host/v1 or off (default: HOLDFAST_EMBEDDER, or off)",
         "NAME",
     ),
 ]
