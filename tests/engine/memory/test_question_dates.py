@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.engine.memory.question_dates import (
     NamedEvent,
+    find_days,
     find_event,
     find_times,
     is_within,
@@ -124,3 +125,47 @@ def test_the_time_of_an_event_holds_each_telling_of_it(
     assert all(is_within(ts, [span]) for ts in mentions)
     assert is_within(min(mentions) - 1e7, [span]) == (relation in ("before", "until"))
     assert is_within(max(mentions) + 1e7, [span]) == (relation in ("after", "since"))
+
+
+@pytest.mark.parametrize(
+    ("question", "inside", "outside"),
+    [
+        ("What did we discuss on 2026-06-03?", ["2026-06-03"], ["2026-06-01", "2026-06-05"]),
+        ("Wo waren wir am 3.6.2026?", ["2026-06-03"], ["2026-06-05", "2026-03-06"]),
+        ("2026年6月3日に何を話した", ["2026-06-03"], ["2026-06-05"]),
+        ("2026년 6월 3일에 무엇을", ["2026-06-03"], ["2026-06-05"]),
+        ("le 25/06/2026", ["2026-06-25"], ["2026-06-27"]),
+        ("on 06/25/2026", ["2026-06-25"], ["2026-06-27"]),
+        ("on June 3rd", ["2026-06-03"], ["2026-06-05"]),
+        ("3.6.2026 bis 7.6.2026", ["2026-06-03", "2026-06-05", "2026-06-07"], ["2026-06-09"]),
+        ("2026-06-03/2026-06-07", ["2026-06-05"], ["2026-06-01"]),
+        (
+            "What is new on 2026-06-07 beside what we said on 2026-06-03?",
+            ["2026-06-03", "2026-06-07"],
+            ["2026-06-05"],
+        ),
+    ],
+)
+def test_a_whole_date_that_a_question_names(
+    question: str, inside: list[str], outside: list[str]
+) -> None:
+    """In numbers in any language. Two with little between them are the ends of a range."""
+    spans = find_days(question, NOW)
+
+    assert all(is_within(_noon(date.fromisoformat(day)), spans) for day in inside)
+    assert not any(is_within(_noon(date.fromisoformat(day)), spans) for day in outside)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did I plan in May?",
+        "Who called last week?",
+        "on 03/06/2026",  # of March, or of June
+        "version 1.2.2026.4",
+        "on 2026-13-01 or 2026-02-31",
+        "The log says 2026-06-03. " + "And so on. " * 40,
+    ],
+)
+def test_no_whole_date(question: str) -> None:
+    assert find_days(question, NOW) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -608,3 +609,31 @@ def test_a_search_reads_the_sources_of_its_owner(
         store.remove(SessionKey("main", "s0"))
         assert len(memory.search("said")) == 2
         assert "main/s0" not in {source.name for source in sources()}
+
+
+def test_a_whole_date_selects_what_was_said_that_day(tmp_path: Path) -> None:
+    """Also what has no word of the question; what was said on other days comes after it. Where
+    nothing was said that day, everything answers."""
+    root = str(tmp_path / "root")
+    with JsonlStore(root) as store:
+        for day, said in (
+            ("2026-06-01", "The budget, the budget, and once more the budget of the garden."),
+            ("2026-06-03", "We planted three roses."),
+            ("2026-06-05", "The budget of the garden is spent."),
+        ):
+            key = SessionKey("main", day)
+            store.create(key)
+            ts = datetime.fromisoformat(f"{day}T12:00+00:00").timestamp()
+            store.append(key, [User(content=said, ts=ts)], expect=None)
+    with Memory.open(root) as memory:
+        now = datetime.fromisoformat("2026-07-01T12:00+00:00").timestamp()
+
+        def days(question: str) -> list[str]:
+            hits = memory.search(question, scope="sessions", now=now)
+            return [str(hit.session).removeprefix("main/") for hit in hits]
+
+        assert days("Garden budget on 3.6.2026")[0] == "2026-06-03"
+        assert set(days("Garden budget on 3.6.2026")) == {"2026-06-01", "2026-06-03", "2026-06-05"}
+        assert days("Garden budget on 2026-06-05")[0] == "2026-06-05"
+        assert days("Garden budget on 2026-05-20") == days("Garden budget")
+        assert days("Garden budget 2026-06-03 – 2026-06-05")[2:] == ["2026-06-01"]

@@ -126,6 +126,8 @@ class Candidate(msgspec.Struct, frozen=True):
     ts: float | None = None
     is_exact: bool = False
     """It holds exactly what was asked for."""
+    is_on_asked_day: bool = False
+    """It was said on a day that the question names in full."""
     is_at_named_time: bool = False
     """It was said at a time that the question names."""
     identifiers: float = 0.0
@@ -393,29 +395,30 @@ def _scale(values: Mapping[int, float]) -> dict[int, float]:
 def _spread(
     candidates: Sequence[Candidate], scores: Mapping[int, float], weights: Weights
 ) -> list[Ranked]:
-    """Best first, and each source the later the more of it has been shown. Exact hits are first.
+    """Best first, and each source the later the more of it has been shown. Hits of a day that the
+    question names in full are first, and exact ones.
 
     A heap of what each is worth by now: what turns out to be worth less goes back into it.
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     shown: Counter[int] = Counter()
 
-    def worth(one: Candidate) -> tuple[bool, float, float, int]:
+    def worth(one: Candidate) -> tuple[bool, bool, float, float, int]:
         left = scores[one.id] * weights.again ** shown[one.source]
         # Of equals the newer, then the one that was written later.
-        return not one.is_exact, -left, -(one.ts or 0.0), -one.id
+        return not one.is_on_asked_day, not one.is_exact, -left, -(one.ts or 0.0), -one.id
 
     heap = [worth(candidate) for candidate in candidates]
     heapq.heapify(heap)
     order: list[Ranked] = []
     while heap:
-        is_other, value, ts, id_ = heapq.heappop(heap)
-        one = by_id[-id_]
+        then = heapq.heappop(heap)
+        one = by_id[-then[-1]]
         now = worth(one)
-        if now != (is_other, value, ts, id_):
+        if now != then:
             heapq.heappush(heap, now)
             continue
-        order.append(Ranked(one.id, -value))
+        order.append(Ranked(one.id, -now[2]))
         shown[one.source] += 1
     return order
 

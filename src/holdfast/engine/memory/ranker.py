@@ -36,7 +36,13 @@ from holdfast.core.memory.search_terms import MARK, is_common, terms
 from holdfast.core.memory.standing import Uptake, find_standing
 from holdfast.core.memory.superseded import DatedStatement, find_superseded, is_about, words_to_find
 from holdfast.core.text.cut import cut
-from holdfast.engine.memory.question_dates import find_event, find_times, is_within, span_of
+from holdfast.engine.memory.question_dates import (
+    find_days,
+    find_event,
+    find_times,
+    is_within,
+    span_of,
+)
 from holdfast.ports.side_stores import places_of, source_of
 
 if TYPE_CHECKING:
@@ -302,16 +308,22 @@ class Ranker:
         near = self._vectors.nearest(vector, part)
         matches = self._index.matches(wanted, terms(query), part, near)
         rows = [row for row in matches.best if before is None or row.ts is None or row.ts < before]
+        days = find_days(query, now)
+        of_days = self._said_on(days, wanted, part, before) if days else []
+        known = {row.id for row in rows}
+        rows += [row for row in of_days if row.id not in known]
         similar = self._vectors.similarity(vector, [row.id for row in rows])
         average = sum(source.terms for source in part.values()) / total
         times = find_times(query, now) or _event_times(query, rows, now)
         phrase = essential(query)
         exact = self._find_exact(phrase, rows)
-        weigh = _Weighing(wanted, matches, total, average, times, exact)
+        weigh = _Weighing(wanted, matches, total, average, times, exact, days)
         candidates = [
             weigh.candidate(row, similar.get(row.id))
             for row in rows
-            if similar.get(row.id, 0.0) >= _SIMILARITY_MIN or weigh.is_match(row)
+            if similar.get(row.id, 0.0) >= _SIMILARITY_MIN
+            or weigh.is_match(row)
+            or (row.place == 0 and is_within(row.ts, days))
         ]
         sizes = {source.id: source.terms for source in part.values()}
         words = words_of_sources(matches.sources, wanted, sizes)
@@ -348,6 +360,35 @@ class Ranker:
             told=told,
             weights=weights,
         )
+
+    def _said_on(
+        self,
+        days: Sequence[Span],
+        wanted: Mapping[str, float],
+        part: Mapping[int, IndexSource],
+        before: float | None,
+    ) -> list[MatchedPassage]:
+        """Return what was said on some days: what holds words of the query, and what sessions began
+        with, which may hold none."""
+        spoken = {
+            source.id: source
+            for source in part.values()
+            if any(
+                source.oldest is not None
+                and source.newest is not None
+                and source.oldest < end
+                and source.newest >= start
+                for start, end in days
+            )
+        }
+        if not spoken:
+            return []
+        latest = nlargest(_OPENINGS, spoken.values(), key=lambda one: (one.newest or 0.0, one.id))
+        firsts = {places_of(source.id)[0] for source in latest}
+        found = self._index.matches(wanted, (), spoken, firsts).best
+        return [
+            row for row in found if is_within(row.ts, days) and (before is None or row.ts < before)
+        ]
 
     def _openings(
         self,
@@ -440,11 +481,13 @@ class _Weighing:
         average: float,
         times: Sequence[Span],
         exact: Collection[int],
+        days: Sequence[Span],
     ) -> None:
         held = {term: count for term, count in matches.holding.items() if count}
         self._worth = {term: wanted[term] * rarity(count, total) for term, count in held.items()}
         self._average = average
         self._times = times
+        self._days = days
         self._telling = frozenset(term for term in wanted if not is_common(term))
         self._rare = [
             term for term, count in held.items() if is_rare_identifier(term, count, total)
@@ -475,6 +518,7 @@ class _Weighing:
             similarity=similarity,
             is_user=row.role == "user",
             ts=row.ts,
+            is_on_asked_day=is_within(row.ts, self._days),
             is_at_named_time=is_within(row.ts, self._times),
             is_exact=row.id in self._exact,
             identifiers=rare,
