@@ -213,3 +213,8 @@ def names_network_proxy() -> bool:
 
     found = getproxies()
     return any(found.get(name) for name in ("http", "https", "all"))
+
+
+def weights_folder(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the folder where fastembed keeps the weights of its models."""
+    return environ.get("FASTEMBED_CACHE_PATH") or "~/.cache/fastembed"

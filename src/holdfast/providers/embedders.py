@@ -103,7 +103,6 @@ def _refusal(name: str, what: str) -> BadSetting:
 
 FASTEMBED_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
 """Apache-2.0, 384 dimensions, English first."""
-_WEIGHTS_FOLDER: Final = "~/.cache/fastembed"
 _THREADS: Final = 2
 """Memory is indexed beside other work: it does not take the whole machine."""
 _RETRY_SECONDS: Final = 300.0
@@ -143,13 +142,14 @@ class FastEmbedder(CallableEmbedder):
     def _load(self) -> Any:
         if self._failed is not None and self._clock() < self._failed[0]:
             raise self._failed[1]
-        folder = self._folder or os.environ.get("FASTEMBED_CACHE_PATH") or _WEIGHTS_FOLDER
+        from holdfast.config import weights_folder
+
         try:
             from fastembed import TextEmbedding
 
             return TextEmbedding(
                 self._model,
-                cache_dir=os.path.expanduser(folder),
+                cache_dir=os.path.expanduser(self._folder or weights_folder()),
                 threads=self._threads,
                 enable_cpu_mem_arena=False,
             )

@@ -309,7 +309,7 @@ class Ranker:
         matches = self._index.matches(wanted, terms(query), part, near)
         rows = [row for row in matches.best if before is None or row.ts is None or row.ts < before]
         days = find_days(query, now)
-        of_days = self._said_on(days, wanted, part, before) if days else []
+        of_days = self._matches_on_days(days, wanted, part, before) if days else []
         known = {row.id for row in rows}
         rows += [row for row in of_days if row.id not in known]
         similar = self._vectors.similarity(vector, [row.id for row in rows])
@@ -361,7 +361,7 @@ class Ranker:
             weights=weights,
         )
 
-    def _said_on(
+    def _matches_on_days(
         self,
         days: Sequence[Span],
         wanted: Mapping[str, float],
@@ -387,7 +387,9 @@ class Ranker:
         firsts = {places_of(source.id)[0] for source in latest}
         found = self._index.matches(wanted, (), spoken, firsts).best
         return [
-            row for row in found if is_within(row.ts, days) and (before is None or row.ts < before)
+            row
+            for row in found
+            if is_within(row.ts, days) and (before is None or (row.ts or 0.0) < before)
         ]
 
     def _openings(
