@@ -276,7 +276,7 @@ def test_every_variable_is_described() -> None:
     ours = {
         f"HOLDFAST_{name}" for name in ("ROOT", "BLOBS", "AGENT", "MODEL", "EMBEDDER", "SECRETS")
     }
-    assert read == {*ours, "NO_COLOR", "TELEGRAM_BOT_TOKEN", "TZ"}
+    assert read == {*ours, "FASTEMBED_CACHE_PATH", "NO_COLOR", "TELEGRAM_BOT_TOKEN", "TZ"}
     assert all(f"`{name}`" in text_of_docs() for name in read)
     assert all(f"`{name}`" in (config.__doc__ or "") for name in read)
 

@@ -10,6 +10,7 @@
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
 | `OPENAI_API_KEY`   | the key of an embedding model `openai:NAME`     | none        |
+| `FASTEMBED_CACHE_PATH` | the weights of `fastembed` models     | `~/.cache/fastembed` |
 | `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
 | `HOLDFAST__TABLE__KEY` | a key in the settings file of `serve`      | the file's  |
 | `TZ`               | the time zone of timers that name none          | the system's |
