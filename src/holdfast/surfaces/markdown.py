@@ -52,6 +52,8 @@ def _renderer() -> MarkdownIt:
     made.add_render_rule("code_block", _code)
     made.add_render_rule("table_open", _open_table)
     made.add_render_rule("table_close", _close_table)
+    made.add_render_rule("th_open", _open_cell)
+    made.add_render_rule("td_open", _open_cell)
     return made
 
 
@@ -80,6 +82,11 @@ def _code(_self: Any, tokens: Sequence[Token], place: int, *_rest: Any) -> str:
 
 def _open_table(*_given: Any) -> str:
     return '<div class="scroll" tabindex="0"><table>\n'
+
+
+# The policy of the page allows no style in a tag: a column is not aligned.
+def _open_cell(_self: Any, tokens: Sequence[Token], place: int, *_rest: Any) -> str:
+    return f"<{tokens[place].tag}>"
 
 
 def _close_table(*_given: Any) -> str:
