@@ -2,7 +2,8 @@
 
 Clients send and repeat what got no answer. Every message that was acknowledged is in its log once,
 in order and answered once; every answer arrives at those who follow the session; no tool ran twice,
-and no message is left running.
+and no message is left running. Its budget has each call once: those whose replies are in a log, and at
+most one more for each claim that was lost.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.surfaces.http.real import ServeProcess
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Rewind, User, text_of
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.spending.budgets import period_at
 from holdfast.stores.opening import open_store
 from holdfast.testing.servers import PostgresServer, ServerUnavailable
 
@@ -45,6 +47,8 @@ owner_waiting_max = 1000000
 notes = "off"
 checkpoints = "off"
 tools = ["tests.surfaces.http.kill_tools:mark"]
+[budgets.agents.main]
+month_requests = 1000000000
 """
 MESSAGES: Final = 50 if is_whole() else 12
 """That the clients send from one kill to the next."""
@@ -177,6 +181,8 @@ def check(store: SessionStore, run: KillRun) -> dict[str, Any]:
     for server in run.servers:
         assert "Traceback" not in server.log()
     lost = [message.lost_claims for message in messages]
+    replies, calls = count_replies(store), count_calls(store)
+    assert replies <= calls <= replies + sum(lost) + sum(message.tries for message in messages)
     return {
         "acknowledged": len(messages),
         "sent again": sum(sender.repeats for sender in run.senders),
@@ -187,7 +193,26 @@ def check(store: SessionStore, run: KillRun) -> dict[str, Any]:
         "records followed": len(arrived),
         "twice on the wire": arrived.total() - len(arrived),
         "streams": sum(follower.connections for follower in run.followers),
+        "replies": replies,
+        "calls billed": calls,
     }
+
+
+def count_replies(store: SessionStore) -> int:
+    """Return the replies of the model in all logs."""
+    return sum(
+        isinstance(record, Assistant)
+        for number in range(SESSIONS)
+        for record in store.read(SessionKey("main", f"s{number}"))
+    )
+
+
+def count_calls(store: SessionStore) -> int:
+    """Return the calls that the budget of the agent has, in whatever month they were made."""
+    now = time.time()
+    months = {period_at("month", at, "UTC") for at in (now, now - 7_200)}
+    sums = store.spending.accounts(sorted(months))
+    return sum(found.requests for account, found in sums.items() if account.kind == "agent")
 
 
 def wait_until_followed(store: SessionStore, followers: list[FollowingClient]) -> Counter[str]:

@@ -179,7 +179,9 @@ class CallMeter:
         *,
         price_for: Callable[[str, str, float], Price | None] = price_of,
         clock: Clock = time.time,
+        steady: Clock = time.monotonic,
     ) -> None:
+        """`steady` is a clock that nobody sets."""
         self.ledger = ledger
         self.budgets = budgets
         """None where nothing is limited; then nothing is stored either."""
@@ -189,6 +191,8 @@ class CallMeter:
         self.on_near: Callable[[BudgetNear], None] = lambda _near: None
         """Called when four fifths of a budget are spent, in any thread."""
         self._price_for = price_for
+        self._steady = steady
+        self._ahead = clock() - steady()
         self._unsettled: list[tuple[MeteredCall, Amount]] = []
         self._lock = threading.Lock()
 
@@ -301,7 +305,7 @@ class CallMeter:
             self.settle(call, taken)
         if self.budgets is None:
             return
-        now = self.clock()
+        now = min(self.clock(), self._ahead + self._steady())  # a clock set forward ends no month
         self.ledger.expire(now if is_alone else now - _HELD_SECONDS)
         self.ledger.forget(now - _SETTLED_SECONDS, now - _KEEP_SECONDS)
 
