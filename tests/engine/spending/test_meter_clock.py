@@ -12,6 +12,7 @@ from tests.support.runs import examples
 
 from holdfast.core.models.replies import Reply
 from holdfast.core.owners import NamedOwner
+from holdfast.core.spending.amounts import Amount
 from holdfast.core.spending.budgets import (
     SPANS,
     Account,
@@ -20,7 +21,6 @@ from holdfast.core.spending.budgets import (
     end_of,
     period_at,
 )
-from holdfast.engine.spending import meter as meters
 from holdfast.engine.spending.meter import CallMeter, MeteredCall, Spender
 from holdfast.errors import BudgetSpent
 from holdfast.providers.models import async_model
@@ -101,7 +101,7 @@ def test_a_clock_that_is_set_counts_nothing_twice(
             elif step == "repeat" and ended:  # its settlement is stored again
                 call, tokens = ended[number % len(ended)]
                 assert call.held is not None
-                assert ledger.settle(call.held, meters.Amount(tokens)) is None
+                assert ledger.settle(call.held, Amount(tokens)) is None
             elif step == "tend":
                 meter.tend()
                 forget(min(now, NOON + passed), wanted, running, ended)

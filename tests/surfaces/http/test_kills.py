@@ -2,8 +2,8 @@
 
 Clients send and repeat what got no answer. Every message that was acknowledged is in its log once,
 in order and answered once; every answer arrives at those who follow the session; no tool ran twice,
-and no message is left running. Its budget has each call once: those whose replies are in a log, and at
-most one more for each claim that was lost.
+and no message is left running. Its budget has each call once: those whose replies are in a log,
+and at most one more for each claim that was lost.
 """
 
 from __future__ import annotations
