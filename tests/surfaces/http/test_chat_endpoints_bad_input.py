@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import re
 from contextlib import closing
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -18,19 +22,28 @@ from tests.engine.proxy.conversations import DIALECTS, Client
 from tests.support.runs import examples
 from tests.surfaces.http.chat_clients import MODEL, Chat, agents, request_of
 from tests.surfaces.http.servers import token_for
+from tests.surfaces.proxy.test_app_odd_shapes import change
 from tests.surfaces.test_owners_commands import without_chance
 
 from holdfast.core.dialects.registry import find_dialect
 from holdfast.core.owners import ANY_OWNER
+from holdfast.core.proxy.endpoints import find_endpoint
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.http.chat_endpoints import endpoint_paths
+from holdfast.surfaces.serve_settings import UpstreamTable
+from holdfast.testing import Loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx2
+
     from holdfast.core.log.records import Json
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # a server keeps the clients of its models for its whole life
+UPSTREAMS = ("anthropic", "openai", "gemini", "other")
 TOKEN, KNOWN = token_for("ann", "write")
 
 
@@ -194,3 +207,79 @@ def test_no_answer_depends_on_another_owner() -> None:
         return found
 
     assert asyncio.run(ask(has_bob=True)) == asyncio.run(ask(has_bob=False))
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "BREW")
+FILLS: list[dict[str, str]] = [
+    {"model": MODEL, "name": "n", "path": "v1/messages"},
+    {"model": f"{MODEL}:generateContent", "name": "n", "path": "v1/chat/completions"},
+    {"model": f"{MODEL}:streamGenerateContent", "name": "a%20b%3F", "path": "v1/responses"},
+    {"model": "x:generateContent", "name": "%00", "path": "v1/models"},
+    {"model": "%00%ff%22:embedContent", "name": "x" * 300, "path": "v1/files/%2e%2e"},
+]
+"""What stands in the place of the names in an address."""
+SENT = 60
+"""Requests of an example, of some hundred pairs of address and method."""
+RAW = (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 5_000, b'{"model": "x", "model": 3}')
+
+
+def odd_bodies(dialect: str, luck: random.Random) -> Iterator[bytes]:
+    """Bodies of each kind, some of this dialect with something odd in them."""
+    yield luck.choice(RAW)
+    yield json.dumps(asked(luck.choice(DIALECTS))[1]).encode()
+    for _again in range(2):
+        yield json.dumps(change(asked(dialect, is_streamed=luck.random() < 0.5)[1], luck)).encode()
+
+
+@pytest.mark.timeout(600)
+@given(st.integers(0, 2**32), st.booleans())
+@examples(60)
+def test_every_address_bears_every_method_and_body(seed: int, has_upstreams: bool) -> None:
+    """Each address of every API, of the agents and of upstreams, by each method with each kind of
+    body: no mistake of ours, and a refusal of ours is in the dialect of its clients."""
+    luck = random.Random(seed)
+
+    async def main() -> None:
+        with closing(MemoryStore()) as store, Loopback() as upstream:
+            given: Any = {}
+            if has_upstreams:
+                table = UpstreamTable(url=upstream.url, key="TEST_UPSTREAM_KEY")
+                given["upstreams"] = dict.fromkeys(UPSTREAMS, table)
+            async with agents(store, KNOWN, **given) as (http, _provider):
+                names = (*given.get("upstreams", ()),)
+                paths = [*product(endpoint_paths(names), METHODS)]
+                for path, method in luck.sample(paths, SENT):
+                    fill = luck.choice(FILLS)
+                    address = re.sub(r"{(\w+)[^}]*}", partial(_fill, fill), path)
+                    await check_answer(http, method, address, names, luck)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TEST_UPSTREAM_KEY", "sk-the-servers-own")
+        asyncio.run(main())
+
+
+def _fill(fill: dict[str, str], place: re.Match[str]) -> str:
+    return fill[place[1]]
+
+
+async def check_answer(
+    http: httpx2.AsyncClient, method: str, address: str, names: tuple[str, ...], luck: random.Random
+) -> None:
+    """Send one odd request, and look at its answer."""
+    endpoint = find_endpoint(unquote(address), {}, names)
+    shape = find_dialect(endpoint.dialect).body.write_error(400, "?", "?")
+    body = luck.choice([*odd_bodies(endpoint.dialect, luck)])
+    kind = luck.choice(["application/json", "text/plain", "application/json; charset=utf-16", ""])
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": kind}
+    answer = await http.request(method, address, content=body, headers=headers)
+    about = (method, address, body, answer.status_code, answer.text)
+    is_theirs = bool(names) and "Holdfast" not in answer.text  # of the provider itself
+    is_broken_off = bool(names) and answer.status_code == 502  # by the provider, as we say
+    assert answer.status_code < 500 or is_theirs or is_broken_off, about
+    if method != "HEAD" and answer.status_code >= 400 and "Holdfast" in answer.text:
+        found = answer.json()
+        assert found.keys() == shape.keys(), about
+        assert found["error"].keys() == shape["error"].keys(), about
+        assert found["error"]["message"].startswith("Holdfast"), about
+    elif answer.status_code >= 400 and method != "HEAD":
+        assert is_theirs, about

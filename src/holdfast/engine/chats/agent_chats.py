@@ -277,8 +277,8 @@ def _join(message: QueuedMessage, step: Step) -> PlannedMessage:
 
 def _join_keyed(message: QueuedMessage, request: ClientRequest, last: int) -> PlannedMessage:
     """The message under a client's key. Raises `KeyReused` where it has other words."""
-    said = new_records(request, last)[-1]
-    content = said.content if isinstance(said, User) else None
+    said = new_records(request, last)[-1:]
+    content = said[0].content if said and isinstance(said[0], User) else None
     if message.body.get("content") != content:
         raise KeyReused(message.key, message.state, message.session)
     return _join(message, "repeat")
@@ -298,7 +298,7 @@ def _new_records(
     found = new_records(request, min(step.known, last))
     if has_base:  # the chains begin at another place
         found = [_without_chain(record) for record in found]
-    message = found[-1]
+    message = found[-1] if found else None
     if not isinstance(message, User):
         raise ProxyProblem(
             400,
