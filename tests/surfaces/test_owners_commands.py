@@ -330,8 +330,8 @@ def test_what_one_owner_does_changes_nothing_for_another(steps: list[tuple[str, 
     assert not any(THEIRS in text for text in found)
 
 
-def _list_all(chat: ChatContext) -> Any:
-    return chat.store.sessions(agent=chat.agent, owner=ANY_OWNER)
+def _list_all(chat: ChatContext, limit: int | None = None) -> Any:
+    return chat.store.sessions(agent=chat.agent, owner=ANY_OWNER, limit=limit)
 
 
 def _read_all(outputs: Outputs, _key: SessionKey) -> Iterator[Record]:

@@ -77,13 +77,16 @@ test("a message is stored once under its key, and another one under it is refuse
   });
 });
 
-test("a stream that is cut goes on: each record comes once, in order", async () => {
+test("a stream that is cut goes on: each record comes once, in order", async (t) => {
   const cutter = new Cutter(server.port);
   const baseUrl = await cutter.start();
+  t.after(() => cutter.stop());
   const session = new HoldfastClient({ baseUrl }).session("cut", "plain");
   await session.open();
   const stop = new AbortController();
+  t.after(() => stop.abort());
   const seen: string[] = [];
+  let messages = 0;
   let opened = 0;
   let onAnswer = (): void => undefined;
   const following = (async () => {
@@ -91,6 +94,7 @@ test("a stream that is cut goes on: each record comes once, in order", async () 
       opened += event.event === "open" ? 1 : 0;
       if (event.event === "record") {
         seen.push(event.data.id);
+        messages += isRecord(event.data, "user") || isRecord(event.data, "assistant") ? 1 : 0;
       }
       if (event.event === "open" || (event.event === "record" && isRecord(event.data, "assistant"))) {
         onAnswer();
@@ -102,7 +106,7 @@ test("a stream that is cut goes on: each record comes once, in order", async () 
   for (let number = 0; number < 4; number += 1) {
     await session.send(`message ${number}`);
     cutter.cut();
-    while (seen.length < 2 * (number + 1)) {
+    while (messages < 2 * (number + 1)) {
       await next();
     }
   }
@@ -116,7 +120,6 @@ test("a stream that is cut goes on: each record comes once, in order", async () 
   );
   assert.equal(new Set(seen).size, seen.length);
   assert.ok(opened > 1);
-  await cutter.stop();
 });
 
 test("a server that is killed amid a turn goes on with it, and so does the stream", async () => {
